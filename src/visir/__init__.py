@@ -1,0 +1,3 @@
+"""visir: image–text retrieval whose numbers can be trusted."""
+
+__version__ = "0.1.0"

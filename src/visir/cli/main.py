@@ -1,0 +1,44 @@
+"""The command line: one file per verb. Verbs import what is heavy when they run, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+import visir
+
+app = typer.Typer(
+    name="visir",
+    help="Image–text retrieval whose numbers can be trusted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"visir {visir.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Image–text retrieval whose numbers can be trusted."""
+
+
+def run() -> None:
+    """Run the command line; a fault that the user can mend is printed without a traceback, exit status 2."""
+    from visir.errors import VisirError
+
+    try:
+        app()
+    except VisirError as fault:
+        print(f"visir: {fault}", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nvisir: stopped; what was finished is kept", file=sys.stderr)  # noqa: T201
+        sys.exit(130)

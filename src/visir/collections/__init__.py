@@ -1,0 +1,1 @@
+"""What is searched: image–caption collections, one file per published format."""

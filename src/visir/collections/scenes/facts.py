@@ -1,0 +1,177 @@
+"""The world of the generated scenes: its facts, their values, and who tells them.
+
+A scene is one value for each of the `FACTS`. The *role* of a fact is fixed for every scene there is, so that "does the
+trained image vector still hold the pattern?" is a well-defined question for a probe:
+
+- `shared`: all five captions tell it;
+- `specific`: exactly one caption tells it, always the same one (`Fact.caption`, 0–4);
+- `irrelevant`: it is seen in the picture and told by no caption.
+
+This is the setting of thesis chapter 4 (section 4.2 and assumption 1 of its appendix): what the captions share (S), what
+only one of them tells (C), and what is not task-relevant (¬R), here with known truth. Facts are drawn independently and
+uniformly, so no fact can be guessed from another.
+
+Randomness: fact j of scene i under seed s is word j of NumPy's `SeedSequence((s, i))`, whose output is fixed across
+platforms and NumPy versions. So a scene does not depend on how many others are made, in which order, or where.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+import numpy as np
+
+from visir.errors import VisirError, nearest
+
+Role = Literal["shared", "specific", "irrelevant"]
+CAPTIONS_PER_SCENE = 5
+
+COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "white")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that is so or otherwise in a scene: its name, its possible values, and who tells it.
+
+    `caption` is the caption (0–4) that tells a specific fact, and None for the other roles.
+    """
+
+    name: str
+    values: tuple[str | int, ...]
+    role: Role
+    about: str
+    caption: int | None = None
+
+    @property
+    def tellers(self) -> frozenset[int]:
+        """The captions (0–4) that tell this fact."""
+        if self.role == "shared":
+            return frozenset(range(CAPTIONS_PER_SCENE))
+        return frozenset() if self.caption is None else frozenset({self.caption})
+
+
+SUBJECTS = (
+    *("dog", "cat", "rabbit", "pig", "elephant", "sheep", "duck", "turtle", "snail", "giraffe"),
+    *("car", "bus", "truck", "tractor", "train", "boat", "rocket"),
+    *("tent", "armchair", "teapot", "robot", "umbrella"),
+)
+PLACES = ("beach", "meadow", "desert", "street", "mountains", "forest", "lake", "farm")
+COMPANIONS = ("ball", "bucket", "present", "flowerpot", "mug", "lantern", "hat", "drum", "mushroom", "suitcase")
+LANDMARKS = ("house", "church", "castle", "windmill", "lighthouse", "Ferris wheel", "circus tent", "water tower")
+FLYERS = ("bird", "butterfly", "balloon", "kite", "paper plane", "bee")
+
+FACTS: tuple[Fact, ...] = (
+    Fact("subject", SUBJECTS, "shared", "what the picture is about"),
+    Fact("colour", COLOURS, "shared", "the subject's colour"),
+    Fact("place", PLACES, "shared", "where it is"),
+    Fact("size", ("small", "medium", "large"), "specific", "the subject's size", 0),
+    Fact("pattern", ("plain", "striped", "spotted", "checked"), "specific", "the subject's texture", 0),
+    Fact("companion", COMPANIONS, "specific", "the second thing", 1),
+    Fact("companion_colour", COLOURS, "specific", "the second thing's colour", 1),
+    Fact(
+        "relation", ("left of", "right of", "in front of", "on"), "specific", "from the second thing to the subject", 1
+    ),
+    Fact("flyer", FLYERS, "specific", "what flies above the subject", 2),
+    Fact("flyers", (1, 2, 3, 4, 5), "specific", "how many of them", 2),
+    Fact("weather", ("clear", "cloudy", "rainy", "snowy", "foggy", "stormy"), "specific", "the weather", 3),
+    Fact("time", ("day", "sunset", "night"), "specific", "the time of day, which sets the light", 3),
+    Fact("position", ("left", "middle", "right"), "specific", "where in the picture the subject stands", 4),
+    Fact("landmark", LANDMARKS, "specific", "what stands in the distance", 4),
+    Fact("facing", ("left", "right"), "irrelevant", "which way the subject faces"),
+    Fact("sun_side", ("left", "right"), "irrelevant", "on which side the sun or the moon stands"),
+    Fact("landmark_side", ("left", "right"), "irrelevant", "on which side the landmark stands"),
+    Fact("horizon", ("low", "high"), "irrelevant", "how high the horizon lies"),
+    Fact("ground", ("flowers", "stones", "tufts", "shells"), "irrelevant", "what is scattered on the ground"),
+)
+BY_NAME = {fact.name: fact for fact in FACTS}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One scene: a value for every fact, and `variation`, the only thing in the picture and the wording that is no fact.
+
+    `variation` (0 to 2**32 - 1) shifts flyers and scattered things a little, picks their colours, and picks the wording
+    of the captions.
+    """
+
+    subject: str
+    colour: str
+    place: str
+    size: str
+    pattern: str
+    companion: str
+    companion_colour: str
+    relation: str
+    flyer: str
+    flyers: int
+    weather: str
+    time: str
+    position: str
+    landmark: str
+    facing: str
+    sun_side: str
+    landmark_side: str
+    horizon: str
+    ground: str
+    variation: int = 0
+
+    def __post_init__(self) -> None:
+        for fact in FACTS:
+            value = getattr(self, fact.name)
+            if value not in fact.values:
+                raise VisirError(
+                    f"scene: {fact.name} cannot be {value!r}", hint=nearest(str(value), [str(v) for v in fact.values])
+                )
+
+    def with_fact(self, name: str, value: str | int) -> Scene:
+        """The same scene with one fact changed (and the same `variation`, so that nothing else moves)."""
+        if name not in BY_NAME:
+            raise VisirError(f"scene: there is no fact {name!r}", hint=nearest(name, BY_NAME))
+        return replace(self, **{name: value})  # type: ignore[arg-type]
+
+    def differences(self, other: Scene) -> tuple[str, ...]:
+        """The names of the facts in which two scenes differ."""
+        return tuple(fact.name for fact in FACTS if getattr(self, fact.name) != getattr(other, fact.name))
+
+
+def _words(seed: int, index: int, count: int) -> list[int]:
+    if seed < 0 or index < 0:
+        raise VisirError(f"scenes: seed and index must not be negative, not {seed} and {index}.")
+    words: list[int] = np.random.SeedSequence((seed, index)).generate_state(count, np.uint32).tolist()
+    return words
+
+
+def sample_scene(seed: int, index: int) -> Scene:
+    """Scene `index` of seed `seed`: every fact drawn independently and uniformly.
+
+    The remainder of a 32-bit word favours the first values by less than one part in 10**8.
+    """
+    words = _words(seed, index, len(FACTS) + 1)
+    values = {fact.name: fact.values[word % len(fact.values)] for fact, word in zip(FACTS, words, strict=False)}
+    return Scene(**values, variation=words[-1])  # type: ignore[arg-type]
+
+
+def change_one(scene: Scene, seed: int, index: int) -> tuple[Scene, str]:
+    """A hard negative of `scene`: exactly one *told* fact changed, and that fact's name.
+
+    Only told facts, because no caption could separate two pictures that differ in an irrelevant one. Which fact, and its
+    new value, come from `(seed, index)`.
+    """
+    told = [fact for fact in FACTS if fact.role != "irrelevant"]
+    which, value = _words(seed, index, len(FACTS) + 3)[-2:]
+    fact = told[which % len(told)]
+    others = [v for v in fact.values if v != getattr(scene, fact.name)]
+    return scene.with_fact(fact.name, others[value % len(others)]), fact.name
+
+
+def fact_names(role: Role | None = None, *, caption: int | None = None) -> tuple[str, ...]:
+    """The facts of one role (all without), or those that caption `caption` tells, in the order of `FACTS`."""
+    return tuple(
+        fact.name
+        for fact in FACTS
+        if (role is None or fact.role == role) and (caption is None or caption in fact.tellers)
+    )
+
+
+assert tuple(f.name for f in FACTS) == tuple(f.name for f in fields(Scene))[:-1]

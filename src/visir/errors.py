@@ -1,0 +1,79 @@
+"""Errors that name the place and the next action.
+
+Every error a user can cause is a `VisirError`. Its text says where (file, line, id), what was found, what was expected,
+and what to do next. The command line prints it without a traceback and exits with status 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class VisirError(Exception):
+    """Anything wrong that the person at the keyboard can mend.
+
+    `message` states the place and the fault; `hint` states the next action. Both are shown.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message}\n  → {hint}" if hint else message)
+
+
+class CollectionError(VisirError):
+    """A collection's files or contents are not what they should be."""
+
+
+class ImageError(CollectionError):
+    """One image's bytes are missing, broken, or refused."""
+
+
+class EncoderError(VisirError):
+    """A model cannot be found, loaded, or used in the way asked for."""
+
+
+class EmbeddingError(VisirError):
+    """Vectors are malformed: NaN, zero, wrong dimension, unknown or duplicate ids."""
+
+
+class RunError(VisirError):
+    """A ranked run is malformed or does not fit the gallery it claims."""
+
+
+class ProtocolError(VisirError):
+    """Two numbers that must not be put side by side, or a protocol that is not fully declared."""
+
+
+class ConfigurationError(VisirError):
+    """A configuration has faults; all of them are listed at once."""
+
+
+class MissingPackageError(VisirError):
+    """An optional package is not installed; the hint is the command that installs it."""
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package!r}, which is not installed.", hint=f"pip install 'visir[{extra}]'"
+        )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The hint for an unknown name: the nearest known one, and the whole list when it is short."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    listing = ", ".join(names) if len(names) <= 24 else f"{len(names)} names"
+    return (f"did you mean {close[0]!r}? " if close else "") + f"known: {listing}"
+
+
+def raise_faults(
+    error: type[VisirError], title: str, faults: Sequence[str], *, hint: str = "", limit: int = 20
+) -> None:
+    """Raise one `error` that lists every fault (the first `limit` in full, the rest counted); do nothing if none."""
+    if not faults:
+        return
+    lines = [f"  - {fault}" for fault in faults[:limit]]
+    if len(faults) > limit:
+        lines.append(f"  - … and {len(faults) - limit} more")
+    raise error(f"{title} ({len(faults)} {'fault' if len(faults) == 1 else 'faults'}):\n" + "\n".join(lines), hint=hint)

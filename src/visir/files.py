@@ -1,0 +1,156 @@
+"""Files: atomic writes, transparent decompression, and where things live on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import lzma
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from visir.errors import VisirError
+
+
+@contextlib.contextmanager
+def atomic_path(target: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `target`; on success it replaces `target` in one step, on failure nothing changed.
+
+    The file is flushed to disk before the rename, so that a power cut leaves either the old file or the new one.
+    """
+    target = Path(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
+    """Yield a temporary folder beside `target` that becomes `target` in one rename on success.
+
+    An existing `target` is an error unless `replace`; it is swapped out only after the new one is complete.
+    """
+    target = Path(target)
+    if target.exists() and not replace:
+        raise VisirError(
+            f"{target} exists already.", hint="choose another folder, or ask for it to be replaced (--force)"
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        if target.exists():
+            old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".old"))
+            target.replace(old / target.name)
+            temporary.replace(target)
+            shutil.rmtree(old)
+        else:
+            temporary.replace(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_bytes(target: str | Path, data: bytes) -> None:
+    """Write a whole file atomically."""
+    with atomic_path(target) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_json(target: str | Path, value: Any) -> None:
+    """Write JSON atomically: indented, keys in the given order, NumPy numbers allowed."""
+    write_bytes(target, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read JSON from a plain, `.gz` or `.xz` file; a syntax fault names the file."""
+    try:
+        return orjson.loads(read_bytes(path))
+    except orjson.JSONDecodeError as fault:
+        raise VisirError(
+            f"{path}: not valid JSON: {fault}", hint="is the download complete? compare its size"
+        ) from fault
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file, decompressed when its name ends in `.gz` or `.xz`."""
+    with open_binary(path) as stream:
+        try:
+            return stream.read()
+        except (EOFError, OSError, lzma.LZMAError) as fault:
+            raise VisirError(f"{path}: cannot be decompressed: {fault}", hint="is the download complete?") from fault
+
+
+def open_binary(path: str | Path) -> IO[bytes]:
+    """Open a file for reading bytes, decompressing `.gz` and `.xz` on the way; a missing file is a clear error."""
+    path = Path(path)
+    if not path.is_file():
+        raise VisirError(f"{path}: no such file.", hint=_missing_hint(path))
+    if path.suffix == ".xz":
+        return lzma.open(path, "rb")
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return path.open("rb")
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """The lines of a UTF-8 text file (plain, `.gz`, `.xz`), without line ends; a byte that is not UTF-8 names its line.
+
+    Only "\\n" and "\\r\\n" end a line: captions may hold the exotic separators at which `str.splitlines` would cut.
+    """
+    data = read_bytes(path)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = data.count(b"\n", 0, fault.start) + 1
+        raise VisirError(
+            f"{path}, line {line}: not UTF-8 (byte 0x{data[fault.start]:02x}).",
+            hint=f"convert it first: iconv -f latin1 -t utf-8 {Path(path).name} > fixed.txt",
+        ) from fault
+    lines = text.split("\n")
+    if lines and lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def data_directory() -> Path:
+    """The optional directory of real data: `VISIR_DATA`, otherwise `../shared/data`. It need not exist."""
+    return Path(os.environ.get("VISIR_DATA", "../shared/data"))
+
+
+def cache_directory() -> Path:
+    """Where encoded vectors are kept: `VISIR_CACHE`, otherwise the user's cache folder."""
+    import platformdirs
+
+    return Path(os.environ.get("VISIR_CACHE") or platformdirs.user_cache_dir("visir"))
+
+
+def _missing_hint(path: Path) -> str:
+    if path.is_dir():
+        return "this is a folder; name the file inside it"
+    if not path.parent.is_dir():
+        return f"the folder {path.parent} does not exist either; check the path"
+    import difflib
+
+    close = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], n=1)
+    return f"in that folder there is {close[0]!r}" if close else "check the path"
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,40 @@
+"""The few small immutable records that travel through visir. No I/O here, and no torch.
+
+Made once and passed along: `Collection` → `Embeddings` → `Run` (over a `Gallery`) → `Ranks` (of the positives in
+`Qrels`) → `Result` (under a `Protocol`).
+"""
+
+from visir.records.collection import CAPTIONS, IMAGES, JUDGEMENTS, LINKS, Collection
+from visir.records.columns import strings
+from visir.records.embeddings import Embeddings, EncoderCard
+from visir.records.gallery import CANDIDATES, DIRECTIONS, QUERIES, Direction, Gallery, Modality
+from visir.records.protocol import Protocol, Recall, Ties, gallery_line
+from visir.records.qrels import Qrels
+from visir.records.ranks import Ranks
+from visir.records.result import Result
+from visir.records.run import Run
+
+__all__ = [
+    "CANDIDATES",
+    "CAPTIONS",
+    "DIRECTIONS",
+    "IMAGES",
+    "JUDGEMENTS",
+    "LINKS",
+    "QUERIES",
+    "Collection",
+    "Direction",
+    "Embeddings",
+    "EncoderCard",
+    "Gallery",
+    "Modality",
+    "Protocol",
+    "Qrels",
+    "Ranks",
+    "Recall",
+    "Result",
+    "Run",
+    "Ties",
+    "gallery_line",
+    "strings",
+]

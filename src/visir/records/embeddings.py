@@ -1,0 +1,132 @@
+"""Embeddings: ids and vectors, and who made them how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.fingerprint import hash_json
+from visir.records.columns import strings
+from visir.records.gallery import Modality
+
+_BLOCK = 65_536  # rows looked at in one go, so that a memory-mapped matrix never has to fit in memory
+
+
+@dataclass(frozen=True)
+class EncoderCard:
+    """Who encoded, and how: everything that changes the numbers.
+
+    - `name`: what `load()` takes; `family`: "transformers-clip", "openclip", "onnx", "imported", …
+    - `revision`, `weights`: the model's revision and a hash over its weights (None when they cannot be known)
+    - `image_preprocessing`, `text_preprocessing`: resize, crop, mean, template, truncation, … as plain values
+    - `dtype`: the arithmetic of the forward pass
+    """
+
+    name: str
+    family: str
+    revision: str | None = None
+    weights: str | None = None
+    image_preprocessing: dict[str, Any] = field(default_factory=dict)
+    text_preprocessing: dict[str, Any] = field(default_factory=dict)
+    dtype: str = "float32"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash over every field: the key under which encoded vectors are kept."""
+        return hash_json(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """`vectors[i]` (n, d) belongs to `ids[i]`; float16 or float32, memory-mapped or not, normalised or not.
+
+    Raises `EmbeddingError` naming the ids when a value is NaN or infinite, ids repeat, or lengths differ. A zero vector
+    is allowed here (an
+    empty bag of words is one) and refused where a cosine is asked for: it has no direction.
+    """
+
+    modality: Modality
+    ids: pa.StringArray
+    vectors: NDArray[Any]
+    encoder: EncoderCard
+    normalised: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ids", strings(self.ids))
+        where = f"{self.modality} embeddings by {self.encoder.name}"
+        if self.vectors.ndim != 2 or self.vectors.dtype not in (np.float16, np.float32, np.float64):
+            raise EmbeddingError(
+                f"{where}: vectors must be an (n, d) matrix of floats, not {self.vectors.dtype} {self.vectors.shape}."
+            )
+        if len(self.ids) != len(self.vectors):
+            raise EmbeddingError(f"{where}: {len(self.ids)} ids for {len(self.vectors)} vectors.")
+        if pc.count_distinct(self.ids).as_py() != len(self.ids):
+            counts = pc.value_counts(self.ids)
+            twice = [entry["values"] for entry in counts.to_pylist() if entry["counts"] > 1][:5]
+            raise EmbeddingError(
+                f"{where}: ids repeat: {', '.join(map(repr, twice))}.", hint="every id names one vector"
+            )
+        for start in range(0, len(self.vectors), _BLOCK):
+            bad = ~np.isfinite(self.vectors[start : start + _BLOCK]).all(axis=1)
+            if bad.any():
+                named = [self.ids[start + int(i)].as_py() for i in np.flatnonzero(bad)[:5]]
+                raise EmbeddingError(
+                    f"{where}: NaN or infinite values in the vectors of {', '.join(map(repr, named))}"
+                    f"{' and others' if bad.sum() > 5 else ''}.",
+                    hint="look at these inputs; with half precision, encode in float32 or bfloat16",
+                )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of one vector."""
+        return int(self.vectors.shape[1])
+
+    def rows(self, ids: object) -> NDArray[np.int64]:
+        """The row of each id, in the given order; unknown ids are an error that names them."""
+        wanted = strings(ids)
+        found = pc.index_in(wanted, self.ids)
+        if found.null_count:
+            missing = wanted.filter(pc.is_null(found)).to_pylist()
+            raise EmbeddingError(
+                f"no {self.modality} vector by {self.encoder.name} for {len(missing)} ids: "
+                + ", ".join(map(repr, missing[:5]))
+                + (", …" if len(missing) > 5 else ""),
+                hint="encode the whole split, or restrict the gallery to what was encoded",
+            )
+        rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+        return rows
+
+    def select(self, ids: object) -> Embeddings:
+        """The embeddings of the given ids, in the given order (copied into memory)."""
+        rows = self.rows(ids)
+        return Embeddings(self.modality, strings(ids), self.vectors[rows], self.encoder, self.normalised)
+
+    def normalise(self) -> Embeddings:
+        """Unit vectors in float32 (so that a dot product is a cosine); zero vectors are an error that names them."""
+        if self.normalised and self.vectors.dtype == np.float32:
+            return self
+        vectors = np.array(self.vectors, dtype=np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        zero = np.flatnonzero(lengths[:, 0] == 0)
+        if len(zero):
+            named = ", ".join(repr(self.ids[int(i)].as_py()) for i in zero[:5])
+            raise EmbeddingError(
+                f"{len(zero)} {self.modality} vectors by {self.encoder.name} are zero: {named}; they have no cosine.",
+                hint="look at these inputs (empty text? black image?), or search by dot product (similarity='dot')",
+            )
+        vectors /= lengths
+        return Embeddings(self.modality, self.ids, vectors, self.encoder, True)

@@ -1,0 +1,1 @@
+"""visir.search"""

@@ -1,0 +1,24 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from visir.files import data_directory
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The optional directory of real data; tests that need it skip, saying so, where it is absent."""
+    directory = data_directory().resolve()
+    if not (directory / "flickr8k").is_dir():
+        pytest.skip(f"no real data at {directory} (set VISIR_DATA)")
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test has a cache of its own, so that none sees another's vectors."""
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
