@@ -23,10 +23,13 @@ class Encoder(ABC):
     """A model that turns images, texts, or both into vectors of one space.
 
     The work on an image is split in two, so that a loader can decode and resize in threads while the model computes:
-    `preprocess(image)` is cheap, pure and thread-safe; `embed_images(batch of preprocessed)` is the forward pass. `encode_images` and
-    `encode_texts` do both for a handful of inputs; `visir.encoders.encode` does it for whole collections, through the store.
+    `preprocess(image)` is cheap, pure and thread-safe; `embed_images(batch of preprocessed)` is the forward pass.
+    `encode_images` and
+    `encode_texts` do both for a handful of inputs; `visir.encoders.encode` does it for whole collections, through the
+    store.
 
-    Vectors are returned as float32 (n, dimension), *not* normalised: what the model projects, as its reference implementation returns it.
+    Vectors are returned as float32 (n, dimension), *not* normalised: what the model projects, as its reference
+    implementation returns it.
     """
 
     card: EncoderCard
@@ -69,4 +72,4 @@ class Reranker(ABC):
 
     @abstractmethod
     def score_pairs(self, images: Sequence[Image], texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n,) matching scores of n (image, text) pairs, higher is better; the scale is the model's own (named in its docstring)."""
+        """(n,) matching scores of n (image, text) pairs: higher is better, on the model's own scale."""

