@@ -1,0 +1,53 @@
+"""Galleries and qrels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from visir.errors import CollectionError, RunError
+from visir.records import Gallery, Qrels
+
+
+def test_a_gallery_is_sorted_so_its_order_is_the_tie_rule() -> None:
+    gallery = Gallery.of("image", ["b", "a", "c"], "three")
+    assert gallery.ids is not None
+    assert gallery.ids.to_pylist() == ["a", "b", "c"]
+    assert gallery.fingerprint == Gallery.of("image", ["c", "b", "a"]).fingerprint
+    assert gallery.fingerprint != Gallery.of("text", ["a", "b", "c"]).fingerprint
+
+
+def test_bad_galleries_are_refused() -> None:
+    with pytest.raises(RunError, match=r"the gallery \(x\) is empty"):
+        Gallery.of("image", [], "x")
+    with pytest.raises(RunError, match="holds 'a' twice"):
+        Gallery.of("image", ["a", "b", "a"])
+
+
+def test_a_stated_gallery_says_so_and_cannot_be_restricted() -> None:
+    stated = Gallery.stated("image", 31783, "all of Flickr30k")
+    assert not stated.is_listed
+    assert stated.fingerprint == "stated:31783"
+    with pytest.raises(RunError, match="only stated"):
+        stated.restrict(pa.array(["a"]), "x")
+
+
+def test_restrict() -> None:
+    assert Gallery.of("text", ["a", "b", "c"]).restrict(pa.array(["c", "a", "z"]), "two").size == 2
+
+
+def test_qrels_count_positives_and_keep_judged_negatives() -> None:
+    qrels = Qrels.of(["q2", "q1", "q1", "q3"], ["d1", "d2", "d1", "d9"], [1, 0, 2, 0])
+    assert qrels.queries.to_pylist() == ["q1", "q2", "q3"]
+    assert qrels.positives.tolist() == [1, 1, 0]
+    assert qrels.to_dict() == {"q1": {"d1": 2.0, "d2": 0.0}, "q2": {"d1": 1.0}, "q3": {"d9": 0.0}}
+    assert qrels.select(["q3", "q1", "nobody"]).to_dict() == {"q1": {"d1": 2.0, "d2": 0.0}, "q3": {"d9": 0.0}}
+    assert qrels.rows(np.array([1])).to_dict() == {"q2": {"d1": 1.0}}
+
+
+def test_bad_qrels_are_refused() -> None:
+    with pytest.raises(CollectionError, match="query q and document d are judged twice"):
+        Qrels.of(["q", "q"], ["d", "d"])
+    with pytest.raises(CollectionError, match="grades must be finite and at least 0"):
+        Qrels.of(["q"], ["d"], [-1])

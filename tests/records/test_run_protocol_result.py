@@ -1,0 +1,76 @@
+"""Runs, protocols and results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from visir.errors import RunError, VisirError
+from visir.records import Gallery, Protocol, Result, Run, strings
+
+GALLERY = Gallery.of("image", ["a", "b", "c"])
+
+
+def test_ranked_sorts_by_score_and_breaks_ties_by_document_id() -> None:
+    run = Run.ranked("r", "t2i", ["q", "q", "q"], ["c", "b", "a"], [0.5, 0.9, 0.5], GALLERY)
+    assert [d for d, _ in run.answer("q")] == ["b", "a", "c"]
+    assert run.to_table()["rank"].to_pylist() == [1, 2, 3]
+    assert [d for d, _ in run.cut(2).answer("q")] == ["b", "a"]
+    assert run.cut(2).depth == 2
+
+
+def test_given_order_is_kept_when_rounded_scores_tie() -> None:
+    run = Run(
+        "r", "t2i", strings(["q"]), np.array([0, 2]), strings(["c", "a"]), np.array([0, 1], np.int32),
+        np.array([0.5, 0.5]), GALLERY, 2,
+    )  # fmt: skip
+    assert [d for d, _ in run.answer("q")] == ["c", "a"]
+
+
+def test_bad_runs_are_refused() -> None:
+    def made(scores: list[float], indices: list[int], queries: list[str] | None = None) -> Run:
+        queries = queries or ["q"]
+        offsets = np.linspace(0, len(indices), len(queries) + 1).astype(np.int64)
+        return Run(
+            "r", "t2i", strings(queries), offsets, strings(["a", "b", "c"]), np.array(indices, np.int32),
+            np.array(scores), GALLERY, 3,
+        )  # fmt: skip
+
+    with pytest.raises(RunError, match="scores rise inside the answer to query 'q'"):
+        made([0.1, 0.2], [0, 1])
+    with pytest.raises(RunError, match="query q lists document b twice"):
+        made([0.2, 0.1], [1, 1])
+    with pytest.raises(RunError, match="NaN score for query 'q'"):
+        made([0.2, float("nan")], [0, 1])
+    with pytest.raises(RunError, match="a query is answered twice"):
+        made([0.2, 0.1], [0, 1], ["q", "q"])
+    with pytest.raises(RunError, match="is empty"):
+        Run.ranked("r", "t2i", [], [], [], GALLERY)
+    # a score may rise from one query's answer to the next
+    assert len(made([0.1, 0.2], [0, 1], ["p", "q"])) == 2
+
+
+def protocol(**changes: object) -> Protocol:
+    return Protocol("flickr8k", "f" * 32, "test", **changes)  # type: ignore[arg-type]
+
+
+def test_protocols_differ_in_task_fields_only() -> None:
+    assert protocol().fingerprint == protocol(image_preprocessing="224 bicubic").fingerprint
+    assert protocol().differences(protocol(recall="capped_recall")) == {"recall": ("hit", "capped_recall")}
+    assert protocol(truncation="77").system_differences(protocol()) == {"truncation": ("77", "")}
+    assert protocol(recall="recall").fingerprint != protocol().fingerprint
+    assert Protocol.from_dict(protocol(folds=5).to_dict()) == protocol(folds=5)
+    assert ("folds", "5") in protocol(folds=5).card()
+
+
+def test_a_result_answers_by_name_and_suggests_the_nearest() -> None:
+    table = pa.table({"query_id": ["q1", "q2"], "hit@1": [1.0, 0.0]})
+    result = Result("s", protocol(), {"t2i": table}, {"t2i": {"hit@1": 0.5}})
+    assert result.values("t2i", "hit@1").tolist() == [1.0, 0.0]
+    assert result.mean("t2i", "hit@1") == 0.5
+    assert result.measures == ("hit@1",)
+    with pytest.raises(VisirError, match="did you mean 'hit@1'"):
+        result.values("t2i", "hit@10")
+    with pytest.raises(VisirError, match="no direction 'i2t'"):
+        result.values("i2t", "hit@1")

@@ -1,0 +1,79 @@
+"""Atomic writes, transparent decompression, errors and registry."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from pathlib import Path
+
+import pytest
+
+from visir.errors import CollectionError, VisirError, raise_faults
+from visir.files import atomic_folder, atomic_path, read_json, read_lines, write_json
+from visir.registry import Registry
+
+
+def test_a_failed_write_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    target = tmp_path / "x.json"
+    write_json(target, {"a": 1})
+    with pytest.raises(RuntimeError), atomic_path(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert read_json(target) == {"a": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_failed_folder_leaves_nothing_and_an_existing_one_is_not_overwritten_unasked(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "f") as temporary:
+        (temporary / "a").write_text("half")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+    for _ in range(2):
+        with atomic_folder(tmp_path / "f", replace=True) as temporary:
+            (temporary / "a").write_text("whole")
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+    with pytest.raises(VisirError, match="exists already"), atomic_folder(tmp_path / "f"):
+        pass
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+def test_lines_are_read_from_plain_and_compressed_files(tmp_path: Path, suffix: str) -> None:
+    # U+2028 is a line separator to str.splitlines, and part of a caption to us.
+    data = "one\r\ntwo \u2028 still two\n\nfour".encode()
+    path = tmp_path / f"caps.txt{suffix}"
+    path.write_bytes({"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix](data))
+    assert read_lines(path) == ["one", "two \u2028 still two", "", "four"]
+
+
+def test_a_byte_that_is_not_utf8_names_file_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"fine\ncaf\xe9\n")
+    with pytest.raises(VisirError, match=r"latin.txt, line 2: not UTF-8 \(byte 0xe9\)[\s\S]*iconv"):
+        read_lines(path)
+
+
+def test_missing_and_broken_files_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "captions.json").write_text("{")
+    with pytest.raises(VisirError, match=r"no such file[\s\S]*in that folder there is 'captions.json'"):
+        read_json(tmp_path / "caption.json")
+    with pytest.raises(VisirError, match="not valid JSON"):
+        read_json(tmp_path / "captions.json")
+    (tmp_path / "cut.json.xz").write_bytes(lzma.compress(b"[1, 2]")[:-8])
+    with pytest.raises(VisirError, match="cannot be decompressed"):
+        read_json(tmp_path / "cut.json.xz")
+
+
+def test_the_registry_suggests_the_nearest_name_and_warns_on_overwrite() -> None:
+    things: Registry[int] = Registry("measure")
+    things.add("hit@k", 1)
+    with pytest.raises(VisirError, match=r"unknown measure 'hits@k'[\s\S]*did you mean 'hit@k'"):
+        things.get("hits@k")
+    with pytest.warns(UserWarning, match="registered twice"):
+        things.add("hit@k", 2)
+    assert list(things) == ["hit@k"]
+
+
+def test_many_faults_are_counted() -> None:
+    with pytest.raises(CollectionError, match=r"x \(30 faults\)[\s\S]*and 10 more"):
+        raise_faults(CollectionError, "x", [f"fault {i}" for i in range(30)])
+    raise_faults(CollectionError, "x", [])
