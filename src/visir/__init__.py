@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from visir.collections import open_collection
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
-    from visir.search import search
     from visir.training import train_heads
 
 _WHERE = {
@@ -27,7 +26,6 @@ _WHERE = {
     "load": "visir.encoders",
     "encode": "visir.encoders",
     "train_heads": "visir.training",
-    "search": "visir.search",
     "evaluate": "visir.evaluation",
     "compare": "visir.evaluation",
     "explain": "visir.evaluation",
@@ -41,7 +39,6 @@ __all__ = [
     "explain",
     "load",
     "open_collection",
-    "search",
     "train_heads",
 ]
 
