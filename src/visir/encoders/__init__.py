@@ -1,1 +1,49 @@
-"""Models that turn images and texts into vectors, and the store that keeps what they made."""
+"""Models that turn images and texts into vectors, and the store that keeps what they made.
+
+    encoder = load("openai/clip-vit-base-patch32")
+    images = encode(encoder, collection, "image")
+
+Names are imported when first used, so that `import visir.encoders` needs neither torch nor any model library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from visir.encoders.base import Encoder, Reranker
+    from visir.encoders.encoding import Encoding, encode, encode_collection
+    from visir.encoders.families import FAMILIES, Family
+    from visir.encoders.loading import load
+    from visir.encoders.store import Store
+
+_WHERE = {
+    "Encoder": "visir.encoders.base",
+    "Reranker": "visir.encoders.base",
+    "load": "visir.encoders.loading",
+    "encode": "visir.encoders.encoding",
+    "encode_collection": "visir.encoders.encoding",
+    "Encoding": "visir.encoders.encoding",
+    "Store": "visir.encoders.store",
+    "FAMILIES": "visir.encoders.families",
+    "Family": "visir.encoders.families",
+}
+
+__all__ = [
+    "FAMILIES",
+    "Encoder",
+    "Encoding",
+    "Family",
+    "Reranker",
+    "Store",
+    "encode",
+    "encode_collection",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'visir.encoders' has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name]), name)

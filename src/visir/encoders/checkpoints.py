@@ -1,0 +1,40 @@
+"""Folders that visir wrote: `visir.json` says of which kind a folder is, and the kind says who reads it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from visir.encoders.base import Encoder
+from visir.encoders.families import CHECKPOINT_FILE, KINDS
+from visir.errors import EncoderError
+from visir.files import read_json, write_json
+
+
+@runtime_checkable
+class Savable(Protocol):
+    """An encoder with a state of its own (a fitted vocabulary): it can be kept inside a checkpoint."""
+
+    def save(self, folder: Path) -> None:
+        """Write the state into `folder`, `visir.json` included, such that `load(folder)` brings it back."""
+
+
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
+    """The encoder in a folder that visir wrote."""
+    folder = Path(name)
+    kind = str(read_description(folder)["kind"])
+    return import_module(KINDS.get(kind)).load_checkpoint(folder, device, dtype)  # type: ignore[no-any-return]
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """The content of `visir.json`; anything but an object with a "kind" is an error."""
+    description = read_json(folder / CHECKPOINT_FILE)
+    if not isinstance(description, dict) or not isinstance(description.get("kind"), str):
+        raise EncoderError(f'{folder / CHECKPOINT_FILE}: must be an object with a "kind".', hint=f"one of {[*KINDS]}")
+    return description
+
+
+def write_description(folder: Path, kind: str, content: dict[str, Any]) -> None:
+    """Write `visir.json` with its kind first."""
+    write_json(folder / CHECKPOINT_FILE, {"kind": kind, **content})

@@ -1,0 +1,191 @@
+"""The families of encoders as data: how a name says which family it means, and where the code that loads it lies.
+
+A new family is one new file with `load_family(name, device, dtype, revision) -> Encoder` and one `FAMILIES.add` line
+here. No family's file is imported before a name asks for it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from visir.errors import EncoderError, nearest
+from visir.registry import Registry
+
+CHECKPOINT_FILE = "visir.json"
+"""What marks a folder as visir's own; its "kind" is a key of `KINDS`."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family of encoders.
+
+    A name belongs to the family when it is one of `prefixes`, begins with one of them and a colon, is a folder that
+    holds `marker`, or matches `pattern`.
+
+    - `title`, `form`, `example`: for people; printed by `visir doctor`, the docs and error messages
+    - `module`: imported when the family is asked for; has `load_family(name, device, dtype, revision) -> Encoder`
+    - `extra`: the extra of this package that brings `packages` (import names); empty when the core suffices
+    - `devices`, `dtypes`, `revisions`: whether a device, which arithmetics and whether a revision can be asked for;
+      `load` refuses the rest, because an option that is silently ignored is a wrong number later
+    """
+
+    name: str
+    title: str
+    form: str
+    example: str
+    module: str
+    prefixes: tuple[str, ...] = ()
+    marker: str = ""
+    pattern: str = ""
+    extra: str = ""
+    packages: tuple[str, ...] = ()
+    devices: bool = True
+    dtypes: tuple[str, ...] = ("float32", "bfloat16", "float16")
+    revisions: bool = False
+
+    def matches(self, name: str) -> bool:
+        """Whether `name` is of this family. Looks at the file system for folders, never at the network."""
+        if any(name == prefix or name.startswith(f"{prefix}:") for prefix in self.prefixes):
+            return True
+        if self.marker and (Path(name) / self.marker).is_file():
+            return True
+        return bool(self.pattern) and re.fullmatch(self.pattern, name) is not None and not Path(name).exists()
+
+
+FAMILIES: Registry[Family] = Registry("family of encoders")
+"""The order matters for folders only: the more specific marker comes first."""
+
+KINDS: Registry[str] = Registry("kind of checkpoint")
+"""What the "kind" of a `visir.json` means: the module whose `load_checkpoint(folder, device, dtype)` reads it."""
+
+KINDS.add("heads", "visir.encoders.heads")
+KINDS.add("bag-of-words", "visir.encoders.bag_of_words")
+KINDS.add("embeddings", "visir.encoders.imported")
+
+for _family in (
+    Family(
+        name="checkpoint",
+        title="a folder that visir wrote: trained heads, a fitted bag of words, exported embeddings",
+        form="path/to/folder",
+        example="runs/flickr8k-heads",
+        module="visir.encoders.checkpoints",
+        marker=CHECKPOINT_FILE,
+    ),
+    Family(
+        name="pixels",
+        title="colour and edge statistics of an image; no weights, nothing to download (images only)",
+        form="pixels",
+        example="pixels",
+        module="visir.encoders.pixels",
+        prefixes=("pixels",),
+        devices=False,
+        dtypes=("float32",),
+    ),
+    Family(
+        name="bag-of-words",
+        title="hashed bag of words; no weights, nothing to download (texts only)",
+        form="bow[:DIMENSION]",
+        example="bow",
+        module="visir.encoders.bag_of_words",
+        prefixes=("bow",),
+        devices=False,
+        dtypes=("float32",),
+    ),
+    Family(
+        name="mobilenet",
+        title="MobileNetV2 1.0/224 trained on ImageNet, from $VISIR_DATA/mobilenet_v2 or a folder (images only)",
+        form="mobilenet_v2[:FOLDER] or mobilenet_v2_int8[:FOLDER]",
+        example="mobilenet_v2",
+        module="visir.encoders.mobilenet",
+        prefixes=("mobilenet_v2", "mobilenet_v2_int8"),
+        dtypes=("float32",),
+    ),
+    Family(
+        name="onnx",
+        title="an image backbone in an ONNX file (images only)",
+        form="onnx:FILE[?option=value&…][#TENSOR]",
+        example="onnx:resnet50.onnx?normalise=imagenet#avgpool",
+        module="visir.encoders.onnx_image",
+        prefixes=("onnx",),
+        extra="onnx",
+        packages=("onnxruntime", "onnx"),
+        dtypes=("float32",),
+    ),
+    Family(
+        name="imported",
+        title="vectors that were made elsewhere",
+        form="npz:FILE, npy:FOLDER or parquet:FILE",
+        example="npz:clip_vectors.npz",
+        module="visir.encoders.imported",
+        prefixes=("npz", "npy", "parquet"),
+        devices=False,
+        dtypes=("float32",),
+    ),
+    Family(
+        name="openclip",
+        title="any model of open_clip",
+        form="openclip:ARCHITECTURE/PRETRAINED or a local folder",
+        example="openclip:RN50/openai",
+        module="visir.encoders.openclip",
+        prefixes=("openclip",),
+        marker="open_clip_config.json",
+        extra="openclip",
+        packages=("torch", "open_clip"),
+    ),
+    Family(
+        name="sentence",
+        title="any sentence-transformers model (texts only)",
+        form="st:NAME or a local folder",
+        example="st:all-MiniLM-L6-v2",
+        module="visir.encoders.sentence",
+        prefixes=("st",),
+        marker="modules.json",
+        extra="text",
+        packages=("torch", "sentence_transformers"),
+        revisions=True,
+    ),
+    Family(
+        name="transformers",
+        title="CLIP, AltCLIP, ALIGN, GroupViT, SigLIP, BLIP from the Hugging Face hub or a local folder",
+        form="ORGANISATION/NAME or a local folder",
+        example="openai/clip-vit-base-patch32",
+        module="visir.encoders.transformers_models",
+        marker="config.json",
+        pattern=r"[\w.-]+/[\w.-]+",
+        extra="transformers",
+        packages=("torch", "transformers"),
+        revisions=True,
+    ),
+):
+    FAMILIES.add(_family.name, _family)
+
+
+def family_of(name: str) -> Family:
+    """The family that `name` belongs to; an unknown name is an error that lists the forms there are."""
+    for family in every_family():
+        if family.matches(name):
+            return family
+    path = Path(name)
+    if path.is_dir():
+        markers = ", ".join(family.marker for family in every_family() if family.marker)
+        raise EncoderError(f"{name}: this folder holds no model that is known here (none of {markers}).", hint=_forms())
+    if path.is_file():
+        raise EncoderError(f"{name}: a file needs a prefix that says what it is.", hint=_forms())
+    prefixes = [prefix for family in every_family() for prefix in family.prefixes]
+    raise EncoderError(
+        f"unknown encoder {name!r}: not a name that is known here, and no such folder.",
+        hint=f"{nearest(name.split(':')[0], prefixes)}\n{_forms()}",
+    )
+
+
+def every_family() -> list[Family]:
+    """All families, in the order in which a name is tried on them."""
+    return [FAMILIES.get(name) for name in FAMILIES]
+
+
+def _forms() -> str:
+    return "name a model in one of these forms:\n" + "\n".join(
+        f"      {family.form:<55} e.g. {family.example}" for family in every_family()
+    )

@@ -1,0 +1,71 @@
+"""`load`: a name in, an encoder out."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, get_args
+
+from visir.encoders.base import Encoder
+from visir.encoders.families import Family, family_of
+from visir.errors import EncoderError, MissingPackageError, nearest, raise_faults
+
+Precision = Literal["float32", "bfloat16", "float16"]
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+
+
+def load(
+    name: str | Path, *, device: str | None = None, dtype: str = "float32", revision: str | None = None
+) -> Encoder:
+    """Load the encoder called `name`.
+
+    `visir.encoders.families.FAMILIES` lists the forms a name can have: a hub id ("openai/clip-vit-base-patch32"), a
+    prefixed name ("openclip:RN50/openai", "st:all-MiniLM-L6-v2", "onnx:FILE#tensor", "npz:FILE"), a name without any
+    weights ("pixels", "bow"), or a folder, visir's own checkpoints among them.
+
+    - `device`: "cpu", "cuda", "cuda:1", "mps"; None takes the fastest there is.
+    - `dtype`: the arithmetic of the forward pass. Vectors come out as float32 in any case.
+    - `revision`: a commit or tag of a model on the hub.
+
+    What a family cannot use (a GPU for "bow", a revision of a file) is refused, not ignored.
+
+    Raises `EncoderError` for an unknown name (with the nearest known one and every form), for a file or folder that is
+    not what its name says, and when the hub cannot be reached; `MissingPackageError`, with the pip command, when the
+    family needs a package that is not installed.
+    """
+    name = str(name)
+    family = family_of(name)
+    refuse_unusable(name, family, device, dtype, revision)
+    require_packages(family)
+    return import_module(family.module).load_family(name, device, dtype, revision)  # type: ignore[no-any-return]
+
+
+def require_packages(family: Family) -> None:
+    """Raise `MissingPackageError` for the first package that `family` needs and that is not installed."""
+    for package in family.packages:
+        if find_spec(package) is None:
+            raise MissingPackageError(package, extra=family.extra, purpose=f"the family {family.name!r}")
+
+
+def refuse_unusable(name: str, family: Family, device: str | None, dtype: str, revision: str | None) -> None:
+    """Raise for every option that `family` could only ignore."""
+    faults = []
+    if device not in (None, "cpu") and not family.devices:
+        faults.append(f"device {device!r}: it computes on the CPU only")
+    if dtype not in PRECISIONS:
+        faults.append(f"dtype {dtype!r}: unknown; {nearest(dtype, PRECISIONS)}")
+    elif dtype not in family.dtypes:
+        faults.append(f"dtype {dtype!r}: it computes in {' or '.join(family.dtypes)}")
+    if revision is not None and not family.revisions:
+        faults.append(f"revision {revision!r}: a name of this family has no revisions")
+    raise_faults(EncoderError, f"{name} ({family.name}) cannot be loaded with", faults, hint="leave these options out")
+
+
+def hub_unreachable(name: str, cause: BaseException) -> EncoderError:
+    """The error for a model that is neither on this disk nor to be had: for families that load from the hub."""
+    return EncoderError(
+        f"{name}: not on this machine, and the hub could not be reached ({type(cause).__name__}).",
+        hint="connect to the network once (later loads come from the local cache), copy the model's folder here and "
+        "pass its path, or use a name that needs no download: pixels, bow, mobilenet_v2[:FOLDER], onnx:FILE, npz:FILE",
+    )

@@ -1,0 +1,37 @@
+"""Hashes over weights: what makes kept vectors belong to exactly one model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_BLOCK = 1 << 22
+
+
+def hash_file(path: str | Path) -> str:
+    """32 hexadecimal digits over the bytes of a file."""
+    digest = hashlib.blake2b(digest_size=16)
+    with Path(path).open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def hash_state(state: Mapping[str, Tensor]) -> str:
+    """32 hexadecimal digits over a torch `state_dict`: names, types, shapes and values, in the order of names.
+
+    The hash is of the values as loaded. A model loaded in bfloat16 therefore has another hash than in float32.
+    """
+    import torch
+
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(state):
+        tensor = state[name].detach().cpu().contiguous()
+        digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
