@@ -1,0 +1,164 @@
+"""Agreement with published values: to the printed digits, within a relative tolerance, and in the order of systems.
+
+The thesis (section 2.5.3, after Petrov & Macdonald 2022) calls a score reproduced when it equals the reported one
+within a relative tolerance of ±5 %, and (section 2.6, after Voorhees 2002) calls a *relative* result reproduced when the
+systems stand in the reported order. Both are said here, and beside them the stricter: do the printed digits come out?
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from visir.evaluation.published.record import Published, PublishedRow
+
+TOLERANCE = 0.05
+Digits = Literal["rounded", "truncated", "off"]
+_POINTS = re.compile(r"^(rsum|dcg_cm|median_rank|mean_rank)")
+"""Measures that are printed as they are; all others are fractions, printed as percentages."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One value of ours beside one published value, both in the units of the paper.
+
+    - `measure`: what was computed for the label ("R@5" may be `hit@5` or `capped_recall@5`)
+    - `relative`: (ours − published) / published; `within`: |relative| ≤ tolerance
+    - `digits`: "rounded" when rounding ours to the printed decimals gives the printed number; "truncated" when only
+      cutting the further digits off does (papers do print 1.705 as 1.70); "off" when neither
+    """
+
+    direction: str
+    label: str
+    measure: str
+    ours: float
+    published: float
+    relative: float
+    within: bool
+    digits: Digits
+
+
+@dataclass(frozen=True)
+class Order:
+    """Whether one measure puts the systems in the published order.
+
+    `swapped`: the pairs (published better, published worse) for which ours is not strictly in that order. Systems that
+    tie in print may stand either way.
+    """
+
+    direction: str
+    label: str
+    published: tuple[str, ...]
+    ours: tuple[str, ...]
+    swapped: tuple[tuple[str, str], ...]
+
+    @property
+    def kept(self) -> bool:
+        """True when no pair is swapped."""
+        return not self.swapped
+
+
+def measure_of(label: str, recall: str = "hit") -> str:
+    """The measure that a paper's label means when its R@k is read as `recall` ("hit", "recall", "capped_recall").
+
+    "R@5" → f"{recall}@5"; "DCG" → "dcg_cm@10" (the brittleness paper); any other label is a measure's own name.
+    """
+    found = re.fullmatch(r"(?:R|Recall)@(\d+)", label)
+    if found:
+        return f"{recall}@{found[1]}"
+    return "dcg_cm@10" if label == "DCG" else label
+
+
+def printed_value(measure: str, value: float) -> float:
+    """A measure's value as papers print it: fractions as percentages; rsum, DCG and ranks as they are."""
+    return value if _POINTS.match(measure) else 100 * value
+
+
+def digits_of(ours: float, published: float, decimals: int) -> Digits:
+    """How the printed digits come out of our value: by rounding (a half either way), only by truncation, or not."""
+    unit = 10.0**-decimals
+    if abs(ours - published) <= unit / 2 + 1e-9:
+        return "rounded"
+    return "truncated" if -1e-9 <= ours - published < unit else "off"
+
+
+def judge(
+    ours: Mapping[str, Mapping[str, float]],
+    row: PublishedRow,
+    *,
+    recall: str = "hit",
+    decimals: int = 2,
+    tolerance: float = TOLERANCE,
+) -> tuple[Judgement, ...]:
+    """Our aggregates beside one published row, value by value, for every value that we have.
+
+    `ours[direction][measure]` are aggregates as a `Result` holds them (fractions; rsum in points).
+    """
+    judged = []
+    for direction, values in row.values.items():
+        for label, published in values.items():
+            measure = measure_of(label, recall)
+            if measure not in ours.get(direction, {}):
+                continue
+            value = printed_value(measure, ours[direction][measure])
+            relative = (value - published) / published if published else (0.0 if value == published else float("inf"))
+            judged.append(
+                Judgement(
+                    direction,
+                    label,
+                    measure,
+                    value,
+                    published,
+                    relative,
+                    abs(relative) <= tolerance,
+                    digits_of(value, published, decimals),
+                )
+            )
+    return tuple(judged)
+
+
+def orders(
+    ours: Mapping[str, Mapping[str, Mapping[str, float]]],
+    published: Published,
+    *,
+    collection: str | None = None,
+    recall: str = "hit",
+) -> tuple[Order, ...]:
+    """For each published value that two or more of our systems have: is the order of the systems kept?
+
+    `ours[system][direction][measure]`; systems are matched to the table's by name. Ranks are better when lower, all
+    else when higher.
+    """
+    rows = {system: published.row(system, collection) for system in ours}
+    kept = []
+    labels = dict.fromkeys(
+        (direction, label) for row in rows.values() for direction, part in row.values.items() for label in part
+    )
+    for direction, label in labels:
+        measure = measure_of(label, recall)
+        sign = -1.0 if measure.endswith("_rank") else 1.0
+        pairs = {
+            system: (sign * row.values[direction][label], sign * ours[system][direction][measure])
+            for system, row in rows.items()
+            if label in row.values.get(direction, {}) and measure in ours[system].get(direction, {})
+        }
+        if len(pairs) < 2:
+            continue
+        swapped = []
+        for one, other in combinations(pairs, 2):
+            better, worse = (one, other) if pairs[one][0] > pairs[other][0] else (other, one)
+            if pairs[better][0] > pairs[worse][0] and pairs[better][1] <= pairs[worse][1]:
+                swapped.append((better, worse))
+        kept.append(
+            Order(
+                direction,
+                label,
+                tuple(sorted(pairs, key=lambda system: -pairs[system][0])),
+                tuple(sorted(pairs, key=lambda system: -pairs[system][1])),
+                tuple(swapped),
+            )
+        )
+    return tuple(kept)

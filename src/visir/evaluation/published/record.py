@@ -1,0 +1,159 @@
+"""A published table: its source, what it says of its protocol, and its values by system, direction and label."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
+from visir.files import read_bytes, read_json
+
+DIRECTIONS = ("i2t", "t2i", "both")
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """The values of one system on one collection: `values[direction][label]`, as printed.
+
+    Labels are those of the paper. "R@5" is kept as printed because *which* recall it is may be unknown; every other
+    label is the name of a measure, or "rsum" (in percentage points), or "DCG" (`dcg_cm@10`).
+    """
+
+    system: str
+    values: Mapping[str, Mapping[str, float]]
+    collection: str = ""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A table from a paper, with its source.
+
+    - `rows`: one per system and collection
+    - `decimals`: how many were printed: what "to the last digit" means
+    - `protocol`: what the source says of its protocol, in words, by field of `Protocol`; hints for a reader, never used
+      to alter a number
+    - `notes`: what one should know before comparing with it
+    """
+
+    name: str
+    title: str
+    source: str
+    rows: tuple[PublishedRow, ...]
+    decimals: int = 2
+    protocol: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems in the order of the table."""
+        return tuple(dict.fromkeys(row.system for row in self.rows))
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """The collections in the order of the table."""
+        return tuple(dict.fromkeys(row.collection for row in self.rows))
+
+    def row(self, system: str | None = None, collection: str | None = None) -> PublishedRow:
+        """The one row of a system and a collection; case, spaces and punctuation do not matter.
+
+        None asks for the only one there is. Unknown names and an ambiguous request are errors that list the choices.
+        """
+        faults = []
+        for kind, asked, known in (("system", system, self.systems), ("collection", collection, self.collections)):
+            if asked is not None and _plain(asked) not in map(_plain, known):
+                faults.append(f"no {kind} {asked!r} ({nearest(asked, known)})")
+        raise_faults(VisirError, self.name, faults, hint="name one with --system and --collection")
+        found = [
+            row
+            for row in self.rows
+            if (system is None or _plain(row.system) == _plain(system))
+            and (collection is None or _plain(row.collection) == _plain(collection))
+        ]
+        if len(found) != 1:
+            choices = ", ".join(f"{row.system} on {row.collection}" if row.collection else row.system for row in found)
+            raise VisirError(
+                f"{self.name}: {len(found)} rows fit: {choices or 'none'}.",
+                hint="name one with --system and --collection",
+            )
+        return found[0]
+
+
+def shipped() -> tuple[str, ...]:
+    """The names of the published tables that come with visir."""
+    return tuple(sorted(path.stem for path in _HERE.glob("*.json")))
+
+
+def load(name_or_path: str | Path) -> Published:
+    """A published table from a shipped name or a `.json` / `.toml` file.
+
+    The file: `title`, `source`, optional `decimals`, `protocol`, `notes`, and `rows`: a list of
+    `{system, collection?, i2t?: {label: value}, t2i?: {…}, both?: {…}}`. Raises `ConfigurationError` listing every
+    fault.
+    """
+    path = Path(name_or_path)
+    if not path.suffix and str(name_or_path) in shipped():
+        path = _HERE / f"{name_or_path}.json"
+    elif not path.is_file():
+        raise VisirError(
+            f"{name_or_path}: no such file, and no published table of that name.",
+            hint=nearest(str(name_or_path), shipped()),
+        )
+    if path.suffix == ".toml":
+        try:
+            content = tomllib.loads(read_bytes(path).decode("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+            raise ConfigurationError(f"{path}: not valid TOML: {fault}", hint="mend the file") from fault
+    else:
+        content = read_json(path)
+    return _parse(path, content)
+
+
+def _parse(path: Path, content: Any) -> Published:
+    known = ("title", "source", "decimals", "protocol", "notes", "rows")
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path}: expected an object with {', '.join(known)}.", hint="see docs/evaluation.md")
+    faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
+    faults += [f"{key!r} is missing" for key in ("title", "source", "rows") if not content.get(key)]
+    decimals = content.get("decimals", 2)
+    if not isinstance(decimals, int) or decimals < 0:
+        faults.append(f"'decimals' is the number of printed decimals, not {decimals!r}")
+    rows = []
+    for at, row in enumerate(content.get("rows") or []):
+        where = f"row {at + 1} ({row.get('system', 'no system')}, {row.get('collection', 'no collection')})"
+        if not row.get("system"):
+            faults.append(f"{where}: 'system' is missing")
+        faults += [
+            f"{where}: unknown key {key!r} ({nearest(key, ('system', 'collection', *DIRECTIONS))})"
+            for key in row
+            if key not in ("system", "collection", *DIRECTIONS)
+        ]
+        values = {direction: row[direction] for direction in DIRECTIONS if direction in row}
+        if not values:
+            faults.append(f"{where}: no values under i2t, t2i or both")
+        faults += [
+            f"{where}: {direction} {label} is {value!r}, not a number"
+            for direction, part in values.items()
+            for label, value in part.items()
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
+        ]
+        rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", ""))))
+    raise_faults(ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/evaluation.md")
+    return Published(
+        path.stem,
+        content["title"],
+        content["source"],
+        tuple(rows),
+        decimals,
+        content.get("protocol", {}),
+        tuple(content.get("notes", ())),
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
