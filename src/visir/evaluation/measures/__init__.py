@@ -1,0 +1,7 @@
+"""Measures: what a ranking is worth, from the ranks of its positives alone."""
+
+from visir.evaluation.measures.base import Measure, Positives
+from visir.evaluation.measures.measure import aggregate, measure, rsum
+from visir.evaluation.measures.registry import DEFAULT_MEASURES, MEASURES, Named, parse
+
+__all__ = ["DEFAULT_MEASURES", "MEASURES", "Measure", "Named", "Positives", "aggregate", "measure", "parse", "rsum"]

@@ -1,0 +1,95 @@
+"""What a measure is: a function of the ranks of the positives, and a description of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.records import Ranks
+
+Values = NDArray[np.float64]
+"""(n,) one value per query."""
+
+
+class Positives:
+    """`Ranks` laid out for arithmetic over all queries at once.
+
+    Entries are the positives (m), queries are n. `query[e]` is the query of entry e, `rank[e]` its rank (infinite when
+    it was not retrieved,
+    so that every comparison `rank <= k` is right without a special case), `ordinal[e]` its place among the positives of
+    its query, from 1.
+    """
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.source = ranks
+        self.n = len(ranks)
+        self.count = ranks.positives.astype(np.float64)
+        self.query = np.repeat(np.arange(self.n), ranks.positives)
+        self.rank = np.where(ranks.ranks > 0, ranks.ranks, np.inf).astype(np.float64)
+        self.ordinal = (np.arange(len(self.query)) - np.repeat(ranks.offsets[:-1], ranks.positives) + 1).astype(
+            np.float64
+        )
+        self.grade = ranks.grades.astype(np.float64)
+
+    def sum(self, values: NDArray[np.float64] | NDArray[np.bool_]) -> Values:
+        """(n,) the sum of the entries' values, query by query, in the order of rank."""
+        return np.bincount(self.query, values, self.n).astype(np.float64)
+
+    def share(self, numerator: Values, denominator: Values) -> Values:
+        """(n,) the quotient, and 0 for a query without any positive: nothing could be found, as trec_eval counts it."""
+        return np.divide(numerator, denominator, out=np.zeros(self.n), where=denominator > 0)
+
+    @cached_property
+    def first(self) -> Values:
+        """(n,) the rank of the first positive; infinite where none was retrieved."""
+        first = np.full(self.n, np.inf)
+        some = self.source.positives > 0
+        first[some] = self.rank[self.source.offsets[:-1][some]]
+        return first
+
+    @cached_property
+    def ideal(self) -> NDArray[np.float64]:
+        """(m,) the grades of each query in falling order: the best ranking that could be."""
+        if len(self.grade) == 0 or (self.grade == self.grade[0]).all():
+            return self.grade
+        return self.grade[np.lexsort((-self.grade, self.query))]
+
+
+Compute = Callable[[Positives, float], Values]
+"""(positives, cutoff) -> one value per query; the cutoff is infinite for the whole ranking."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure that describes itself: the command line's list and the tables of the docs are printed from this.
+
+    - `name`: without cutoff ("hit"), `title`: in words, `formula`: in plain text, `says`: one sentence for the reader
+    - `cutoff`: "required" (hit@5), "optional" (mrr, mrr@10) or "none" (median_rank)
+    - `cutoff_says`: what the number after "@" means
+    - `papers`: what papers on image–caption retrieval call it, `source`: where the definition is from
+    - `best`: whether "high" or "low" is better, `unit`: "fraction" in [0, 1], "rank" from 1, or "gain"
+    - `aggregate`: how the values of the queries become one number
+    """
+
+    name: str
+    title: str
+    formula: str
+    says: str
+    papers: str
+    source: str
+    compute: Compute
+    cutoff: Literal["required", "optional", "none"] = "required"
+    cutoff_says: str = ""
+    best: Literal["high", "low"] = "high"
+    unit: Literal["fraction", "rank", "gain"] = "fraction"
+    aggregate: Literal["mean", "median"] = "mean"
+
+    @property
+    def pattern(self) -> str:
+        """How the name is written: "hit@k", "mrr[@k]", "median_rank"."""
+        return self.name + {"required": "@k", "optional": "[@k]", "none": ""}[self.cutoff]

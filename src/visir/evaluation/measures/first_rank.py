@@ -1,0 +1,42 @@
+"""Median and mean rank of the first positive."""
+
+import numpy as np
+
+from visir.evaluation.measures.base import Measure, Positives, Values
+
+
+def _first_rank(positives: Positives, _: float) -> Values:
+    # Not retrieved: one rank below the last that was looked at. It is the best that rank could have been, so a mean
+    # over a cut run is a lower bound; the median is exact as long as it lies within the run. (Leaving such queries out,
+    # the other reading, would make a system better the less it finds.)
+    ranks = positives.source
+    last = ranks.gallery_size if ranks.depth is None else min(ranks.depth, ranks.gallery_size)
+    return np.where(np.isinf(positives.first), float(last + 1), positives.first)
+
+
+_NOTE = "A query whose positives were not retrieved counts as (depth + 1)."
+MEDIAN_RANK = Measure(
+    name="median_rank",
+    title="Median rank",
+    formula="median over queries of the rank of the first positive, from 1",
+    says=f"At which rank does the typical query find its first right answer? {_NOTE}",
+    cutoff="none",
+    papers="Med r (VSE++, DeViSE)",
+    source="Frome et al. 2013; Faghri et al. 2018, VSE++, section 4",
+    compute=_first_rank,
+    best="low",
+    unit="rank",
+    aggregate="median",
+)
+MEAN_RANK = Measure(
+    name="mean_rank",
+    title="Mean rank",
+    formula="mean over queries of the rank of the first positive, from 1",
+    says=f"At which rank is the first right answer on average? {_NOTE}",
+    cutoff="none",
+    papers="Mean r (VSE++)",
+    source="Faghri et al. 2018, VSE++, section 4",
+    compute=_first_rank,
+    best="low",
+    unit="rank",
+)
