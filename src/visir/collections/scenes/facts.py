@@ -7,9 +7,9 @@ trained image vector still hold the pattern?" is a well-defined question for a p
 - `specific`: exactly one caption tells it, always the same one (`Fact.caption`, 0–4);
 - `irrelevant`: it is seen in the picture and told by no caption.
 
-This is the setting of thesis chapter 4 (section 4.2 and assumption 1 of its appendix): what the captions share (S), what
-only one of them tells (C), and what is not task-relevant (¬R), here with known truth. Facts are drawn independently and
-uniformly, so no fact can be guessed from another.
+This is the setting of thesis chapter 4 (section 4.2 and assumption 1 of its appendix): what the captions share (S),
+what only one of them tells (C), and what is not task-relevant (¬R), here with known truth. Facts are drawn
+independently and uniformly, so no fact can be guessed from another.
 
 Randomness: fact j of scene i under seed s is word j of NumPy's `SeedSequence((s, i))`, whose output is fixed across
 platforms and NumPy versions. So a scene does not depend on how many others are made, in which order, or where.
@@ -80,7 +80,6 @@ FACTS: tuple[Fact, ...] = (
     Fact("landmark", LANDMARKS, "specific", "what stands in the distance", 4),
     Fact("facing", ("left", "right"), "irrelevant", "which way the subject faces"),
     Fact("sun_side", ("left", "right"), "irrelevant", "on which side the sun or the moon stands"),
-    Fact("landmark_side", ("left", "right"), "irrelevant", "on which side the landmark stands"),
     Fact("horizon", ("low", "high"), "irrelevant", "how high the horizon lies"),
     Fact("ground", ("flowers", "stones", "tufts", "shells"), "irrelevant", "what is scattered on the ground"),
 )
@@ -89,7 +88,7 @@ BY_NAME = {fact.name: fact for fact in FACTS}
 
 @dataclass(frozen=True)
 class Scene:
-    """One scene: a value for every fact, and `variation`, the only thing in the picture and the wording that is no fact.
+    """One scene: a value for every fact, and `variation`, the only thing that is no fact.
 
     `variation` (0 to 2**32 - 1) shifts flyers and scattered things a little, picks their colours, and picks the wording
     of the captions.
@@ -111,7 +110,6 @@ class Scene:
     landmark: str
     facing: str
     sun_side: str
-    landmark_side: str
     horizon: str
     ground: str
     variation: int = 0
@@ -134,6 +132,13 @@ class Scene:
         """The names of the facts in which two scenes differ."""
         return tuple(fact.name for fact in FACTS if getattr(self, fact.name) != getattr(other, fact.name))
 
+    def chance(self, salt: int) -> float:
+        """A number in [0, 1) made from `variation` and `salt`, the same everywhere (the splitmix64 finaliser)."""
+        z = (self.variation * 0x9E3779B97F4A7C15 + (salt + 1) * 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+        return ((z ^ (z >> 31)) >> 11) / (1 << 53)
+
 
 def _words(seed: int, index: int, count: int) -> list[int]:
     if seed < 0 or index < 0:
@@ -155,8 +160,8 @@ def sample_scene(seed: int, index: int) -> Scene:
 def change_one(scene: Scene, seed: int, index: int) -> tuple[Scene, str]:
     """A hard negative of `scene`: exactly one *told* fact changed, and that fact's name.
 
-    Only told facts, because no caption could separate two pictures that differ in an irrelevant one. Which fact, and its
-    new value, come from `(seed, index)`.
+    Only told facts, because no caption could separate two pictures that differ in an irrelevant one. Which fact, and
+    its new value, come from `(seed, index)`.
     """
     told = [fact for fact in FACTS if fact.role != "irrelevant"]
     which, value = _words(seed, index, len(FACTS) + 3)[-2:]

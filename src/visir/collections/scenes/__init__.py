@@ -1,0 +1,37 @@
+"""Generated scenes: pictures made of known facts, five captions each, and the truth about who tells what.
+
+So that everything runs with no download, and so that one can later ask a trained representation which facts it still
+holds (thesis chapter 4, with known truth). `scenes(1000)` is a collection like any other; its images are drawn when
+looked at.
+
+The road through the files: `facts` (the world, and how scenes are drawn from it) → `pen` and `sprite` (how a figure is
+drawn and painted), `animals`, `vehicles`, `things`, `companions`, `flyers`, `landmarks`, `ground` (the figures) →
+`brush`, `places`, `sky` → `render` (the picture); `language` (the captions); `generate` (the collection).
+"""
+
+from visir.collections.scenes.facts import FACTS, Fact, Role, Scene, change_one, fact_names, sample_scene
+from visir.collections.scenes.generate import RELEVANCE, SCHEME, location, read_location, render_location, scenes
+from visir.collections.scenes.language import KINDS, TELLS, Caption, describe, ways_to_say
+from visir.collections.scenes.render import render
+
+__all__ = [
+    "FACTS",
+    "KINDS",
+    "RELEVANCE",
+    "SCHEME",
+    "TELLS",
+    "Caption",
+    "Fact",
+    "Role",
+    "Scene",
+    "change_one",
+    "describe",
+    "fact_names",
+    "location",
+    "read_location",
+    "render",
+    "render_location",
+    "sample_scene",
+    "scenes",
+    "ways_to_say",
+]
