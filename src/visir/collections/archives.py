@@ -1,0 +1,286 @@
+"""Files inside archives: zip, tar, Arrow and Parquet files opened once and read from many threads at once."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tarfile
+import threading
+import zipfile
+import zlib
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from visir.errors import CollectionError, ImageError
+from visir.files import cache_directory, write_bytes
+from visir.fingerprint import hash_json
+
+ARCHIVE_SUFFIXES = (".zip", ".tar", ".arrow", ".parquet")
+KEEP_INDEX_FROM = 2_000
+"""Tars with at least this many members keep their index of offsets on disk; smaller ones are scanned as quickly."""
+
+
+class Archive(Protocol):
+    """A read-only store of named byte strings, safe to read from several threads."""
+
+    def names(self) -> Iterable[str]:
+        """The names of all members, as they are written in the archive."""
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one member; `ImageError` when there is none or it is damaged."""
+
+
+def open_archive(path: str | Path) -> Archive:
+    """Open a zip, an uncompressed tar, an Arrow or a Parquet file by the suffix of its name."""
+    path = Path(path)
+    if not path.is_file():
+        raise CollectionError(f"{path}: no such archive.", hint="has it been moved? give its place with images=")
+    kinds: dict[str, type[Archive]] = {
+        ".zip": ZipArchive,
+        ".tar": TarArchive,
+        ".arrow": ArrowArchive,
+        ".parquet": ParquetArchive,
+    }
+    kind = kinds.get(path.suffix.lower())
+    if kind is None:
+        hint = "decompress it first: members of a compressed tar cannot be read one by one"
+        is_tar = ".tar" in path.suffixes or path.suffix == ".tgz"
+        raise CollectionError(
+            f"{path}: not an archive that can be read from.",
+            hint=hint if is_tar else f"supported: {', '.join(ARCHIVE_SUFFIXES)}",
+        )
+    return kind(path)  # type: ignore[call-arg]
+
+
+class RandomFile:
+    """A file read at given offsets from any thread: without a lock where the system has `pread`."""
+
+    def __init__(self, path: Path) -> None:
+        self._stream = path.open("rb")
+        self._lock = threading.Lock()
+        self.size = os.fstat(self._stream.fileno()).st_size
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset` (fewer at the end of the file)."""
+        if hasattr(os, "pread"):
+            return os.pread(self._stream.fileno(), size, offset)
+        with self._lock:
+            self._stream.seek(offset)
+            return self._stream.read(size)
+
+
+class ZipArchive:
+    """A zip: stored and deflated members are read without a lock and their checksum is verified."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with zipfile.ZipFile(path) as opened:
+                self._members = {one.filename: one for one in opened.infolist() if not one.is_dir()}
+        except zipfile.BadZipFile as fault:
+            raise CollectionError(f"{path}: not a readable zip ({fault}).", hint="is the download complete?") from fault
+        self._file = RandomFile(path)
+
+    def names(self) -> Iterable[str]:
+        """The names of all members."""
+        return self._members.keys()
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one member, checked against the checksum in the archive."""
+        member = self._members.get(name)
+        if member is None:
+            raise ImageError(f"{self.path}: no member {name!r}.")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1:
+            return self._read_slowly(member)
+        header = self._file.read_at(member.header_offset, 30)
+        if len(header) < 30:
+            raise ImageError(f"{self.path}: the archive is truncated before {name!r}.", hint="copy it again")
+        # The local header's name and extra field may be longer than those of the central directory.
+        name_length, extra_length = struct.unpack("<HH", header[26:30])
+        data = self._file.read_at(member.header_offset + 30 + name_length + extra_length, member.compress_size)
+        try:
+            if member.compress_type == zipfile.ZIP_DEFLATED:
+                data = zlib.decompress(data, -15)
+        except zlib.error as fault:
+            raise ImageError(f"{self.path}: {name!r} is damaged ({fault}).", hint="copy the archive again") from fault
+        if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
+            raise ImageError(f"{self.path}: {name!r} is damaged (checksum differs).", hint="copy the archive again")
+        return data
+
+    def _read_slowly(self, member: zipfile.ZipInfo) -> bytes:
+        try:
+            with zipfile.ZipFile(self.path) as opened:
+                return opened.read(member)
+        except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as fault:
+            raise ImageError(f"{self.path}: {member.filename!r} cannot be read: {fault}") from fault
+
+
+class TarArchive:
+    """An uncompressed tar, read through an index of offsets that is made once and, for large tars, kept on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = RandomFile(path)
+        if self._file.read_at(0, 2) in (b"\x1f\x8b", b"BZ", b"\xfd7"):
+            raise CollectionError(
+                f"{path}: a compressed tar; its members cannot be read one by one.",
+                hint="decompress it first (gunzip, bunzip2, unxz)",
+            )
+
+    def names(self) -> Iterable[str]:
+        """The names of all members that are plain files."""
+        return self.index.keys()
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one member."""
+        if name not in self.index:
+            raise ImageError(f"{self.path}: no member {name!r}.")
+        offset, size = self.index[name]
+        return self._file.read_at(offset, size)
+
+    @cached_property
+    def index(self) -> dict[str, tuple[int, int]]:
+        """Name to (offset of the data, size) of every plain file, in the order of the tar."""
+        about = {"path": str(self.path.resolve()), "size": self._file.size, "time": self.path.stat().st_mtime_ns}
+        kept = cache_directory() / "tar" / f"{hash_json(about)}.json"
+        if kept.is_file():
+            columns = orjson.loads(kept.read_bytes())
+            return dict(zip(columns["names"], zip(columns["offsets"], columns["sizes"], strict=True), strict=True))
+        index = self._scan()
+        if len(index) >= KEEP_INDEX_FROM:
+            offsets, sizes = zip(*index.values(), strict=True)
+            write_bytes(kept, orjson.dumps({"names": list(index), "offsets": offsets, "sizes": sizes}))
+        return index
+
+    def _scan(self) -> dict[str, tuple[int, int]]:
+        index: dict[str, tuple[int, int]] = {}
+        try:
+            with tarfile.open(self.path, "r:") as opened:
+                for member in opened:
+                    if not member.isreg():
+                        continue
+                    if member.offset_data + member.size > self._file.size:
+                        raise CollectionError(
+                            f"{self.path}: the archive is truncated within {member.name!r}.", hint="copy it again"
+                        )
+                    index[member.name] = (member.offset_data, member.size)
+        except (tarfile.TarError, OSError) as fault:
+            raise CollectionError(f"{self.path}: not a readable tar ({fault}).", hint="copy it again") from fault
+        return index
+
+
+class ArrowArchive:
+    """An Arrow file with images as values: member "column#row", the value being bytes or a struct {bytes, path}.
+
+    The form in which the `datasets` library keeps image columns. The file is memory-mapped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def table(self) -> Any:
+        """The memory-mapped table."""
+        import pyarrow as pa
+
+        source = pa.memory_map(str(self.path))
+        try:
+            return pa.ipc.open_stream(source).read_all()
+        except pa.ArrowInvalid:
+            source.seek(0)
+        try:
+            return pa.ipc.open_file(source).read_all()
+        except pa.ArrowInvalid as fault:
+            raise CollectionError(f"{self.path}: not a readable Arrow file ({fault}).") from fault
+
+    def names(self) -> Iterable[str]:
+        """The members of every image column."""
+        return _cell_names(self.table.schema, self.table.num_rows)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one cell."""
+        column, row = _cell(name, self.path)
+        if column not in self.table.column_names or row >= self.table.num_rows:
+            raise ImageError(f"{self.path}: no member {name!r}.")
+        return _cell_bytes(self.table[column][row].as_py(), self.path, name)
+
+
+class ParquetArchive:
+    """A Parquet file with images as values, as on the Hugging Face hub: member "column#row", as in `ArrowArchive`.
+
+    Row groups are decompressed whole; the last few are kept, so that reading in order costs nothing extra.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self.path = path
+        try:
+            self._file = pq.ParquetFile(path)
+        except pa.ArrowInvalid as fault:
+            raise CollectionError(f"{path}: not a readable Parquet file ({fault}).") from fault
+        self._starts = [0]
+        for group in range(self._file.num_row_groups):
+            self._starts.append(self._starts[-1] + self._file.metadata.row_group(group).num_rows)
+        self._lock = threading.Lock()
+        self._group = lru_cache(maxsize=4)(self._read_group)
+
+    def names(self) -> Iterable[str]:
+        """The members of every image column."""
+        return _cell_names(self._file.schema_arrow, self._starts[-1])
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one cell."""
+        import bisect
+
+        column, row = _cell(name, self.path)
+        if column not in self._file.schema_arrow.names or row >= self._starts[-1]:
+            raise ImageError(f"{self.path}: no member {name!r}.")
+        group = bisect.bisect_right(self._starts, row) - 1
+        with self._lock:
+            values = self._group(group, column)
+        return _cell_bytes(values[row - self._starts[group]].as_py(), self.path, name)
+
+    def _read_group(self, group: int, column: str) -> Any:
+        return self._file.read_row_group(group, columns=[column])[column]
+
+
+def image_columns(schema: Any) -> list[str]:
+    """The columns of an Arrow schema that can hold image bytes: binary, or a struct with a field `bytes`."""
+    import pyarrow as pa
+
+    def holds(kind: Any) -> bool:
+        if pa.types.is_struct(kind):
+            return bool(kind.get_field_index("bytes") >= 0)
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+    return [part.name for part in schema if holds(part.type)]
+
+
+def _cell_names(schema: Any, rows: int) -> Iterable[str]:
+    return (f"{column}#{row}" for column in image_columns(schema) for row in range(rows))
+
+
+def _cell(name: str, path: Path) -> tuple[str, int]:
+    column, _, row = name.rpartition("#")
+    if not column or not row.isdecimal():
+        raise ImageError(f"{path}: no member {name!r}; members are called column#row.")
+    return column, int(row)
+
+
+def _cell_bytes(value: Any, path: Path, name: str) -> bytes:
+    if isinstance(value, dict):
+        if value.get("bytes") is None and value.get("path"):
+            beside = path.parent / value["path"]
+            if not beside.is_file():
+                raise ImageError(f"{path}: {name!r} points to {value['path']!r}, which is not there.")
+            return bytes(beside.read_bytes())
+        value = value.get("bytes")
+    if value is None:
+        raise ImageError(f"{path}: {name!r} is null.")
+    return bytes(value)

@@ -1,0 +1,180 @@
+"""Where the pictures are: the file names that a source lists, found in folders, zips and tars."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from visir.collections.archives import open_archive
+from visir.collections.draft import Draft
+from visir.errors import CollectionError
+
+PICTURES = frozenset(
+    (".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif", ".jfif")
+)
+"""Suffixes by which a folder is searched for pictures; what a file really is, decoding decides."""
+DEPTH = 4
+"""How many folders deep pictures are looked for when nobody said where they are."""
+_COCO = re.compile(r"^COCO_(?:train|val|test)20\d\d_(?=\d{12}\.)")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One picture found: its source's rank, its path inside the source, and the two columns of the collection."""
+
+    rank: int
+    member: str
+    path: str
+    archive: str | None
+
+
+def place_images(draft: Draft, images: object = None) -> None:
+    """Fill `draft.paths` and `draft.archives` for the names that the source lists.
+
+    `images` is a folder, a zip, a tar, or a list of them; "none" leaves the pictures aside; None looks beside the
+    source. A picture that is nowhere keeps a null path: the collection can still be searched by text and by imported
+    vectors, and `visir data check` reports it. What was found is written into `draft.notes`, and so into the
+    collection's source.
+
+    A name matches a file of the same base name; where several have it, the one that shares most of the path with it,
+    and among equals the one in the earlier source. COCO's 2014 names also match those of 2017 (`COCO_val2014_` dropped),
+    the same pictures.
+    """
+    if not draft.names:
+        return
+    count = len(draft.names)
+    draft.paths, draft.archives = [None] * count, [None] * count
+    if images == "none":
+        draft.notes.append("images not looked for")
+        return
+    sources = beside(draft.root) if images is None else _given(images)
+    wanted = {_base(name) for name in draft.names if name is not None}
+    wanted |= {_COCO.sub("", name) for name in wanted}
+    index, used = _index(draft, sources, wanted, explicit=images is not None)
+    found: dict[int, int] = {}
+    for row, name in enumerate(draft.names):
+        place = None if name is None else _match(draft, name, index)
+        if place is not None:
+            draft.paths[row], draft.archives[row] = place.path, place.archive
+            found[place.rank] = found.get(place.rank, 0) + 1
+    total = sum(found.values())
+    if images is not None and total == 0:
+        raise CollectionError(
+            f"{draft.name}: none of its {count:,} images is in {', '.join(str(s) for s in sources)}.",
+            hint=f"it looks for names such as {draft.names[0]!r}; images='none' goes without pictures",
+        )
+    places = ", ".join(used[rank] for rank in sorted(found))
+    draft.notes.append(f"images: {total:,} of {count:,} found" + (f" in {places}" if places else " (none beside it)"))
+
+
+def beside(root: Path) -> list[Path]:
+    """Where to look when nobody said: the source's folder (the parent of a folder "annotations") and archives in it."""
+    base = root.parent if root.name in ("annotations", "Annotations") else root
+    folders = list(dict.fromkeys([base, root]))
+    archives = sorted(
+        path for folder in folders for path in folder.iterdir() if path.suffix.lower() in (".zip", ".tar")
+    )
+    return [base, *archives]
+
+
+def walk(folder: Path, depth: int | None = None) -> Iterator[str]:
+    """Relative POSIX paths of all visible files under `folder`, sorted; links to folders are followed once."""
+    seen: set[tuple[int, int]] = set()
+
+    def visit(here: Path, prefix: str, left: int | None) -> Iterator[str]:
+        about = here.stat()
+        if (about.st_dev, about.st_ino) in seen:
+            return
+        seen.add((about.st_dev, about.st_ino))
+        try:
+            entries = sorted(os.scandir(here), key=lambda entry: entry.name)
+        except PermissionError:
+            return
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir():
+                if left is None or left > 0:
+                    yield from visit(Path(entry.path), f"{prefix}{entry.name}/", None if left is None else left - 1)
+            elif entry.is_file():
+                yield prefix + entry.name
+
+    yield from visit(Path(folder), "", depth)
+
+
+def relative(path: Path, root: Path) -> str:
+    """`path` as seen from `root`, with forward slashes; absolute where there is no way (another drive)."""
+    try:
+        return Path(os.path.relpath(path, root)).as_posix()
+    except ValueError:
+        return path.resolve().as_posix()
+
+
+def _given(images: object) -> list[Path]:
+    if isinstance(images, (str, os.PathLike)):
+        items: Iterable[object] = [images]
+    elif isinstance(images, Sequence):
+        items = images
+    else:
+        raise CollectionError(f"images= takes a path or a list of paths, not {type(images).__name__}.")
+    paths = [Path(str(one)) for one in items]
+    for path in paths:
+        if not path.exists():
+            raise CollectionError(f"images: {path} does not exist.", hint="give a folder, a zip or a tar")
+    return paths
+
+
+def _index(
+    draft: Draft, sources: list[Path], wanted: set[str], *, explicit: bool
+) -> tuple[dict[str, list[Place]], dict[int, str]]:
+    index: dict[str, list[Place]] = {}
+    used: dict[int, str] = {}
+    for rank, source in enumerate(sources):
+        prefix = relative(source, draft.root)
+        used[rank] = f"{source.resolve().name}/" if source.is_dir() else source.name
+        try:
+            members = walk(source, None if explicit else DEPTH) if source.is_dir() else open_archive(source).names()
+        except CollectionError as fault:
+            if explicit:
+                raise
+            draft.notes.append(f"{source.name} left aside: {fault.message}")
+            continue
+        inside = None if source.is_dir() else prefix
+        for member in members:
+            base = _base(member)
+            if base in wanted:
+                path = member if inside is not None else (member if prefix == "." else f"{prefix}/{member}")
+                index.setdefault(base, []).append(Place(rank, member, path, inside))
+    return index, used
+
+
+def _match(draft: Draft, name: str, index: dict[str, list[Place]]) -> Place | None:
+    base = _base(name)
+    places = index.get(base) or index.get(_COCO.sub("", base))
+    if not places:
+        return None
+    if len(places) == 1:
+        return places[0]
+    parts = PurePosixPath(name).parts[::-1]
+    shared = [_shared(parts, PurePosixPath(place.member).parts[::-1]) for place in places]
+    best = [place for place, count in zip(places, shared, strict=True) if count == max(shared)]
+    best = [place for place in best if place.rank == best[0].rank]
+    if len(best) > 1:
+        draft.fault(f"image {name!r} could be {best[0].member!r} or {best[1].member!r}; say which with images=")
+    return best[0]
+
+
+def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+    count = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count
+
+
+def _base(name: str) -> str:
+    return name.rsplit("/", 1)[-1]

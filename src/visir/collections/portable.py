@@ -1,0 +1,169 @@
+"""One folder that holds a whole collection in open formats, and is read back identical.
+
+collection.json        name, source, layout version, fingerprint, digest and rows of every table, image shards
+images.parquet         id, path, archive, split
+captions.parquet       id, text, image_id
+judgements.parquet     relevance, direction, caption_id, image_id, grade
+facts.parquet          only where there are any; likewise caption_facts.parquet
+images-00000.zip …     the pictures, with images="copy"
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from visir.collections.descriptor import Format
+from visir.collections.shards import SHARD_BYTES, copy_images, drop_images, link_images
+from visir.errors import CollectionError, VisirError, raise_faults
+from visir.files import atomic_folder, read_json, write_json
+from visir.records import Collection
+
+VERSION = 1
+CARD = "collection.json"
+KIND = "visir collection"
+Images = Literal["copy", "link", "none"]
+
+
+def save(
+    collection: Collection,
+    folder: str | Path,
+    images: Images = "copy",
+    *,
+    replace_existing: bool = False,
+    shard_bytes: int = SHARD_BYTES,
+) -> Collection:
+    """Write a collection as one portable folder, atomically; returns it as it is read back.
+
+    `images`: "copy" puts the pictures' bytes, unchanged, into zip shards inside the folder, which can then be moved
+    anywhere; "link" leaves them where they are and keeps absolute paths; "none" drops them. The order of rows is kept.
+    """
+    ways = {"copy": copy_images, "link": link_images, "none": drop_images}
+    if images not in ways:
+        raise CollectionError(f"images={images!r}: choose one of {', '.join(ways)}.")
+    folder = Path(folder)
+    with atomic_folder(folder, replace=replace_existing) as made:
+        if images == "copy":
+            placed = copy_images(collection, made, shard_bytes=shard_bytes)
+        else:
+            placed = ways[images](collection, made)
+        tables = {
+            "images": placed.images,
+            "captions": placed.captions,
+            "judgements": placed.judgements,
+            "facts": placed.facts,
+            "caption_facts": placed.caption_facts,
+        }
+        listed: dict[str, Any] = {}
+        for name, table in tables.items():
+            if table is not None:
+                file = made / f"{name}.parquet"
+                pq.write_table(table, file, compression="zstd")
+                listed[name] = {"rows": table.num_rows, "digest": _digest(file)}
+        shards = {path.name: path.stat().st_size for path in sorted(made.glob("images-*.zip"))}
+        card = {
+            "kind": KIND,
+            "version": VERSION,
+            "name": collection.name,
+            "source": collection.source,
+            "fingerprint": collection.fingerprint,
+            "images": images,
+            "tables": listed,
+            "shards": shards,
+        }
+        write_json(made / CARD, card)
+    return replace(placed, root=folder.absolute())
+
+
+def load(folder: str | Path) -> Collection:
+    """Read a portable folder back: the same rows in the same order, and the same fingerprint.
+
+    Every table is checked against its digest and the whole against the fingerprint; shards against their sizes. What is
+    missing, altered or cut short is named, all of it at once.
+    """
+    folder = Path(folder)
+    card = _card(folder)
+    faults = [f"{name}.parquet is missing" for name in card["tables"] if not (folder / f"{name}.parquet").is_file()]
+    for name, about in card["tables"].items():
+        file = folder / f"{name}.parquet"
+        if file.is_file() and _digest(file) != about["digest"]:
+            faults.append(f"{name}.parquet is not the file that was written (its digest differs)")
+    for name, size in card["shards"].items():
+        shard = folder / name
+        if not shard.is_file():
+            faults.append(f"{name} is missing: the pictures in it are lost")
+        elif shard.stat().st_size != size:
+            faults.append(f"{name} has {shard.stat().st_size:,} bytes, not {size:,}")
+    raise_faults(CollectionError, f"{folder}", faults, hint="copy the folder again, or convert the source again")
+    tables = {name: _table(folder / f"{name}.parquet") for name in card["tables"]}
+    collection = Collection(
+        card["name"],
+        tables["images"],
+        tables["captions"],
+        tables["judgements"],
+        folder.absolute(),
+        card["source"],
+        tables.get("facts"),
+        tables.get("caption_facts"),
+    )
+    if collection.fingerprint != card["fingerprint"]:
+        raise CollectionError(
+            f"{folder}: the fingerprint is {collection.fingerprint}, but {CARD} says {card['fingerprint']}.",
+            hint="collection.json belongs to another collection; copy the folder again",
+        )
+    return collection
+
+
+def _card(folder: Path) -> dict[str, Any]:
+    file = folder / CARD
+    if not file.is_file():
+        raise CollectionError(
+            f"{folder}: no {CARD}, so not a portable collection.", hint="visir data convert makes one"
+        )
+    card = read_json(file)
+    if not isinstance(card, dict) or card.get("kind") != KIND:
+        raise CollectionError(f"{file}: not the card of a {KIND}.")
+    if card.get("version") != VERSION:
+        raise CollectionError(
+            f"{file}: layout version {card.get('version')!r}; this visir reads version {VERSION}.",
+            hint="update visir, or convert the source again",
+        )
+    missing = {"name", "source", "fingerprint", "tables", "shards"} - set(card)
+    missing |= {"images", "captions", "judgements"} - set(card.get("tables", ()))
+    if missing:
+        raise CollectionError(f"{file}: {', '.join(sorted(missing))} missing.", hint="convert the source again")
+    return card
+
+
+def _table(file: Path) -> pa.Table:
+    try:
+        return pq.read_table(file)
+    except (pa.ArrowInvalid, OSError) as fault:
+        raise CollectionError(f"{file}: not readable as Parquet ({fault}).", hint="copy the folder again") from fault
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _sniff(path: Path) -> bool:
+    try:
+        return (path / CARD).is_file() and read_json(path / CARD).get("kind") == KIND
+    except (VisirError, AttributeError):
+        return False
+
+
+FORMAT = Format(
+    name="portable",
+    title="visir's portable folder",
+    layout="FOLDER/collection.json, images.parquet, captions.parquet, judgements.parquet, images-*.zip",
+    reference="visir data convert",
+    sniff=_sniff,
+    read=load,
+)
