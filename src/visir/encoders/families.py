@@ -49,9 +49,10 @@ class Family:
         """Whether `name` is of this family. Looks at the file system for folders, never at the network."""
         if any(name == prefix or name.startswith(f"{prefix}:") for prefix in self.prefixes):
             return True
-        if self.marker and (Path(name) / self.marker).is_file():
+        bare = name.partition("?")[0]  # options may follow a folder or a hub name: NAME?key=value
+        if self.marker and (Path(bare) / self.marker).is_file():
             return True
-        return bool(self.pattern) and re.fullmatch(self.pattern, name) is not None and not Path(name).exists()
+        return bool(self.pattern) and re.fullmatch(self.pattern, bare) is not None and not Path(bare).exists()
 
 
 FAMILIES: Registry[Family] = Registry("family of encoders")
@@ -149,7 +150,7 @@ for _family in (
     Family(
         name="transformers",
         title="CLIP, AltCLIP, ALIGN, GroupViT, SigLIP, BLIP from the Hugging Face hub or a local folder",
-        form="ORGANISATION/NAME or a local folder",
+        form="ORGANISATION/NAME[?option=value&…] or a local folder",
         example="openai/clip-vit-base-patch32",
         module="visir.encoders.transformers_models",
         marker="config.json",

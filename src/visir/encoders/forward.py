@@ -1,0 +1,48 @@
+"""The forward pass: NumPy in, NumPy out, with arithmetic that does not depend on global switches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+
+@contextmanager
+def inference() -> Iterator[None]:
+    """No gradients, and convolutions in full float32.
+
+    cuDNN computes float32 convolutions in TF32 (10-bit mantissa) unless told otherwise, which moves a vision
+    transformer's patch embedding by about 1e-3: more than the last printed digit of a recall can bear. Autotuning is
+    off because it may choose another kernel in another run.
+    """
+    import torch
+
+    with (
+        torch.inference_mode(),
+        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
+    ):
+        yield
+
+
+def to_tensor(batch: Sequence[NDArray[Any]], device: str, dtype: torch.dtype) -> torch.Tensor:
+    """Preprocessed images, stacked: (n, 3, H, W) on `device`."""
+    import torch
+
+    return torch.from_numpy(np.stack(batch)).to(device=device, dtype=dtype)
+
+
+def to_vectors(features: torch.Tensor) -> NDArray[np.float32]:
+    """(n, d) float32 in NumPy, whatever the device and precision of `features`."""
+    vectors: NDArray[np.float32] = features.float().cpu().numpy()
+    return vectors
+
+
+def no_vectors(dimension: int) -> NDArray[np.float32]:
+    """The answer to an empty batch: (0, d)."""
+    return np.empty((0, dimension), np.float32)

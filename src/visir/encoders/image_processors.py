@@ -1,0 +1,95 @@
+"""A `transformers` image processor with its backend chosen, declared, and safe to call from threads."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EncoderError, ImageError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+BACKENDS = ("pil", "torchvision")
+"""The two implementations of one processor: first the one taken unless another is asked for.
+
+They differ by up to about one grey level of 255 per pixel after resizing (PIL and torchvision round bicubic
+interpolation differently), which can move a rank. "pil" is what the published CLIP, SigLIP and BLIP numbers were made
+with and what transformers used by itself before version 5; "torchvision" ("fast") is the default there since.
+"""
+
+MAX_RESIZED_PIXELS = 1 << 27  # 134 million: as many as PIL lets an image have without calling it a bomb, and some
+
+
+class ImageProcessor:
+    """The image processor saved in a model's folder: PIL in, float32 (3, H, W) out."""
+
+    def __init__(self, folder: Path, backend: str) -> None:
+        from transformers import AutoImageProcessor
+
+        # The keyword was renamed within version 5, and the old one warns; unknown keywords are swallowed silently.
+        renamed = find_spec("transformers.image_processing_backends") is not None
+        choice: dict[str, Any] = {"backend": backend} if renamed else {"use_fast": backend == "torchvision"}
+        self._processor = AutoImageProcessor.from_pretrained(folder, **choice)
+        self.backend = backend
+        if _backend_of(self._processor) != backend:
+            other = BACKENDS[1 - BACKENDS.index(backend)]
+            raise EncoderError(
+                f"{folder}: {type(self._processor).__name__} cannot run on {backend!r} here.",
+                hint=f"use the other implementation: ?processor={other} (it gives slightly different pixels)",
+            )
+
+    def pixels(self, image: Image) -> NDArray[np.float32]:
+        """One RGB image as the model wants it. Pure: the processor holds nothing but its settings."""
+        self._refuse_slivers(image)
+        values = self._processor(images=image, return_tensors="np")["pixel_values"][0]
+        return np.ascontiguousarray(values, dtype=np.float32)
+
+    def values(self) -> dict[str, Any]:
+        """Every setting as plain values, for the card; "backend" and "class" among them."""
+        from PIL.Image import Resampling
+
+        settings = {
+            key: _plain(value)
+            for key, value in self._processor.to_dict().items()
+            if key.startswith(("do_", "rescale_", "image_", "crop_", "include_")) or key in ("size", "resample")
+        }
+        settings.pop("image_processor_type", None)
+        if isinstance(settings.get("resample"), int):
+            settings["resample"] = Resampling(settings["resample"]).name.lower()
+        name = type(self._processor).__name__.removesuffix("Pil").removesuffix("Fast")
+        return {"class": name, "backend": self.backend, **settings}
+
+    def _refuse_slivers(self, image: Image) -> None:
+        """A processor that scales the shortest edge up to 224 makes 2 million pixels a row of a 10,000 × 1 image."""
+        size = _plain(getattr(self._processor, "size", None) or {})
+        edge = size.get("shortest_edge") if isinstance(size, dict) else None
+        short, long = sorted(image.size)
+        if edge and getattr(self._processor, "do_resize", True) and edge * edge * long > MAX_RESIZED_PIXELS * short:
+            raise ImageError(
+                f"an image of {image.width} × {image.height} pixels is too narrow: scaled to a shortest edge of {edge} "
+                f"it would have {edge * edge * long // short / 1e6:,.0f} million pixels.",
+                hint="crop it, or set it aside (--skip-broken)",
+            )
+
+
+def _backend_of(processor: Any) -> str:
+    if hasattr(processor, "backend"):
+        return str(processor.backend)
+    return "torchvision" if type(processor).__name__.endswith("Fast") else "pil"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)):
+        return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if hasattr(value, "items"):
+        return {str(key): _plain(one) for key, one in value.items() if one is not None}
+    return str(value)

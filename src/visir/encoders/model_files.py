@@ -1,0 +1,162 @@
+"""Where a model's files are, on this disk or on the hub, and a hash over what they hold."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from pickle import UnpicklingError
+
+from visir.encoders.loading import hub_unreachable
+from visir.encoders.weights import hash_file
+from visir.errors import EncoderError, VisirError
+
+SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja")
+SAFETENSORS = "model*.safetensors"
+TORCH_BIN = "pytorch_model*.bin"
+"""Weights in PyTorch's own format, for repositories that have no safetensors; transformers reads them with
+`weights_only`, so no code in them runs."""
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model's folder, and the commit it is (None for a folder that the user named).
+
+    `parts`: the model also has parts in subfolders (sentence-transformers), each with weights and `config.json`.
+    """
+
+    folder: Path
+    revision: str | None
+    parts: bool = False
+
+    @cached_property
+    def weights(self) -> tuple[Path, ...]:
+        """The files with weights, in the order of their names: safetensors if there are any, otherwise PyTorch's."""
+        for pattern in (SAFETENSORS, TORCH_BIN):
+            if found := self._files(pattern):
+                return tuple(found)
+        raise EncoderError(
+            f"{self.folder}: there are no weights in this folder.",
+            hint="expected model.safetensors (or its shards), or pytorch_model.bin; was the download complete?",
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits over the weight files and the configurations beside them.
+
+        `config.json` enters because the same weights under another activation or epsilon are another model.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        for path in sorted([*self.weights, *self._files("config.json"), *self._files("modules.json")]):
+            digest.update(f"{hash_file(path)}  {path.relative_to(self.folder).as_posix()}\n".encode())
+        return digest.hexdigest()
+
+    def _files(self, pattern: str) -> list[Path]:
+        nested = self.folder.glob(f"*/{pattern}") if self.parts else ()
+        return sorted([*self.folder.glob(pattern), *nested])
+
+
+def find_model(name: str, revision: str | None, *, parts: bool = False) -> ModelFiles:
+    """The files of the model called `name`: a local folder as it is, otherwise a snapshot of the hub's repository.
+
+    A snapshot that is already in the hub's cache is used without a download when the hub cannot be reached (or when
+    `HF_HUB_OFFLINE=1`). `parts`: see `ModelFiles`.
+
+    Raises `EncoderError`: no such folder, no such repository or revision, no access, no network.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if revision is not None:
+            raise EncoderError(f"{name}: a folder has no revision {revision!r}.", hint="leave the revision out")
+        return ModelFiles(folder, None, parts)
+    if folder.exists() or folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        raise EncoderError(f"{name}: no such folder.", hint="check the path; a name on the hub is ORGANISATION/NAME")
+    for weights in (SAFETENSORS, TORCH_BIN):
+        nested = [f"*/{weights}"] if parts else []
+        snapshot = _snapshot(name, revision, [*SMALL_FILES, weights, *nested])
+        files = ModelFiles(snapshot, snapshot.name, parts)
+        if files._files(weights):
+            break
+    return files
+
+
+def _snapshot(name: str, revision: str | None, patterns: Sequence[str]) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(patterns)))
+    except HFValidationError as fault:
+        raise EncoderError(f"{name}: neither a folder nor a name on the hub.", hint="ORGANISATION/NAME") from fault
+    except GatedRepoError as fault:
+        raise EncoderError(
+            f"{name}: the hub asks for the licence to be accepted first.",
+            hint=f"accept it at https://huggingface.co/{name}, then: hf auth login",
+        ) from fault
+    except RepositoryNotFoundError as fault:
+        raise EncoderError(
+            f"{name}: there is no such model on the hub, or it is private.",
+            hint="check the name; for a private one: hf auth login",
+        ) from fault
+    except RevisionNotFoundError as fault:
+        raise EncoderError(
+            f"{name}: the hub has no revision {revision!r} of it.",
+            hint=f"see https://huggingface.co/{name}/commits/main",
+        ) from fault
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError, OSError) as fault:
+        raise hub_unreachable(name, fault) from fault
+
+
+@contextmanager
+def loading(name: str) -> Iterator[None]:
+    """Turn whatever a model library raises while it reads a model into an `EncoderError` that names the model."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except VisirError:
+        raise
+    except ImportError as fault:
+        raise EncoderError(
+            f"{name}: a package that this model needs is not installed: {_first_line(fault)}",
+            hint="pip install 'visir[models]'",
+        ) from fault
+    except SafetensorError as fault:
+        raise EncoderError(
+            f"{name}: its weights cannot be read: {_first_line(fault)}",
+            hint="the file is damaged or was cut short; fetch it again and compare its size",
+        ) from fault
+    except (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, UnpicklingError) as fault:
+        raise EncoderError(
+            f"{name}: cannot be loaded: {type(fault).__name__}: {_first_line(fault)}",
+            hint="is every file of the model there, complete, and of this kind of model?",
+        ) from fault
+
+
+@contextmanager
+def no_progress_bar() -> Iterator[None]:
+    """Keep transformers from drawing its own bar ("Loading weights") across ours; what was set before is restored."""
+    from transformers.utils import logging
+
+    before = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if before:
+            logging.enable_progress_bar()
+
+
+def _first_line(fault: BaseException) -> str:
+    return next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)

@@ -1,0 +1,104 @@
+"""A `transformers` tokenizer with template, limit and padding declared: texts in, token ids out."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import orjson
+
+from visir.errors import EncoderError
+
+if TYPE_CHECKING:
+    import torch
+
+Padding = Literal["longest", "max_length"]
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.spm")
+
+
+class Tokens:
+    """The tokenizer saved in a model's folder.
+
+    - `limit`: texts are cut to so many tokens, end tokens included, as the tokenizer itself cuts (the end token stays)
+    - `padding`: "longest" pads to the longest text of the batch, for models that mask padding; "max_length" to `limit`,
+      for models trained without a mask, where the number of padding tokens changes the vector
+    - `inputs`: which of the tokenizer's outputs the model is given
+    - `template`: a text with one `{}` for the place of the text
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        limit: int,
+        vocabulary: int,
+        padding: Padding = "longest",
+        inputs: tuple[str, ...] = ("input_ids", "attention_mask"),
+        template: str = "{}",
+        max_length: int | None = None,
+    ) -> None:
+        from transformers import AutoTokenizer
+
+        # Without its files, transformers makes a tokenizer of three tokens and says nothing.
+        if not any(path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)):
+            raise EncoderError(
+                f"{folder}: there is no tokenizer in this folder (none of {', '.join(TOKENIZER_FILES)}).",
+                hint="save it beside the model: tokenizer.save_pretrained(folder)",
+            )
+        self._tokenizer = AutoTokenizer.from_pretrained(folder)
+        own = int(self._tokenizer.model_max_length)  # about 1e30 when the tokenizer was saved without one
+        self.limit = min(limit, own)
+        if max_length is not None and max_length > limit:
+            raise EncoderError(
+                f"{folder}: max_length={max_length} is more than the {limit} tokens this model has positions for.",
+                hint=f"at most {limit}",
+            )
+        self.limit = max_length or self.limit
+        self.padding, self.inputs, self.template, self.vocabulary = padding, inputs, template, vocabulary
+        # SigLIP 2 was trained on lower-cased text, but is published with Gemma's tokenizer, which keeps case.
+        self.lower = "Gemma" in type(self._tokenizer).__name__
+        # A fast tokenizer changes its padding state in place, and fails ("Already borrowed") when two threads do so.
+        self._lock = threading.Lock()
+
+    def __call__(self, texts: Sequence[str], device: str) -> dict[str, torch.Tensor]:
+        """`inputs` of the texts, each (n, length) on `device`."""
+        filled = [self.template.replace("{}", text) for text in texts]
+        if self.lower:
+            filled = [text.lower() for text in filled]
+        with self._lock:
+            encoded = self._tokenizer(
+                filled, padding=self.padding, truncation=True, max_length=self.limit, return_tensors="pt"
+            )
+        if int(encoded["input_ids"].max()) >= self.vocabulary:
+            raise EncoderError(
+                f"token {int(encoded['input_ids'].max())} is outside the model's vocabulary of {self.vocabulary}.",
+                hint="the tokenizer in this folder belongs to another model",
+            )
+        return {name: encoded[name].to(device) for name in self.inputs}
+
+    def values(self) -> dict[str, Any]:
+        """Every setting as plain values, for the card; "vocabulary" is a hash over what decides the token ids."""
+        return {
+            "tokenizer": type(self._tokenizer).__name__.removesuffix("Fast"),
+            "vocabulary": self._vocabulary_hash(),
+            "template": self.template,
+            "max_length": self.limit,
+            "padding": self.padding,
+            "lower_case": self.lower or self._ids("Ä photo OF a Cat") == self._ids("ä photo of a cat"),
+        }
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer(text)["input_ids"]
+        return ids
+
+    def _vocabulary_hash(self) -> str:
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            content: Any = [self._tokenizer.get_vocab(), getattr(self._tokenizer, "do_lower_case", None)]
+        else:
+            content = orjson.loads(backend.to_str())
+            content = {key: value for key, value in content.items() if key not in ("truncation", "padding", "version")}
+        return hashlib.blake2b(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
