@@ -1,0 +1,116 @@
+"""BLIP against `BlipForImageTextRetrieval`: cosines of the vectors, and the matching head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_transformers as tiny
+import torch
+import transformers
+
+from visir.collections.images import to_rgb
+from visir.encoders.base import Reranker
+from visir.encoders.loading import load
+from visir.errors import EncoderError
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("blip")
+    return folder, tiny.save("blip", folder)
+
+
+def reference(folder: Path, model: Any, backend: str, *, matching: bool) -> np.ndarray:
+    """(images, texts): the model's own cosines, or the logit of "match" of every pair."""
+    tokenizer = transformers.BertTokenizer.from_pretrained(folder)
+    inputs = tokenizer(tiny.CAPTIONS, padding=True, truncation=True, return_tensors="pt", return_token_type_ids=False)
+    pixels = tiny.reference_pixels(folder, backend, [to_rgb(image) for image in tiny.photos()])
+    with torch.no_grad():
+        if not matching:
+            return model(pixel_values=pixels, **inputs, use_itm_head=False).itm_score.numpy()
+        rows = [
+            model(pixel_values=one.expand(len(tiny.CAPTIONS), -1, -1, -1), **inputs, use_itm_head=True).itm_score[:, 1]
+            for one in pixels
+        ]
+    return torch.stack(rows).numpy()
+
+
+@pytest.mark.parametrize("backend", ["pil", "torchvision"])
+def test_cosines_equal_the_contrastive_reference(saved: tuple[Path, Any], backend: str) -> None:
+    folder, model = saved
+    encoder = load(f"{folder}?processor={backend}", device="cpu")
+    images, texts = encoder.encode_images(tiny.photos()), encoder.encode_texts(tiny.CAPTIONS)
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    texts /= np.linalg.norm(texts, axis=1, keepdims=True)
+    expected = reference(folder, model, backend, matching=False)
+    difference = np.abs(images @ texts.T - expected).max()
+    print(f"blip contrastive {backend} {difference:.1e}")
+    assert difference <= 1e-5
+    assert expected.std() > 0.05
+
+
+@pytest.mark.parametrize("backend", ["pil", "torchvision"])
+def test_scores_equal_the_matching_head(saved: tuple[Path, Any], backend: str) -> None:
+    folder, model = saved
+    reranker = load(f"{folder}?processor={backend}", device="cpu")
+    assert isinstance(reranker, Reranker)
+    photos = tiny.photos()
+    # All 13 x 10 pairs in a shuffled order, so that repeats of an image are far apart and cross block borders.
+    pairs = np.random.default_rng(0).permutation([(i, t) for i in range(13) for t in range(10)])
+    scores = reranker.score_pairs([photos[i] for i, _ in pairs], [tiny.CAPTIONS[t] for _, t in pairs])
+    expected = reference(folder, model, backend, matching=True)
+    difference = np.abs(scores - expected[pairs[:, 0], pairs[:, 1]]).max()
+    print(f"blip matching {backend} {difference:.1e}")
+    assert scores.dtype == np.float32 and difference <= 1e-5
+    assert expected.std(axis=0).min() > 0.01 and expected.std(axis=1).min() > 0.01  # reads image and text
+
+
+def test_an_image_passes_the_vision_tower_once_per_block(
+    saved: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reranker: Any = load(saved[0], device="cpu")
+    seen = []
+    patches = reranker._patches
+    monkeypatch.setattr(reranker, "_patches", lambda batch: (seen.append(len(batch)), patches(batch))[1])
+    first, second = tiny.photos()[:2]
+    reranker.score_pairs([first, second] * 10, ["a dog"] * 20)
+    assert seen == [2]
+
+
+def test_pairs_must_be_pairs(saved: tuple[Path, Any]) -> None:
+    reranker = load(saved[0], device="cpu")
+    with pytest.raises(EncoderError, match="1 images cannot be paired with 2 texts"):
+        reranker.score_pairs(tiny.photos()[:1], ["a", "b"])  # type: ignore[attr-defined]
+    assert reranker.score_pairs([], []).shape == (0,)  # type: ignore[attr-defined]
+
+
+def test_the_limit_of_blips_own_evaluation(saved: tuple[Path, Any]) -> None:
+    folder, _ = saved
+    long = " ".join(["dog"] * 60)
+    whole, cut = load(folder, device="cpu"), load(f"{folder}?max_length=35", device="cpu")
+    assert cut.card.text_preprocessing["max_length"] == 35
+    # 35 tokens are [CLS], 33 words and [SEP].
+    assert np.allclose(cut.encode_texts([long]), whole.encode_texts([" ".join(["dog"] * 33)]), atol=1e-5)
+    assert not np.allclose(whole.encode_texts([long]), cut.encode_texts([long]), atol=1e-3)
+
+
+def test_a_captioning_checkpoint_is_refused(saved: tuple[Path, Any], tmp_path: Path) -> None:
+    """transformers would fill the missing projections with random numbers."""
+    folder, model = saved
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    transformers.BlipForConditionalGeneration(model.config).save_pretrained(tmp_path)
+    with pytest.raises(
+        EncoderError, match=r"weights of BlipForImageTextRetrieval are not in this checkpoint: itm_head"
+    ):
+        load(tmp_path, device="cpu")
+
+
+def test_bfloat16_runs(saved: tuple[Path, Any]) -> None:
+    exact, rough = (load(saved[0], device="cpu", dtype=dtype) for dtype in ("float32", "bfloat16"))
+    pairs = (tiny.photos()[:3], tiny.CAPTIONS[:3])
+    near, far = rough.score_pairs(*pairs), exact.score_pairs(*pairs)  # type: ignore[attr-defined]
+    assert near.dtype == np.float32 and np.allclose(near, far, atol=0.2) and not np.array_equal(near, far)
