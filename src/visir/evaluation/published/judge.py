@@ -1,8 +1,9 @@
 """Agreement with published values: to the printed digits, within a relative tolerance, and in the order of systems.
 
 The thesis (section 2.5.3, after Petrov & Macdonald 2022) calls a score reproduced when it equals the reported one
-within a relative tolerance of ±5 %, and (section 2.6, after Voorhees 2002) calls a *relative* result reproduced when the
-systems stand in the reported order. Both are said here, and beside them the stricter: do the printed digits come out?
+within a relative tolerance of ±5 %, and (section 2.6, after Voorhees 2002) calls a *relative* result reproduced when
+the systems stand in the reported order. Both are said here, and beside them the stricter: do the printed digits come
+out?
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
+from visir.evaluation.measures import MEASURES
 from visir.evaluation.published.record import Published, PublishedRow
 
 TOLERANCE = 0.05
 Digits = Literal["rounded", "truncated", "off"]
-_POINTS = re.compile(r"^(rsum|dcg_cm|median_rank|mean_rank)")
-"""Measures that are printed as they are; all others are fractions, printed as percentages."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,8 @@ def measure_of(label: str, recall: str = "hit") -> str:
 
 def printed_value(measure: str, value: float) -> float:
     """A measure's value as papers print it: fractions as percentages; rsum, DCG and ranks as they are."""
-    return value if _POINTS.match(measure) else 100 * value
+    base = measure.partition("@")[0]
+    return 100 * value if base in MEASURES and MEASURES.get(base).unit == "fraction" else value
 
 
 def digits_of(ours: float, published: float, decimals: int) -> Digits:
@@ -139,7 +140,7 @@ def orders(
     )
     for direction, label in labels:
         measure = measure_of(label, recall)
-        sign = -1.0 if measure.endswith("_rank") else 1.0
+        sign = -1.0 if measure in MEASURES and MEASURES.get(measure).best == "low" else 1.0
         pairs = {
             system: (sign * row.values[direction][label], sign * ours[system][direction][measure])
             for system, row in rows.items()

@@ -1,0 +1,261 @@
+"""The experiment logs released with the brittleness paper, as runs and judgements.
+
+Layout: `{collection}/{model}/{direction}/{perturbation}.parquet`, one row per query with columns `queries`, `targets`,
+`retrieved_documents` (ten ids, best first), `scores` (cosines), and what the authors computed: `recalls_at_1`, `_5`,
+`_10` and `dcgs`.
+
+What the files do not say, and what is done about it:
+
+- Text-to-image queries are texts and repeat (4,999 distinct of 5,000): a query's id here is its target and its place
+  among that target's queries, "1007129816.jpg#0", as in the Flickr token file.
+- Text-to-image galleries (all of the image folder) are *stated* by size only. Image-to-text galleries are the captions
+  of the test split: Flickr30k's can be listed (caption id // 5 is the image), COCO's are stated.
+- COCO's positives come from a list of 25,000 caption ids, five per image, but the logs were made over all 25,010
+  captions of the test split. The ten others are seen: they are the only retrieved ids that are not in the list. A log's
+  own recall columns then say of which image they are captions, wherever it matters (`implied`); leaving them out lowers
+  R@1 by up to 0.06.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from visir.errors import RunError, VisirError, nearest
+from visir.files import read_bytes
+from visir.records import Direction, Gallery, Protocol, Qrels, Run, gallery_line
+
+COLUMNS = (
+    "queries",
+    "targets",
+    "retrieved_documents",
+    "scores",
+    "recalls_at_1",
+    "recalls_at_5",
+    "recalls_at_10",
+    "dcgs",
+)
+CUTOFFS = (1, 5, 10)
+COLLECTIONS = {"coco": "MS-COCO", "coco_fg": "MS-COCO-FG", "f30k": "Flickr30k", "f30k_fg": "Flickr30k-FG"}
+MODELS = {"align": "ALIGN", "altclip": "AltCLIP", "clip": "CLIP", "groupvit": "GroupViT"}
+ESTIMATOR = "CLIP ViT-B/32"
+"""Who estimated the gains of the authors' DCG: for the CLIP runs this is the system under test."""
+FLICKR_IMAGES, COCO_CAPTIONS = 31_783, 25_010
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """One log: `run` and `qrels`, `texts` (query id → text as sent, text-to-image only), and the authors' values.
+
+    - `authors`: columns query_id, recalls_at_1, recalls_at_5, recalls_at_10, dcgs, in the order of `qrels.queries`
+    - `collection`, `system`: as the paper prints them; `perturbation`: None for unperturbed queries
+    - `notes`: what was inferred in reading
+    """
+
+    run: Run
+    qrels: Qrels
+    authors: pa.Table
+    texts: Mapping[str, str]
+    collection: str
+    system: str
+    perturbation: str | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def direction(self) -> Direction:
+        """The direction of the search."""
+        return self.run.direction
+
+    @property
+    def scores_are_gains(self) -> bool:
+        """Whether the run's own scores are the gains of the authors' DCG: true where CLIP estimated and was tested."""
+        return self.system == "CLIP"
+
+    def protocol(self, **changes: Any) -> Protocol:
+        """The protocol as far as it is known; `changes` (recall="capped_recall", …) declare the rest."""
+        side = "images" if self.direction == "i2t" else "captions"
+        protocol = Protocol(
+            collection=self.collection,
+            collection_fingerprint="stated",
+            split="test",
+            galleries={self.direction: gallery_line(self.run.gallery)},
+            queries={self.direction: f"{len(self.qrels):,} {side}"},
+            depth=self.run.depth,
+            perturbation=self.perturbation,
+        )
+        return protocol.changed(**changes)
+
+
+def is_log(path: str | Path) -> bool:
+    """Whether a file is one of these logs, by its columns."""
+    path = Path(path)
+    if path.suffix != ".parquet" or not path.is_file():
+        return False
+    try:
+        return set(COLUMNS) <= set(pq.read_schema(path).names)
+    except pa.ArrowInvalid:
+        return False
+
+
+def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: bool = True) -> Log:
+    """Read one log. The path's last four parts name collection, model, direction and perturbation.
+
+    - `coco_captions`: `coco_test_ids.npy` (plain, .gz or .xz), the caption ids of the Karpathy test split, five per
+      image in order; by default `eccv_caption/coco_test_ids.npy.xz` beside the folder of logs. Needed for COCO
+      image-to-text only.
+    - `implied`: count as positives also the captions beyond those that the log's own recall columns count
+
+    Raises `RunError` naming the file and what does not fit.
+    """
+    path = Path(path).resolve()
+    collection, model, direction = _place(path)
+    if not is_log(path):
+        raise RunError(f"{path}: not a log of the brittleness paper.", hint=f"it has the columns {', '.join(COLUMNS)}")
+    table = pq.read_table(path, columns=list(COLUMNS))
+    targets = table["targets"].cast(pa.string()).combine_chunks()
+    lists = table["retrieved_documents"].combine_chunks()
+    lengths = pc.list_value_length(lists).to_numpy()
+    documents = lists.flatten().cast(pa.string())
+    scores = np.asarray(table["scores"].combine_chunks().flatten(), np.float64)
+    if len(scores) != len(documents):
+        raise RunError(f"{path}: {len(documents)} documents but {len(scores)} scores.", hint="is the file complete?")
+    queries = targets if direction == "i2t" else _numbered(targets)
+    notes: list[str] = []
+    if direction == "t2i":
+        gallery = Gallery.stated("image", FLICKR_IMAGES, "the whole Flickr30k image folder, by the paper's word")
+        qrels = Qrels.of(queries, targets)
+    elif collection.startswith("f30k"):
+        captions = _five_each(targets)
+        gallery = Gallery.of("text", captions, "captions of the test images (id // 5)")
+        qrels = Qrels.of(_each(queries, 5), captions)
+    else:
+        known = _coco(path, coco_captions, len(queries))
+        gallery = Gallery.stated("text", COCO_CAPTIONS, "captions of the Karpathy test split, ten of them not listed")
+        asked, positives = _each(queries, 5), known
+        if implied:
+            extra = _implied(table, queries, documents, lengths, known)
+            asked = pa.concat_arrays([asked, pa.array([query for query, _ in extra], pa.string())])
+            positives = pa.concat_arrays([positives, pa.array([document for _, document in extra], pa.string())])
+            if extra:
+                notes.append(
+                    f"{len(extra)} sixth captions are positives because the authors' recall columns count them: "
+                    + ", ".join(f"{document} of image {query}" for query, document in extra)
+                )
+        qrels = Qrels.of(asked, positives)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    encoded = documents.dictionary_encode()
+    run = Run(
+        MODELS.get(model, model),
+        direction,
+        queries,
+        offsets,
+        encoded.dictionary,
+        encoded.indices.to_numpy().astype(np.int32),
+        scores,
+        gallery,
+        int(lengths.max()),
+        {"source": "/".join(path.parts[-4:]), "imported": "logs of the brittleness paper"},
+    )
+    authors = pa.table({"query_id": queries, **{name: table[name].cast(pa.float64()) for name in COLUMNS[4:]}})
+    return Log(
+        run,
+        qrels,
+        authors.take(pc.index_in(qrels.queries, queries)),
+        {} if direction == "i2t" else dict(zip(queries.to_pylist(), table["queries"].to_pylist(), strict=True)),
+        COLLECTIONS[collection],
+        MODELS.get(model, model),
+        None if path.stem == "none" else path.stem,
+        tuple(notes),
+    )
+
+
+def _place(path: Path) -> tuple[str, str, Direction]:
+    """(collection, model, direction) from the path."""
+    if len(path.parts) < 4 or path.parts[-4] not in COLLECTIONS or path.parts[-2] not in ("i2t", "t2i"):
+        shown = "/".join(path.parts[-4:])
+        raise RunError(
+            f"{shown}: the last four parts of the path should be collection/model/direction/perturbation.parquet.",
+            hint=nearest(path.parts[-4] if len(path.parts) >= 4 else "", COLLECTIONS),
+        )
+    direction: Direction = "i2t" if path.parts[-2] == "i2t" else "t2i"
+    return path.parts[-4], path.parts[-3], direction
+
+
+def _numbered(targets: pa.StringArray) -> pa.StringArray:
+    """Each target with its place among the equal ones: "a", "a", "b" → "a#0", "a#1", "b#0"."""
+    codes = targets.dictionary_encode().indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(codes.max() + 1))
+    place = np.empty(len(codes), np.int64)
+    place[order] = np.arange(len(codes)) - starts[codes[order]]
+    return pc.binary_join_element_wise(targets, pa.array(place).cast(pa.string()), "#")
+
+
+def _each(queries: pa.StringArray, times: int) -> pa.StringArray:
+    return queries.take(pa.array(np.repeat(np.arange(len(queries)), times)))
+
+
+def _five_each(images: pa.StringArray) -> pa.StringArray:
+    """Flickr30k's caption ids: image i has captions 5i … 5i + 4."""
+    numbers = np.asarray(images.cast(pa.int64()))
+    return pa.array((5 * numbers[:, None] + np.arange(5)).ravel()).cast(pa.string())
+
+
+def _coco(path: Path, given: str | Path | None, images: int) -> pa.StringArray:
+    """The caption ids of the Karpathy test split, five per image, in the order of the images."""
+    default = path.parents[4] / "eccv_caption" / "coco_test_ids.npy.xz"
+    try:
+        content = np.load(io.BytesIO(read_bytes(given or default)), allow_pickle=False)
+    except VisirError as fault:
+        raise RunError(
+            f"{path}: the caption ids of COCO's test split are needed for its positives. {fault.message}",
+            hint="name ECCV Caption's coco_test_ids.npy (coco_captions=…)",
+        ) from fault
+    if content.shape != (5 * images,):
+        raise RunError(f"{given or default}: {content.shape} ids for {images} images; expected five each.")
+    return pa.array(content).cast(pa.string())
+
+
+def _implied(
+    table: pa.Table, queries: pa.StringArray, documents: pa.StringArray, lengths: NDArray[Any], known: pa.StringArray
+) -> list[tuple[str, str]]:
+    """(query, document) pairs that the recall columns count as hits though the list of captions does not have them.
+
+    Only retrieved documents that are in nobody's list can be such. One of them is a positive of a query exactly when
+    the authors' hits in the narrowest cutoff around it exceed the listed ones there. Raises when the columns cannot be
+    explained so.
+    """
+    unlisted = pc.invert(pc.is_in(documents, known)).to_numpy(zero_copy_only=False)
+    row = np.repeat(np.arange(len(queries)), lengths)
+    position = np.arange(len(documents)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    image_of = pc.index_in(documents, known).to_numpy(zero_copy_only=False) // 5  # NaN for unlisted ones
+    listed = image_of == row
+    pairs = []
+    positive = listed.copy()
+    for entry in np.flatnonzero(unlisted):
+        query, at = int(row[entry]), int(position[entry])
+        cutoff = next(k for k in CUTOFFS if at < k)
+        counted = round(float(table[f"recalls_at_{cutoff}"][query].as_py()) * min(5, cutoff))
+        if counted > int(positive[(row == query) & (position < cutoff)].sum()):
+            positive[entry] = True
+            pairs.append((str(queries[query]), str(documents[entry])))
+    for cutoff in CUTOFFS:
+        hits = np.bincount(row, positive & (position < cutoff), len(queries))
+        theirs = table[f"recalls_at_{cutoff}"].to_numpy() * min(5, cutoff)
+        wrong = np.flatnonzero(np.abs(hits - theirs) > 1e-6)
+        if len(wrong):
+            raise RunError(
+                f"recalls_at_{cutoff} of query {queries[int(wrong[0])]} and {len(wrong) - 1} others do not follow "
+                "from the retrieved documents and the given caption ids.",
+                hint="are these the caption ids of the same split, in the same order?",
+            )
+    return pairs

@@ -1,0 +1,96 @@
+"""Which captions of each image take part: all, the first, the first N, or one at random.
+
+Papers differ here and rarely say so: COCO's "25,000 captions" are the first five of each image (ten images of the test
+split have a sixth), product collections have one, and some studies draw one of five at random. A caption that takes
+part is both a query of text-to-image search and a candidate of image-to-text search.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import ConfigurationError, nearest
+from visir.records import Collection
+
+FORMS = ("all", "first", "first 5", "random", "random(seed=0)")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice of captions: `kind` "all", "first" (the first `count` of each image) or "random" (one, by `seed`)."""
+
+    kind: str
+    count: int = 1
+    seed: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Choice:
+        """From its written form: "all", "first", "first N", "random", "random(seed=N)"."""
+        if text == "all":
+            return cls("all")
+        found = re.fullmatch(r"first(?: (\d+))?", text)
+        if found and found[1] != "0":
+            return cls("first", count=int(found[1] or 1))
+        found = re.fullmatch(r"random(?:\(seed=(\d+)\))?", text)
+        if found:
+            return cls("random", seed=int(found[1] or 0))
+        raise ConfigurationError(f"unknown choice of captions {text!r}", hint=nearest(text, FORMS))
+
+    def __str__(self) -> str:
+        if self.kind == "first":
+            return "first" if self.count == 1 else f"first {self.count}"
+        return f"random(seed={self.seed})" if self.kind == "random" else "all"
+
+    def keep(self, ids: pa.Array, images: pa.Array) -> NDArray[np.bool_]:
+        """(n,) which captions take part, given their ids and images in the source's order.
+
+        The random caption of an image is the one whose hash of (seed, caption id) is lowest, so the choice is the same
+        in whatever order captions are listed, and adding images to a collection does not alter it for the others.
+        """
+        if self.kind == "all":
+            return np.ones(len(ids), bool)
+        group = images.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        if self.kind == "first":
+            order = np.argsort(group, kind="stable")
+        else:
+            order = np.lexsort((_hashes(ids, self.seed), group))
+        grouped = group[order]
+        starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
+        place = np.arange(len(order)) - np.repeat(starts, np.diff(np.concatenate([starts, [len(order)]])))
+        keep = np.zeros(len(ids), bool)
+        keep[order[place < self.count]] = True
+        return keep
+
+
+def choose(collection: Collection, captions: str) -> Collection:
+    """The collection with only those captions (and judgements of them) that `captions` chooses."""
+    choice = Choice.parse(captions)
+    if choice.kind == "all" or collection.captions.num_rows == 0:
+        return collection
+    columns = collection.captions
+    keep = choice.keep(columns["id"].combine_chunks(), columns["image_id"].combine_chunks())
+    return keep_captions(collection, pa.array(keep))
+
+
+def keep_captions(collection: Collection, keep: pa.Array) -> Collection:
+    """The collection with the captions that are true in the mask `keep`, and the judgements of those."""
+    captions = collection.captions.filter(keep)
+    left = captions["id"]
+    judged = collection.judgements.filter(pc.is_in(collection.judgements["caption_id"], left))
+    facts = collection.caption_facts
+    if facts is not None:
+        facts = facts.filter(pc.is_in(facts["caption_id"], left))
+    return replace(collection, captions=captions, judgements=judged, caption_facts=facts)
+
+
+def _hashes(ids: pa.Array, seed: int) -> NDArray[np.uint64]:
+    key = f"visir captions {seed}".encode()
+    digests = b"".join(hashlib.blake2b(one.encode(), key=key, digest_size=8).digest() for one in ids.to_pylist())
+    return np.frombuffer(digests, dtype="<u8")

@@ -1,0 +1,188 @@
+"""Evaluation: a system, a collection, a declared protocol; out come a `Result` and the runs it was measured from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.encoders.base import Encoder
+from visir.errors import ConfigurationError
+from visir.evaluation.captions import Choice, choose
+from visir.evaluation.folds import cut
+from visir.evaluation.galleries import galleries_of, gallery_said, queries_said
+from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
+from visir.evaluation.ranking import missing_positives, rank_runs, search_vectors
+from visir.evaluation.scoring import score
+from visir.evaluation.systems import System, embeddings_of, refuse, runs_of, system_fields, system_name
+from visir.records import (
+    DIRECTIONS,
+    Collection,
+    Direction,
+    Embeddings,
+    Gallery,
+    Protocol,
+    Qrels,
+    Recall,
+    Result,
+    Run,
+    Ties,
+)
+from visir.search.exact import Similarity
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A result, the runs it was measured from, and what they were judged by.
+
+    - `captions`: columns id, image_id of the captions that took part, in the source's order: enough to re-score the
+      runs under other readings, and to group the captions of one image in a significance test
+    """
+
+    result: Result
+    runs: Mapping[Direction, Run]
+    qrels: Mapping[Direction, Qrels] = field(default_factory=dict)
+    captions: pa.Table | None = None
+
+
+def evaluate(
+    collection: Collection,
+    system: System,
+    *,
+    split: str | None = None,
+    relevance: str = "links",
+    captions: str = "all",
+    recall: Recall = "hit",
+    ties: Ties = "id",
+    gallery: Pool | Mapping[Direction, Gallery] = "split",
+    directions: Sequence[Direction] = DIRECTIONS,
+    folds: int = 1,
+    depth: int = 100,
+    similarity: Similarity = "cosine",
+    measures: Sequence[str] | None = None,
+    name: str | None = None,
+    conditions: Mapping[str, Any] | None = None,
+    skip_broken: bool = False,
+    **encoding: Any,
+) -> Evaluation:
+    """Search a collection with a system in both directions and measure it, under a protocol that the result carries.
+
+    - `system`: an `Encoder` (the collection is encoded, through the store), the pair of image and text `Embeddings`, or
+      ready `Run`s. A run made over another gallery than the one declared here is refused, naming the difference.
+    - `split`: "test", "train+val", …; None is the whole collection
+    - `relevance`: "links" (a caption and its own image) or one of the collection's judgement sets ("cxc", "eccv", …)
+    - `captions`: which captions of each image take part, as queries and as candidates: "all", "first", "first 5",
+      "random(seed=0)" (see `captions.py`)
+    - `recall`: which recall is summed to rsum and is called R@k: "hit" (the usual in image–text retrieval), "recall",
+      "capped_recall". All three are measured in any case.
+    - `ties`: "id" breaks ties by document id; "pessimistic" ranks a positive after whatever ties with it (what a system
+      that gives equal scores deserves); "optimistic" before
+    - `gallery`: candidates are the images and captions of the "split" (usual) or of the whole "collection" (as the
+      brittleness paper searches all of Flickr30k's images), or declared outright per direction
+    - `folds`: 5 for COCO's "5-fold 1k" (see `folds.py`)
+    - `depth`: how many documents per query are kept in the runs. Ranks, and with them all measures, are exact to the
+      end of the gallery whatever the depth, except for runs that come from outside.
+    - `measures`: names; None takes the default ones
+    - `conditions`: what else was done to the task, and only the caller knows: `rerank`, `perturbation`,
+      `query_template`, `extra`
+    - `skip_broken`: images that cannot be encoded are set aside with their captions, and counted in the notes, instead
+      of stopping
+    - `encoding`: options handed to `visir.encoders.encode` (`store`, `batch_size`, `workers`)
+
+    Raises `CollectionError` for an unknown or empty split, `ConfigurationError` listing every faulty option,
+    `ProtocolError` for a run that does not fit.
+    """
+    refuse_faulty(captions, recall, ties, gallery, directions, folds, depth, conditions, collection, split)
+    whole = collection
+    part = collection.split(split)
+    timing: dict[str, float] = {}
+    notes: list[str] = []
+    runs, vectors = runs_of(system), embeddings_of(system)
+    if isinstance(system, Encoder):
+        vectors = _encode(system, whole if gallery == "collection" else part, skip_broken, encoding, timing)
+    elif encoding:
+        raise ConfigurationError(
+            f"unknown option {sorted(encoding)[0]!r}", hint="options of encoding need an encoder to evaluate"
+        )
+    if runs is None and vectors is None:
+        raise refuse(system)
+    if vectors is not None and skip_broken:
+        part, whole = _set_aside(part, vectors[0], notes), _set_aside(whole, vectors[0], [])
+    part, whole = choose(part, captions), choose(whole, captions)
+    refuse_empty(part, split)
+    asked = tuple(one for one in DIRECTIONS if one in directions and (runs is None or one in runs))
+    without = part.images.num_rows - pc.count_distinct(part.captions["image_id"]).as_py()
+    if without and "i2t" in asked and relevance == "links":
+        notes.append(f"{without:,} images have no caption; they are candidates, but no queries")
+    folded = cut(part, folds)
+    qrels = {one: [fold.qrels(one, relevance) for fold in folded] for one in asked}
+    pools = [galleries_of(fold, whole, gallery, split, captions) for fold in folded]
+    fields: dict[str, Any] = {}
+    started = time.perf_counter()
+    if runs is not None:
+        label = name or " + ".join(dict.fromkeys(run.name for run in runs.values()))
+        ranks, kept = rank_runs(runs, qrels, pools, galleries_of(part, whole, gallery, split, captions), ties, notes)
+        exact = all(one.depth is None for parts in ranks.values() for one in parts)
+        fields["depth"] = None if exact else min(runs[one].depth for one in asked)
+    else:
+        assert vectors is not None
+        label = name or system_name(vectors[0].encoder, vectors[1].encoder)
+        ranks, kept = search_vectors(vectors, asked, qrels, pools, depth, similarity, ties, label)
+        fields |= system_fields(vectors[0].encoder, vectors[1].encoder) | {"similarity": similarity}
+    timing["search" if runs is None else "rank"] = time.perf_counter() - started
+    protocol = Protocol(
+        collection=collection.name,
+        collection_fingerprint=collection.fingerprint,
+        split=split or "all",
+        relevance=relevance,
+        galleries={one: gallery_said(one, pools) for one in asked},
+        queries={one: queries_said(one, qrels[one]) for one in asked},
+        captions=str(Choice.parse(captions)),
+        recall=recall,
+        ties=ties,
+        folds=folds,
+        **(fields | dict(conditions or {})),
+    )
+    notes += missing_positives(qrels, pools, ranks)
+    started = time.perf_counter()
+    result = score(label, ranks, protocol, measures=measures, timing=timing, notes=notes)
+    result.timing["measure"] = time.perf_counter() - started
+    return Evaluation(
+        result,
+        kept,
+        {one: _one_qrels(part, one, relevance, parts) for one, parts in qrels.items()},
+        part.captions.select(["id", "image_id"]),
+    )
+
+
+def _encode(
+    encoder: Encoder, collection: Collection, skip_broken: bool, options: Mapping[str, Any], timing: dict[str, float]
+) -> tuple[Embeddings, Embeddings]:
+    # All captions are encoded even where few take part: what is stored then serves every choice of captions.
+    from visir.encoders import encode
+
+    started = time.perf_counter()
+    images = encode(encoder, collection, "image", skip_broken=skip_broken, **options)
+    timing["encode images"] = time.perf_counter() - started
+    started = time.perf_counter()
+    texts = encode(encoder, collection, "text", **options)
+    timing["encode texts"] = time.perf_counter() - started
+    return images, texts
+
+
+def _set_aside(collection: Collection, images: Embeddings, notes: list[str]) -> Collection:
+    encoded = pc.is_in(collection.images["id"], images.ids)
+    missing = collection.images["id"].filter(pc.invert(encoded)).to_pylist()
+    if not missing:
+        return collection
+    shown = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
+    notes.append(f"{len(missing):,} images could not be encoded and were set aside, with their captions: {shown}")
+    return collection.keep_images(encoded)
+
+
+def _one_qrels(part: Collection, direction: Direction, relevance: str, parts: Sequence[Qrels]) -> Qrels:
+    return parts[0] if len(parts) == 1 else part.qrels(direction, relevance)

@@ -1,0 +1,62 @@
+"""Refusing a run that was made over another gallery than the one declared, and naming the difference."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.errors import ProtocolError
+from visir.records import CANDIDATES, Gallery, Run
+
+HINT = "declare the gallery it was made over (gallery='collection' is all of the collection), or search again"
+
+
+def check(run: Run, declared: Gallery) -> str | None:
+    """Compare a run's gallery, and the documents it lists, with the declared gallery.
+
+    Returns a note when the run's gallery is only stated and its size agrees; None when both are listed and equal.
+    Raises `ProtocolError` with sizes, counts and examples otherwise.
+    """
+    where = f"run {run.name} ({run.direction})"
+    kind = "images" if CANDIDATES[run.direction] == "image" else "captions"
+    if declared.ids is not None:
+        foreign = _not_in(run.documents, declared.ids)
+        if len(foreign):
+            raise ProtocolError(
+                f"{where} was not made over the declared gallery ({_said(declared)}): it lists {len(foreign):,} {kind} "
+                f"that are not in it, e.g. {_examples(foreign)}.",
+                hint=HINT,
+            )
+    if not run.gallery.is_listed or declared.ids is None:
+        if run.gallery.size != declared.size:
+            raise ProtocolError(
+                f"{where} was made over a gallery stated as {run.gallery.size:,} {kind} ({run.gallery.description}); "
+                f"declared are {declared.size:,} ({declared.description}).",
+                hint=HINT,
+            )
+        return f"the gallery of {where} is known by its size only ({run.gallery.size:,} {kind})"
+    if run.gallery.fingerprint != declared.fingerprint:
+        assert run.gallery.ids is not None  # is_listed, above
+        more, fewer = _not_in(run.gallery.ids, declared.ids), _not_in(declared.ids, run.gallery.ids)
+        parts = [f"{len(more):,} {kind} of its gallery are not declared, e.g. {_examples(more)}"] if len(more) else []
+        if len(fewer):
+            parts.append(f"{len(fewer):,} declared {kind} are missing from its gallery, e.g. {_examples(fewer)}")
+        raise ProtocolError(
+            f"{where} was made over another gallery ({_said(run.gallery)}) than declared ({_said(declared)}): "
+            + "; ".join(parts)
+            + ".",
+            hint=HINT,
+        )
+    return None
+
+
+def _not_in(ids: pa.Array, among: pa.Array) -> pa.Array:
+    return ids.filter(pc.invert(pc.is_in(ids, among)))
+
+
+def _examples(ids: pa.Array) -> str:
+    return ", ".join(repr(one) for one in ids[:3].to_pylist())
+
+
+def _said(gallery: Gallery) -> str:
+    return f"{gallery.size:,}, {gallery.description}" if gallery.description else f"{gallery.size:,}"

@@ -1,0 +1,104 @@
+"""From ranks to a `Result`: per-query values, aggregates, rsum, versions: the part that every kind of search shares."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from visir.errors import ConfigurationError, raise_faults
+from visir.evaluation.folds import joined
+from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, measure, parse, rsum
+from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.records import Direction, Protocol, Ranks, Result
+
+MODELLING = ("torch", "transformers", "open_clip", "sentence_transformers", "onnxruntime")
+"""Packages named among the versions when they took part, that is, when they were imported."""
+
+
+def score(
+    system: str,
+    ranks: Mapping[Direction, Sequence[Ranks]],
+    protocol: Protocol,
+    *,
+    measures: Sequence[str] | None = None,
+    further: Mapping[Direction, pa.Table] | None = None,
+    timing: Mapping[str, float] | None = None,
+    notes: Sequence[str] = (),
+) -> Result:
+    """Measure the ranks of each direction (one `Ranks` per fold) under a protocol.
+
+    - `measures`: names; None takes the default ones, as far down as the rankings reach (what had to be left out is
+      noted); named ones that look deeper are refused
+    - `further`: per direction a table with `query_id` and further per-query columns (`dcg_cm@10`), joined by id
+
+    With folds the aggregate of a measure is the mean of the folds' aggregates, as the 5-fold protocol of COCO has it
+    (for `median_rank` the mean of the medians). rsum is added whenever the protocol's recall is measured at 1, 5, 10.
+    """
+    if not ranks:
+        raise ConfigurationError("nothing to measure: no direction was searched.", hint="give at least one run")
+    names, said = _names(measures, ranks)
+    recalls = [f"{protocol.recall}@{k}" for k in RSUM_CUTOFFS]
+    per_query: dict[str, pa.Table] = {}
+    aggregates: dict[str, dict[str, float]] = {}
+    for direction, parts in ranks.items():
+        table = measure(joined(list(parts)), names)
+        if further and direction in further:
+            table = _join(table, further[direction])
+        per_query[direction] = table
+        ends = np.cumsum([0, *(len(part) for part in parts)])
+        folds = [aggregate(table.slice(start, end - start)) for start, end in pairwise(ends)]
+        aggregates[direction] = {name: float(np.mean([fold[name] for fold in folds])) for name in folds[0]}
+    if set(recalls) <= set(names):
+        for key, value in rsum(aggregates, protocol.recall).items():
+            aggregates.setdefault(key, {})["rsum"] = value
+    else:
+        missing = ", ".join(name for name in recalls if name not in names)
+        said.append(f"no rsum: it needs {missing}")
+    return Result(system, protocol, per_query, aggregates, versions(), dict(timing or {}), (*notes, *said))
+
+
+def versions() -> dict[str, str]:
+    """Versions of visir, Python and the packages that make numbers (modelling packages only when they are loaded)."""
+    names = ["visir", "numpy", "pyarrow", "numba", *(name for name in MODELLING if name in sys.modules)]
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = version("open_clip_torch" if name == "open_clip" else name)
+        except PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+def _names(measures: Sequence[str] | None, ranks: Mapping[Direction, Sequence[Ranks]]) -> tuple[list[str], list[str]]:
+    if measures is not None:
+        parse(measures)
+        return list(measures), []
+    depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
+    if not depths:
+        return list(DEFAULT_MEASURES), []
+    kept = [one.name for one in parse(DEFAULT_MEASURES) if one.k is None or one.k <= min(depths)]
+    left_out = [name for name in DEFAULT_MEASURES if name not in kept]
+    notes = [f"rankings are {min(depths)} deep: measures without a cutoff count what lies deeper as not found"]
+    if left_out:
+        notes.append(f"rankings are {min(depths)} deep, so these were left out: {', '.join(left_out)}")
+    return kept, notes
+
+
+def _join(table: pa.Table, further: pa.Table) -> pa.Table:
+    rows = pa.compute.index_in(table["query_id"].combine_chunks(), further["query_id"].combine_chunks())
+    raise_faults(
+        ConfigurationError,
+        "further per-query values",
+        [f"{rows.null_count} of {len(rows)} queries have none"] if rows.null_count else [],
+        hint="give a value for every query",
+    )
+    for name in further.column_names:
+        if name != "query_id":
+            table = table.append_column(name, further[name].take(rows).cast(pa.float64()))
+    return table
