@@ -24,35 +24,34 @@ class Encoder(ABC):
 
     The work on an image is split in two, so that a loader can decode and resize in threads while the model computes:
     `preprocess(image)` is cheap, pure and thread-safe; `embed_images(batch of preprocessed)` is the forward pass.
-    `encode_images` and
-    `encode_texts` do both for a handful of inputs; `visir.encoders.encode` does it for whole collections, through the
-    store.
+    `encode_images` and `encode_texts` do both for a handful of inputs; `visir.encoders.encode` does it for whole
+    collections, through the store.
 
     Vectors are returned as float32 (n, dimension), *not* normalised: what the model projects, as its reference
     implementation returns it.
+
+    The card is the key under which vectors are kept. When it has a hash over the weights, its name does not enter the
+    key (the same file under another path is the same model), so everything that changes the numbers has to be in its
+    other fields: an option in the name belongs into the preprocessing too.
     """
 
     card: EncoderCard
     dimension: int
     modalities: frozenset[Modality]
+    batch_size: int = 64
+    """Inputs per forward pass when nobody says otherwise."""
 
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image to the model's input. Raises `EncoderError` for a text-only encoder."""
-        raise EncoderError(
-            f"{self.card.name} encodes no images.", hint="pair it with an image encoder, or train heads over both"
-        )
+        raise self.cannot("image")
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n preprocessed images."""
-        raise EncoderError(
-            f"{self.card.name} encodes no images.", hint="pair it with an image encoder, or train heads over both"
-        )
+        raise self.cannot("image")
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n texts (tokenising, template and truncation included)."""
-        raise EncoderError(
-            f"{self.card.name} encodes no texts.", hint="pair it with a text encoder, or train heads over both"
-        )
+        raise self.cannot("text")
 
     def encode_images(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n images, as given by PIL (any mode; converted to upright RGB first)."""
@@ -64,6 +63,25 @@ class Encoder(ABC):
         """(n, dimension) vectors of n texts."""
         return self.embed_texts(list(texts))
 
+    def backbone(self, modality: Modality) -> Encoder | None:
+        """The encoder of whose vectors this one's are a cheap function (`project`); None when there is none.
+
+        Then the store keeps the vectors of the backbone, and another head over it encodes nothing again.
+        """
+        return None
+
+    def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
+        """(n, dimension) vectors from (n, backbone's dimension) vectors of the backbone."""
+        raise EncoderError(f"{self.card.name} has no backbone; its vectors are its own.")
+
+    def cannot(self, modality: Modality) -> EncoderError:
+        """The error for an input of a kind that this encoder does not take."""
+        other = "text" if modality == "image" else "image"
+        return EncoderError(
+            f"{self.card.name} encodes no {modality}s, only {other}s.",
+            hint=f"train heads over an encoder of {modality}s and this one: visir train heads --help",
+        )
+
 
 class Reranker(ABC):
     """A model that reads query and candidate together and scores the pair (an image–text matching head)."""
@@ -72,4 +90,7 @@ class Reranker(ABC):
 
     @abstractmethod
     def score_pairs(self, images: Sequence[Image], texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n,) matching scores of n (image, text) pairs: higher is better, on the model's own scale."""
+        """(n,) matching scores of n (image, text) pairs, higher is better.
+
+        The scale is the model's own (named in its docstring).
+        """

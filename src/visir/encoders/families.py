@@ -63,7 +63,7 @@ KINDS: Registry[str] = Registry("kind of checkpoint")
 
 KINDS.add("heads", "visir.encoders.heads")
 KINDS.add("bag-of-words", "visir.encoders.bag_of_words")
-KINDS.add("embeddings", "visir.encoders.imported")
+KINDS.add("embeddings", "visir.encoders.exported")
 
 for _family in (
     Family(

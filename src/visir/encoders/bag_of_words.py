@@ -1,0 +1,138 @@
+"""Bag of words: texts to weighted word counts. Deterministic, nothing to download.
+
+Without a fit, words are hashed into a fixed number of places (Weinberger et al., "Feature Hashing for Large Scale
+Multitask Learning", ICML 2009). Fitted on the training captions, every frequent word has its own place and is weighted
+by how rare it is (tf-idf).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from visir.encoders.base import Encoder
+from visir.encoders.checkpoints import read_description, write_description
+from visir.errors import EncoderError
+from visir.fingerprint import hash_columns
+from visir.records import EncoderCard
+
+HASHED_DIMENSION = 4096
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_TABLE = "vocabulary.parquet"
+
+
+def words(text: str) -> list[str]:
+    """The lower-cased words of a text: runs of letters and digits of any script, inner apostrophes included.
+
+    "A dog's ball, 2 cats" gives a, dog's, ball, 2, cats. Scripts without spaces (Chinese, Thai) come out as whole
+    phrases; take a sentence encoder for them.
+    """
+    return _WORD.findall(text.lower())
+
+
+class BagOfWords(Encoder):
+    """`load("bow")`: hashed words. `BagOfWords.fit(texts)`: a fitted vocabulary, kept inside checkpoints.
+
+    The weight of a word in a text is (1 + ln count) · idf, and every vector has length 1; a text without a known word is
+    the zero vector. A fitted bag drops words it has not seen; a hashed one has no idf (idf = 1) and a sign per word, so
+    that words that share a place do not add up on average.
+    """
+
+    batch_size = 1024
+
+    def __init__(self, vocabulary: Sequence[str] | None, weights: NDArray[np.float32] | None, dimension: int) -> None:
+        self._places = None if vocabulary is None else {word: place for place, word in enumerate(vocabulary)}
+        self._idf = weights
+        self.dimension = dimension
+        self.modalities = frozenset({"text"})
+        hashed = vocabulary is None
+        self.card = EncoderCard(
+            name=f"bow:{dimension}" if hashed else "bow (fitted)",
+            family="bag-of-words",
+            weights=None if hashed else hash_columns([pa.array(vocabulary), pa.array(weights)], sort=False),
+            text_preprocessing={
+                "words": _WORD.pattern,
+                "case": "lower",
+                "places": "signed blake2b" if hashed else "vocabulary",
+                "weighting": "1 + ln(count)" if hashed else "(1 + ln(count)) * idf",
+                "length": 1,
+                "dimension": dimension,
+            },
+        )
+
+    @classmethod
+    def fit(cls, texts: Iterable[str], *, limit: int = 8192, least: int = 2) -> BagOfWords:
+        """The `limit` most frequent words that occur in at least `least` of the texts (equally frequent: by alphabet).
+
+        idf = ln((1 + texts) / (1 + texts with the word)) + 1, the smoothed form of scikit-learn's `TfidfVectorizer`; the
+        textbook's ln(texts / texts with the word) would give a word of every caption the weight 0. Fit on the training
+        split only: the vocabulary is part of what is learnt.
+        """
+        counts: Counter[str] = Counter()
+        total = 0
+        for text in texts:
+            counts.update(set(words(text)))
+            total += 1
+        chosen = sorted((one for one in counts.items() if one[1] >= least), key=lambda one: (-one[1], one[0]))[:limit]
+        if not chosen:
+            raise EncoderError(f"no word occurs in {least} of the {total} texts.", hint="lower `least`, or add texts")
+        frequency = np.array([count for _, count in chosen], dtype=np.float64)
+        idf = (np.log((1 + total) / (1 + frequency)) + 1).astype(np.float32)
+        return cls([word for word, _ in chosen], idf, len(chosen))
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, dimension); rows of length 1 or 0."""
+        result = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in zip(result, texts, strict=True):
+            for word, count in Counter(words(text)).items():
+                weight = 1.0 + np.log(count)
+                if self._places is None:
+                    place, sign = _hashed(word, self.dimension)
+                    row[place] += sign * weight
+                elif (known := self._places.get(word)) is not None and self._idf is not None:
+                    row[known] = weight * self._idf[known]
+            length = np.linalg.norm(row)
+            if length > 0:
+                row /= length
+        return result
+
+    def save(self, folder: Path) -> None:
+        """Write the vocabulary (Parquet: word, idf) and `visir.json` into `folder`."""
+        if self._places is None or self._idf is None:
+            write_description(folder, "bag-of-words", {"dimension": self.dimension})
+            return
+        pq.write_table(pa.table({"word": list(self._places), "idf": self._idf}), folder / _TABLE)
+        write_description(folder, "bag-of-words", {"vocabulary": _TABLE, "dimension": self.dimension})
+
+
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> BagOfWords:
+    """`bow` or `bow:DIMENSION`."""
+    _, _, dimension = name.partition(":")
+    if dimension and not (dimension.isdecimal() and int(dimension) > 0):
+        raise EncoderError(f"{name}: after the colon comes the number of dimensions.", hint="e.g. bow:2048")
+    return BagOfWords(None, None, int(dimension or HASHED_DIMENSION))
+
+
+def load_checkpoint(folder: Path, device: str | None, dtype: str) -> BagOfWords:
+    """Read what `BagOfWords.save` wrote."""
+    description = read_description(folder)
+    if "vocabulary" not in description:
+        return BagOfWords(None, None, int(description["dimension"]))
+    table = pq.read_table(folder / description["vocabulary"])
+    return BagOfWords(table["word"].to_pylist(), table["idf"].to_numpy(), table.num_rows)
+
+
+@lru_cache(maxsize=1 << 18)
+def _hashed(word: str, dimension: int) -> tuple[int, float]:
+    digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    number = int.from_bytes(digest, "little")
+    return (number >> 1) % dimension, 1.0 if number & 1 else -1.0

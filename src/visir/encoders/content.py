@@ -1,0 +1,72 @@
+"""What an encoder's input *is*: a short mark per image or text, so that kept vectors belong to exactly that input."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from visir.fingerprint import hash_columns
+from visir.records import Collection, Modality, strings
+
+
+def content_fingerprint(collection: Collection, modality: Modality) -> str:
+    """A hash over ids and contents of all inputs of one modality, independent of their order.
+
+    Texts enter as they are. Images enter by `image_marks`: a collection's own fingerprint does not look at bytes, and
+    the same ids can stand for photos of another size.
+    """
+    if modality == "text":
+        return hash_columns([collection.captions["id"], collection.captions["text"]])
+    return hash_columns([collection.images["id"], image_marks(collection)])
+
+
+def image_marks(collection: Collection) -> pa.StringArray:
+    """A mark per image that changes when its bytes do, found without reading them.
+
+    In a zip: checksum and size from its directory. A file: its size and time of change. In another archive: the
+    archive's size and time of change, and the member's name. A generated scene: its location, which determines it.
+    Reading and hashing all bytes instead would take as long as encoding does on a GPU; the price is that a photo
+    copied without its time counts as another one and is encoded again.
+    """
+    marks: list[str] = []
+    archives: dict[str, Callable[[str], str]] = {}
+    root = str(collection.root)
+    for path, archive in zip(
+        collection.images["path"].to_pylist(), collection.images["archive"].to_pylist(), strict=True
+    ):
+        if path is None:
+            marks.append("none")
+        elif archive is not None:
+            if archive not in archives:
+                archives[archive] = _marker(Path(root, archive))
+            marks.append(archives[archive](path))
+        elif path.startswith("scene:"):
+            marks.append(path)
+        else:
+            marks.append(_stat(os.path.join(root, path)))  # noqa: PTH118 (a Path per photo takes twice as long)
+    return strings(marks)
+
+
+def _marker(archive: Path) -> Callable[[str], str]:
+    """From a member's name to its mark, for one archive."""
+    if archive.suffix.lower() == ".zip":
+        try:
+            with zipfile.ZipFile(archive) as opened:
+                found = {one.filename: f"{one.CRC:08x}:{one.file_size}" for one in opened.infolist()}
+        except (OSError, zipfile.BadZipFile):
+            found = {}  # reading the image says what is wrong with the archive, naming image and place
+        return lambda name: found.get(name, "missing")
+    mark = _stat(str(archive))
+    return lambda name: f"{mark}:{name}"
+
+
+def _stat(path: str) -> str:
+    try:
+        found = os.stat(path)  # noqa: PTH116 (a Path per photo takes twice as long)
+    except OSError:
+        return "missing"
+    return f"{found.st_size}:{found.st_mtime_ns}"

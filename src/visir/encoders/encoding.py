@@ -1,0 +1,243 @@
+"""`encode`: a whole collection through an encoder, kept in the store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.collections.images import ImageReader
+from visir.encoders.base import Encoder
+from visir.encoders.journal import Journal
+from visir.encoders.loader import load_images
+from visir.encoders.store import Entry, Store
+from visir.errors import CollectionError, EmbeddingError, ImageError
+from visir.progress import Progress
+from visir.records import Collection, Embeddings, Modality
+
+_WINDOW = 8
+"""Batches of texts that are sorted by length together, so that a batch is padded to little more than its content."""
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """What `encode_collection` did.
+
+    - `embeddings`: in the collection's order, without the broken inputs
+    - `broken`: id to reason, of the images that were set aside
+    - `computed`: how many inputs went through the model now; `resumed`: how many an interrupted run had left. Both are
+      0 when everything was found in the store.
+    - `folder`: where the vectors are kept (None for imported ones); `seconds`: wall-clock time of the computation
+    """
+
+    embeddings: Embeddings
+    broken: dict[str, str]
+    computed: int
+    resumed: int
+    seconds: float
+    folder: Path | None
+
+
+def encode(
+    encoder: Encoder,
+    collection: Collection,
+    modality: Modality,
+    *,
+    store: Store | None = None,
+    batch_size: int | None = None,
+    workers: int | None = None,
+    skip_broken: bool = False,
+) -> Embeddings:
+    """The vectors of all images, or all captions, of a collection: `encode_collection(...).embeddings`."""
+    return encode_collection(
+        encoder,
+        collection,
+        modality,
+        store=store,
+        batch_size=batch_size,
+        workers=workers,
+        skip_broken=skip_broken,
+    ).embeddings
+
+
+def encode_collection(
+    encoder: Encoder,
+    collection: Collection,
+    modality: Modality,
+    *,
+    store: Store | None = None,
+    batch_size: int | None = None,
+    workers: int | None = None,
+    skip_broken: bool = False,
+) -> Encoding:
+    """Encode one modality of a collection, or find it in the store.
+
+    - `store`: where vectors are kept and looked for; by default the user's cache
+    - `batch_size`: inputs per forward pass (default: the encoder's own)
+    - `workers`: threads that read, decode and preprocess (default: one per core)
+    - `skip_broken`: set broken images aside instead of stopping at the first; they are in `Encoding.broken`, and a
+      later call without `skip_broken` refuses the incomplete result
+
+    An interrupted call goes on where it stopped when it is repeated. Vectors are float32, not normalised. On a CPU they
+    depend on batch size and order by rounding only (1e-5).
+
+    Raises `ImageError` naming a broken image, `EmbeddingError` naming inputs whose vectors are NaN, `EncoderError` when
+    the encoder does not take this modality.
+    """
+    from visir.encoders.imported import Imported
+
+    if isinstance(encoder, Imported):
+        return Encoding(encoder.embeddings(collection, modality), {}, 0, 0, 0.0, None)
+    if modality not in encoder.modalities:
+        raise encoder.cannot(modality)
+    backbone = encoder.backbone(modality)
+    if backbone is not None:
+        under = encode_collection(
+            backbone,
+            collection,
+            modality,
+            store=store,
+            batch_size=batch_size,
+            workers=workers,
+            skip_broken=skip_broken,
+        )
+        found = under.embeddings
+        projected = Embeddings(modality, found.ids, encoder.project(modality, found.vectors), encoder.card)
+        return Encoding(projected, under.broken, under.computed, under.resumed, under.seconds, under.folder)
+
+    inputs = collection.images if modality == "image" else collection.captions
+    if inputs.num_rows == 0:
+        raise CollectionError(f"{collection.name}: there are no {modality}s to encode.", hint="is the split right?")
+    store = store or Store()
+    key = store.key(encoder.card, collection, modality)
+    entry, done, seconds, computed = _usable(store, key, collection), 0, 0.0, 0
+    if entry is None:
+        with store.writing(key):
+            entry = _usable(store, key, collection)  # another process may have finished it while this one waited
+            if entry is None:
+                begun = time.perf_counter()
+                with store.journal(key, inputs["id"], encoder.dimension) as journal:
+                    done = journal.done
+                    _refuse_broken(journal.broken, inputs.num_rows, collection, skip_broken)
+                    _fill(journal, encoder, collection, modality, batch_size, workers, skip_broken)
+                    computed = journal.done - done
+                    seconds = time.perf_counter() - begun
+                    _refuse_broken(journal.broken, inputs.num_rows, collection, skip_broken)
+                    journal.finish(
+                        {
+                            "modality": modality,
+                            "encoder": encoder.card.to_dict(),
+                            "collection": collection.describe(),
+                            "count": journal.rows,
+                            "dimension": encoder.dimension,
+                            "seconds": round(seconds, 3),
+                        }
+                    )
+                entry = store.publish(key)
+    _refuse_broken(entry.broken, inputs.num_rows, collection, skip_broken)
+    embeddings = _in_order(entry, encoder, collection, modality)
+    return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder)
+
+
+class _Part(NamedTuple):
+    stop: int
+    vectors: NDArray[np.float32]
+    broken: dict[str, str]
+
+
+def _fill(
+    journal: Journal,
+    encoder: Encoder,
+    collection: Collection,
+    modality: Modality,
+    batch_size: int | None,
+    workers: int | None,
+    skip_broken: bool,
+) -> None:
+    size = batch_size or encoder.batch_size
+    total = (collection.images if modality == "image" else collection.captions).num_rows
+    parts = (
+        _images(encoder, collection, journal.done, size, workers, skip_broken)
+        if modality == "image"
+        else _texts(encoder, collection, journal.done, size)
+    )
+    with Progress(f"encoding {modality}s with {encoder.card.name}", total, f"{modality}s") as advance:
+        advance(journal.done)
+        at = journal.done
+        for part in parts:
+            journal.append(part.stop, part.vectors, part.broken)
+            advance(part.stop - at)
+            at = part.stop
+    journal.flush()
+
+
+def _images(
+    encoder: Encoder, collection: Collection, start: int, size: int, workers: int | None, skip_broken: bool
+) -> Iterator[_Part]:
+    for loaded in load_images(
+        collection, encoder, start=start, batch_size=size, workers=workers, skip_broken=skip_broken
+    ):
+        vectors = (
+            encoder.embed_images(loaded.pixels) if loaded.pixels else np.zeros((0, encoder.dimension), dtype=np.float32)
+        )
+        yield _Part(loaded.stop, vectors, loaded.broken)
+
+
+def _texts(encoder: Encoder, collection: Collection, start: int, size: int) -> Iterator[_Part]:
+    column = collection.captions["text"]
+    window = size * _WINDOW
+    for begin in range(start, len(column), window):
+        texts: list[str] = column[begin : begin + window].to_pylist()
+        # A stable sort: equal lengths keep their order, so the batches are the same in every run.
+        order = np.argsort([len(text) for text in texts], kind="stable")
+        vectors = np.empty((len(texts), encoder.dimension), dtype=np.float32)
+        for at in range(0, len(texts), size):
+            rows = order[at : at + size]
+            vectors[rows] = encoder.embed_texts([texts[row] for row in rows])
+        yield _Part(begin + len(texts), vectors, {})
+
+
+def _usable(store: Store, key: str, collection: Collection) -> Entry | None:
+    """The entry of this key, unless an image that was set aside can be read by now (a share that was not mounted)."""
+    entry = store.find(key)
+    if entry is None or not entry.broken:
+        return entry
+    reader = ImageReader(collection)
+    for row, name in enumerate(collection.images["id"].to_pylist()):
+        if name in entry.broken:
+            try:
+                reader.open(row)
+            except ImageError:
+                continue
+            store.discard(entry)
+            return None
+    return entry
+
+
+def _refuse_broken(broken: dict[str, str], total: int, collection: Collection, skip_broken: bool) -> None:
+    """Stop when images were set aside and the caller did not allow it, or when none is left."""
+    if not broken:
+        return
+    some = "; ".join(list(broken.values())[:3]) + ("; …" if len(broken) > 3 else "")
+    if len(broken) == total:
+        raise ImageError(f"{collection.name}: none of its {total:,} images can be used: {some}")
+    if not skip_broken:
+        raise ImageError(
+            f"{collection.name}: {len(broken):,} of {total:,} images are broken: {some}",
+            hint="mend them, or set them aside, counted: --skip-broken",
+        )
+
+
+def _in_order(entry: Entry, encoder: Encoder, collection: Collection, modality: Modality) -> Embeddings:
+    """The entry's vectors in the collection's order; copied only when the entry was made in another order."""
+    embeddings = entry.embeddings(encoder.card)
+    ids = (collection.images if modality == "image" else collection.captions)["id"].to_pylist()
+    wanted = [one for one in ids if one not in entry.broken] if entry.broken else ids
+    if len(wanted) != len(embeddings):
+        raise EmbeddingError(f"{entry.folder}: {len(embeddings)} vectors for {len(wanted)} inputs.", hint="delete it")
+    return embeddings if wanted == embeddings.ids.to_pylist() else embeddings.select(wanted)

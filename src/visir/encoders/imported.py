@@ -1,0 +1,97 @@
+"""Vectors that were made elsewhere, behind the same door as a model: `load("npz:FILE")`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.encoders.base import Encoder
+from visir.errors import EmbeddingError, EncoderError
+from visir.records import Collection, Embeddings, EncoderCard, Modality
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """An (n, d) matrix and the ids of its rows; `ids` None means: one row per input of the collection, in its order."""
+
+    vectors: NDArray[Any]
+    ids: pa.StringArray | None
+
+
+class Imported(Encoder):
+    """Vectors from files. It encodes nothing: `embeddings(collection, modality)` looks up what was imported.
+
+    Raises `EmbeddingError` when the two modalities differ in dimension; NaN and duplicate ids are refused by
+    `Embeddings`.
+    """
+
+    def __init__(self, rows: Mapping[Modality, Rows], cards: EncoderCard | Mapping[Modality, EncoderCard]) -> None:
+        self._cards = {side: cards if isinstance(cards, EncoderCard) else cards[side] for side in rows}
+        self.card = next(iter(self._cards.values()))
+        self._rows: dict[Modality, Rows | Embeddings] = {}
+        self.modalities = frozenset(rows)
+        dimensions = {side: one.vectors.shape[-1] for side, one in rows.items()}
+        if len(set(dimensions.values())) > 1:
+            stated = ", ".join(f"{side} {size}" for side, size in dimensions.items())
+            raise EmbeddingError(
+                f"{self.card.name}: the vectors differ in dimension ({stated}).", hint="are both from the same model?"
+            )
+        self.dimension = next(iter(dimensions.values()))
+        for side, one in rows.items():
+            # Those with ids are checked once, here; those without when a collection gives them ids.
+            self._rows[side] = one if one.ids is None else Embeddings(side, one.ids, one.vectors, self._cards[side])
+
+    def embeddings(self, collection: Collection, modality: Modality) -> Embeddings:
+        """The imported vectors of all images, or all captions, of the collection, in its order.
+
+        Vectors of ids that the collection lacks are left out (a collection is often one split of what was imported);
+        an input without a vector is an error that names it.
+        """
+        if modality not in self._rows:
+            raise EncoderError(
+                f"{self.card.name} holds no {modality} vectors, only {' and '.join(sorted(self.modalities))} vectors."
+            )
+        ids = (collection.images if modality == "image" else collection.captions)["id"].combine_chunks()
+        rows = self._rows[modality]
+        if isinstance(rows, Rows):
+            if len(rows.vectors) != len(ids):
+                raise EmbeddingError(
+                    f"{self.card.name}: {len(rows.vectors):,} {modality} vectors without ids, for a collection of "
+                    f"{len(ids):,} {modality}s ({collection.name}).",
+                    hint=f"without ids there must be one row per {modality}, in the collection's order; "
+                    f"otherwise import ids too ({modality}_ids)",
+                )
+            return Embeddings(modality, ids, rows.vectors, self._cards[modality])
+        missing = ids.filter(pc.invert(pc.is_in(ids, rows.ids)))
+        if len(missing):
+            named = ", ".join(map(repr, missing[:3].to_pylist()))
+            theirs = ", ".join(map(repr, rows.ids[:3].to_pylist()))
+            raise EmbeddingError(
+                f"{self.card.name}: no vector for {len(missing):,} of {len(ids):,} {modality}s of {collection.name}: "
+                f"{named}{', …' if len(missing) > 3 else ''}",
+                hint=f"the ids imported are such as {theirs}; they must be those of the collection "
+                "(visir data inspect shows them)",
+            )
+        if len(ids) == len(rows.ids) and ids.equals(rows.ids):
+            return rows
+        return rows.select(ids)
+
+    def cannot(self, modality: Modality) -> EncoderError:
+        """Imported vectors take no new inputs at all."""
+        return EncoderError(
+            f"{self.card.name} holds imported vectors; it cannot encode a new {modality}.",
+            hint="load the model that made them",
+        )
+
+
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Imported:
+    """`npz:FILE[?image=KEY&text=KEY]`, `npy:FOLDER` or `parquet:FILE`; see `visir.encoders.vector_files`."""
+    from visir.encoders.vector_files import read_vectors
+
+    rows, content = read_vectors(name)
+    return Imported(rows, EncoderCard(name=name, family="imported", weights=content, dtype="unknown"))

@@ -1,0 +1,199 @@
+"""Vectors on their way to disk: what is written survives a kill, and what is half written is found out.
+
+A folder holds `vectors.npy`, which grows at its end, and `journal.jsonl`, one line per part that is safely on disk.
+Each line carries a hash chained over all parts before it, so a torn line, a torn part or a changed byte ends the valid
+prefix there; the encoder goes on from that point.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError, VisirError
+from visir.files import atomic_path, write_json
+
+HEADER_BYTES = 128
+_FLUSH_SECONDS = 2.0
+_FLUSH_BYTES = 1 << 26
+
+
+class Journal:
+    """Append the vectors of inputs 0, 1, 2, … in order; `finish` makes a complete entry of the folder.
+
+    - `plan`: what is being encoded. A folder with another plan, or of another dimension, is begun anew.
+    - `done`: how many inputs need no more work (after a resume more than 0); `broken`: which of them were set aside
+    """
+
+    def __init__(self, folder: Path, ids: pa.StringArray, dimension: int, plan: Mapping[str, Any]) -> None:
+        self.folder, self.dimension = folder, dimension
+        self._ids = ids
+        self.done, self.rows = 0, 0
+        self.broken: dict[str, str] = {}
+        self._waiting: list[NDArray[np.float32]] = []
+        self._waiting_broken: dict[str, str] = {}
+        self._waiting_stop = 0
+        self._flushed = time.monotonic()
+        self._chain = b""
+        folder.mkdir(parents=True, exist_ok=True)
+        planned = {**plan, "dimension": dimension, "inputs": len(ids)}
+        lines = self._valid_lines(planned)
+        write_json(folder / "plan.json", planned)
+        self._vectors: IO[bytes] = (folder / "vectors.npy").open("r+b" if lines else "w+b")
+        self._vectors.truncate(HEADER_BYTES + self.rows * dimension * 4)
+        self._vectors.seek(0, os.SEEK_END)
+        self._journal: IO[bytes] = (folder / "journal.jsonl").open("r+b" if lines else "w+b")
+        self._journal.truncate(sum(map(len, lines)))
+        self._journal.seek(0, os.SEEK_END)
+        self._full = False
+
+    def append(self, stop: int, vectors: NDArray[np.float32], broken: Mapping[str, str]) -> None:
+        """The vectors of the inputs from where the last call ended up to `stop`, without those of the `broken` ones.
+
+        Raises `EmbeddingError` that names the ids of NaN and infinite values, before anything of this part is kept.
+        """
+        begun = self._waiting_stop or self.done
+        kept = [one for one in self._ids[begun:stop].to_pylist() if one not in broken]
+        if vectors.shape != (len(kept), self.dimension):
+            raise EmbeddingError(
+                f"the encoder returned {vectors.shape} for {len(kept)} inputs of dimension {self.dimension}."
+            )
+        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if len(bad):
+            self.flush()
+            named = ", ".join(repr(kept[int(i)]) for i in bad[:5])
+            raise EmbeddingError(
+                f"the encoder returned NaN or infinite values for {len(bad)} inputs: {named}"
+                f"{', …' if len(bad) > 5 else ''}.",
+                hint="look at these inputs; with half precision, encode in float32 or bfloat16",
+            )
+        self._waiting.append(np.ascontiguousarray(vectors, dtype="<f4"))
+        self._waiting_broken.update(broken)
+        self._waiting_stop = stop
+        size = sum(one.nbytes for one in self._waiting)
+        if size >= _FLUSH_BYTES or time.monotonic() - self._flushed >= _FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Put what was appended safely on disk. A full disk is an error that says how much is kept."""
+        if not self._waiting:
+            return
+        data = np.concatenate(self._waiting)
+        rows = self.rows + len(data)
+        line = {"stop": self._waiting_stop, "rows": rows, "broken": self._waiting_broken}
+        chain = _chained(self._chain, line, data.tobytes())
+        try:
+            self._vectors.write(data.tobytes())
+            self._vectors.flush()
+            os.fsync(self._vectors.fileno())
+            self._journal.write(orjson.dumps({**line, "hash": chain.hex()}) + b"\n")
+            self._sync()
+        except OSError as fault:
+            self._full = True
+            raise VisirError(
+                f"{self.folder}: cannot be written ({fault.strerror}); {self.done:,} of {len(self._ids):,} are kept.",
+                hint="make room (or name another place in VISIR_CACHE) and run the same again: it goes on from there",
+            ) from fault
+        self._chain, self.rows, self.done = chain, rows, self._waiting_stop
+        self.broken.update(self._waiting_broken)
+        self._waiting, self._waiting_broken, self._waiting_stop = [], {}, 0
+        self._flushed = time.monotonic()
+
+    def finish(self, content: Mapping[str, Any]) -> None:
+        """Write header, ids and `card.json` (with `content`); after that the folder is complete and can be renamed."""
+        self.flush()
+        kept = pa.array([one for one in self._ids.to_pylist() if one not in self.broken], pa.string())
+        try:
+            self._vectors.seek(0)
+            self._vectors.write(_header(self.rows, self.dimension))
+            self._sync()
+            with atomic_path(self.folder / "ids.parquet") as temporary:
+                pq.write_table(pa.table({"id": kept}), temporary)
+            write_json(
+                self.folder / "card.json",
+                {**content, "vectors": hash_vectors(self.folder / "vectors.npy"), "broken": self.broken},
+            )
+        except OSError as fault:
+            raise VisirError(
+                f"{self.folder}: cannot be written ({fault.strerror}); all vectors are kept.",
+                hint="make room and run the same again: it goes on from there",
+            ) from fault
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if not self._full:  # a broken image, NaN or Ctrl-C ends the run; what came before it is kept
+                self.flush()
+        finally:
+            for stream in (self._vectors, self._journal):
+                try:
+                    stream.close()
+                except OSError:
+                    if not self._full:  # otherwise it has already been reported
+                        raise
+
+    def _valid_lines(self, plan: Mapping[str, Any]) -> list[bytes]:
+        """The journal's lines that still hold, in order; `done`, `rows`, `broken` and the chain are set accordingly."""
+        try:
+            if orjson.loads((self.folder / "plan.json").read_bytes()) != orjson.loads(orjson.dumps(plan)):
+                return []
+            journal = (self.folder / "journal.jsonl").read_bytes()
+            vectors = (self.folder / "vectors.npy").open("rb")
+        except (FileNotFoundError, orjson.JSONDecodeError):
+            return []
+        valid = []
+        with vectors:
+            vectors.seek(HEADER_BYTES)
+            for raw in journal.splitlines(keepends=True):
+                try:
+                    line = orjson.loads(raw)
+                    data = vectors.read((line["rows"] - self.rows) * self.dimension * 4)
+                    chain = _chained(self._chain, {k: line[k] for k in ("stop", "rows", "broken")}, data)
+                    if not raw.endswith(b"\n") or line["hash"] != chain.hex():
+                        break
+                except (orjson.JSONDecodeError, KeyError, TypeError):
+                    break
+                self._chain, self.rows, self.done = chain, line["rows"], line["stop"]
+                self.broken.update(line["broken"])
+                valid.append(raw)
+        return valid
+
+    def _sync(self) -> None:
+        for stream in (self._vectors, self._journal):
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def hash_vectors(path: Path) -> str:
+    """32 hexadecimal digits over a whole file of vectors."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _chained(before: bytes, line: Mapping[str, Any], data: bytes) -> bytes:
+    digest = hashlib.blake2b(before, digest_size=16)
+    digest.update(orjson.dumps(line, option=orjson.OPT_SORT_KEYS))
+    digest.update(data)
+    return digest.digest()
+
+
+def _header(rows: int, dimension: int) -> bytes:
+    """The NPY header (format 1.0), padded to a fixed length: it is written last, when the number of rows is known."""
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dimension}), }}"
+    start = b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
+    return start + text.encode().ljust(HEADER_BYTES - 11) + b"\n"

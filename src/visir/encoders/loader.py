@@ -1,0 +1,97 @@
+"""Read, decode and preprocess ahead of the model: threads, in order, with bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from visir.collections.images import ImageReader
+from visir.encoders.base import Encoder, Pixels
+from visir.errors import EncoderError, ImageError, VisirError
+from visir.records import Collection
+
+_BATCHES_AHEAD = 3
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The inputs `start` to `stop`: the preprocessed ones in order, and why the `broken` ones (id: reason) are not."""
+
+    start: int
+    stop: int
+    pixels: list[Pixels]
+    broken: dict[str, str]
+
+
+def usable_cores() -> int:
+    """The cores this process may use (fewer than the machine has, in a container or under taskset)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def load_images(
+    collection: Collection, encoder: Encoder, *, start: int, batch_size: int, workers: int | None, skip_broken: bool
+) -> Iterator[Loaded]:
+    """The images of the collection from row `start` on, preprocessed, in batches, at most a few batches ahead.
+
+    Threads suffice: decoding and resizing happen in C without the interpreter's lock, and nothing has to be copied
+    between processes. Batches end at multiples of `batch_size`, whatever `start` is and whichever images are broken, so
+    a resumed encode computes the same batches as an uninterrupted one.
+
+    Raises `ImageError` for a broken image unless `skip_broken`.
+    """
+    reader = ImageReader(collection)
+    ids = collection.images["id"].to_pylist()
+
+    def prepare(row: int) -> Pixels | ImageError:
+        try:
+            image = reader.open(row)
+        except ImageError as fault:
+            return fault
+        try:
+            return encoder.preprocess(image)
+        except VisirError:
+            raise
+        except Exception as fault:
+            # The preprocessing is a library's code; what it raises does not say which image it was.
+            raise EncoderError(
+                f"{reader.where(row)}: the preprocessing of {encoder.card.name} failed on {image.size}: {fault!r}"
+            ) from fault
+
+    bounds = [
+        (begin, min(begin + batch_size, len(ids)))
+        for begin in range(start - start % batch_size, len(ids), batch_size)
+    ]  # fmt: skip
+    for begin, stop, prepared in _ahead(prepare, [(max(a, start), b) for a, b in bounds], workers):
+        pixels: list[Pixels] = []
+        broken: dict[str, str] = {}
+        for row, one in enumerate(prepared, begin):
+            if not isinstance(one, ImageError):
+                pixels.append(one)
+            elif skip_broken:
+                broken[ids[row]] = one.message
+            else:
+                raise ImageError(
+                    one.message, hint=f"{one.hint}; or set broken images aside, counted: --skip-broken"
+                ) from one
+        yield Loaded(begin, stop, pixels, broken)
+
+
+def _ahead(
+    work: Callable[[int], Pixels | ImageError], bounds: list[tuple[int, int]], workers: int | None
+) -> Iterator[tuple[int, int, list[Pixels | ImageError]]]:
+    executor = ThreadPoolExecutor(workers or usable_cores(), thread_name_prefix="load")
+    waiting: deque[tuple[int, int, list[Future[Pixels | ImageError]]]] = deque()
+    coming = iter(bounds)
+    try:
+        while True:
+            while len(waiting) < _BATCHES_AHEAD and (bound := next(coming, None)) is not None:
+                waiting.append((*bound, [executor.submit(work, row) for row in range(*bound)]))
+            if not waiting:
+                return
+            begin, stop, futures = waiting.popleft()
+            yield begin, stop, [future.result() for future in futures]
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)

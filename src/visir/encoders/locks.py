@@ -1,0 +1,62 @@
+"""One writer at a time: a lock that the operating system takes back when its holder dies."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+_POLL_SECONDS = 0.1
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, waiting: str) -> Iterator[None]:
+    """Hold an exclusive lock on the file `path`; `waiting` is said on standard error when another process holds it.
+
+    The lock belongs to the open file, not to its existence: a killed holder leaves no lock behind. The empty file
+    stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as stream:
+        said = False
+        while not _try(stream):
+            if not said:
+                print(f"visir: {waiting}", file=sys.stderr)  # noqa: T201
+                said = True
+            time.sleep(_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            _release(stream)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try(stream: IO[bytes]) -> bool:
+        stream.seek(0)
+        try:
+            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _release(stream: IO[bytes]) -> None:
+        stream.seek(0)
+        msvcrt.locking(stream.fileno(), msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _try(stream: IO[bytes]) -> bool:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _release(stream: IO[bytes]) -> None:
+        fcntl.flock(stream, fcntl.LOCK_UN)

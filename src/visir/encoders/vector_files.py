@@ -1,0 +1,195 @@
+"""Files of vectors: NPZ, a folder of NPY files with ids beside them, Parquet with a list column."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from visir.encoders.imported import Rows
+from visir.encoders.weights import hash_file
+from visir.errors import EmbeddingError, nearest
+from visir.files import read_lines
+from visir.records import Modality, strings
+
+SIDES: tuple[Modality, Modality] = ("image", "text")
+NAMES: dict[Modality, tuple[str, ...]] = {
+    "image": ("image", "images", "img", "image_embeddings", "image_features", "image_embeds", "image_vectors"),
+    "text": ("text", "texts", "txt", "caption", "captions", "text_embeddings", "text_features", "text_embeds",
+             "text_vectors"),
+}  # fmt: skip
+"""What the arrays of a modality are called, in an NPZ."""
+ID_COLUMNS = ("id", "ids", "image_id", "caption_id", "name")
+VECTOR_COLUMNS = ("vector", "vectors", "embedding", "embeddings", "features")
+
+
+def read_vectors(name: str) -> tuple[dict[Modality, Rows], str]:
+    """The vectors that a name such as "npz:FILE" means, by modality, and a hash over the files they come from.
+
+    - `npz:FILE`: arrays called as in `NAMES` (or as `?image=KEY&text=KEY` says), with the ids in `image_ids` and
+      `text_ids`. Without ids the rows stand for the inputs of the collection in its order.
+    - `npy:FOLDER`: `image.npy` and `text.npy` (one suffices), ids in `image.ids.txt`, `.csv` or `.parquet`
+    - `parquet:FILE`: columns `id`, `vector` (a list of floats) and, with both modalities in it, `modality`
+
+    Raises `EmbeddingError` naming the file and what it holds instead.
+    """
+    kind, _, rest = name.partition(":")
+    place, _, query = rest.partition("?")
+    path = Path(place)
+    options = dict(part.partition("=")[::2] for part in filter(None, query.split("&")))
+    allowed = SIDES if kind == "npz" else ()
+    for option in options:
+        if option not in allowed:
+            raise EmbeddingError(f"{name}: unknown option {option!r}", hint=nearest(option, allowed))
+    if not (path.is_dir() if kind == "npy" else path.is_file()):
+        raise EmbeddingError(f"{path}: no such {'folder' if kind == 'npy' else 'file'}.", hint="check the path")
+    if kind == "npz":
+        return _npz(path, options), hash_file(path)
+    if kind == "parquet":
+        return _parquet(path), hash_file(path)
+    return _npy(path)
+
+
+def _npz(path: Path, options: dict[str, str]) -> dict[Modality, Rows]:
+    try:
+        stored = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, zipfile.BadZipFile) as fault:
+        raise EmbeddingError(f"{path}: not a readable NPZ ({fault}).", hint="is the download complete?") from fault
+    found: dict[Modality, Rows] = {}
+    with stored:
+        for side in SIDES:
+            if side in options and options[side] not in stored:
+                raise EmbeddingError(f"{path}: has no array {options[side]!r}.", hint=nearest(options[side], stored))
+            names = [options[side]] if side in options else [one for one in NAMES[side] if one in stored]
+            if len(names) > 1:
+                raise EmbeddingError(
+                    f"{path}: both {names[0]!r} and {names[1]!r} could be the {side} vectors.",
+                    hint=f"say which: npz:{path}?{side}={names[0]}",
+                )
+            if names:
+                keys = [key for key in (f"{side}_ids", f"{names[0]}_ids") if key in stored]
+                ids = _array(path, stored, keys[0]) if keys else None
+                found[side] = Rows(_matrix(_array(path, stored, names[0]), f"{path}: {names[0]!r}"), _ids(ids))
+        if not found:
+            raise EmbeddingError(
+                f"{path}: no array has a name that says which modality it is; there are {', '.join(stored)}.",
+                hint=f"say it: npz:{path}?image=KEY&text=KEY",
+            )
+    return found
+
+
+def _array(path: Path, stored: Any, key: str) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = stored[key]
+    except ValueError as fault:
+        raise EmbeddingError(
+            f"{path}: {key!r} is an array of Python objects, which only pickle can read; pickle runs code and is "
+            "refused.",
+            hint=f"save it as text: np.savez(…, {key}=np.array(ids, dtype=str))",
+        ) from fault
+    return array
+
+
+def _npy(folder: Path) -> tuple[dict[Modality, Rows], str]:
+    found: dict[Modality, Rows] = {}
+    digest = hashlib.blake2b(digest_size=16)
+    for side in SIDES:
+        file = folder / f"{side}.npy"
+        if not file.is_file():
+            continue
+        try:
+            vectors = np.load(file, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError) as fault:
+            raise EmbeddingError(f"{file}: not a readable NPY ({fault}).", hint="is the download complete?") from fault
+        beside = [folder / f"{side}.ids{suffix}" for suffix in (".parquet", ".csv", ".txt")]
+        ids = next((_id_file(one) for one in beside if one.is_file()), None)
+        found[side] = Rows(_matrix(vectors, str(file)), ids)
+        digest.update(hash_file(file).encode())
+    if not found:
+        raise EmbeddingError(f"{folder}: neither image.npy nor text.npy is there.", hint="name the files so")
+    return found, digest.hexdigest()
+
+
+def _id_file(file: Path) -> pa.StringArray:
+    """Ids, one per line of a text file, or the column `id` (or the only one) of a table."""
+    if file.suffix == ".txt":
+        return strings(read_lines(file))
+    if file.suffix == ".parquet":
+        table = pq.read_table(file)
+        column = _only(table.column_names, ID_COLUMNS, file)
+        return strings(table[column])
+    rows = list(csv.DictReader(io.StringIO("\n".join(read_lines(file)))))
+    column = _only(list(rows[0]) if rows else [], ID_COLUMNS, file)
+    return strings([row[column] for row in rows])
+
+
+def _parquet(path: Path) -> dict[Modality, Rows]:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as fault:
+        raise EmbeddingError(f"{path}: not a readable Parquet file ({fault}).") from fault
+    names = table.column_names
+    column = _only([one for one in names if pa.types.is_list(table.schema.field(one).type)
+                    or pa.types.is_fixed_size_list(table.schema.field(one).type)
+                    or pa.types.is_large_list(table.schema.field(one).type)], VECTOR_COLUMNS, path)  # fmt: skip
+    key = _only([one for one in names if one not in (column, "modality")], ID_COLUMNS, path)
+    if "modality" not in names:
+        side: Modality = "text" if key == "caption_id" else "image"
+        if key not in ("image_id", "caption_id"):
+            raise EmbeddingError(
+                f"{path}: nothing says whether these are vectors of images or of texts.",
+                hint='add a column "modality" with "image" or "text", or call the ids image_id or caption_id',
+            )
+        return {side: _rows(table, key, column, path)}
+    kinds = set(pc.unique(table["modality"]).to_pylist())
+    if not kinds <= set(SIDES):
+        raise EmbeddingError(f"{path}: the column modality holds {sorted(map(str, kinds - set(SIDES)))[:3]}.",
+                             hint='it must be "image" or "text"')  # fmt: skip
+    return {side: _rows(table.filter(pc.equal(table["modality"], side)), key, column, path)
+            for side in SIDES if side in kinds}  # fmt: skip
+
+
+def _rows(table: pa.Table, key: str, column: str, path: Path) -> Rows:
+    ids = strings(table[key])
+    lists = table[column].combine_chunks()
+    if isinstance(lists, pa.ChunkedArray):
+        lists = pa.concat_arrays(lists.chunks)
+    lengths = pc.list_value_length(lists)
+    if lists.null_count or pc.count_distinct(lengths).as_py() != 1:
+        usual = pc.mode(lengths)[0].as_py()["mode"]
+        odd = pc.fill_null(pc.not_equal(lengths, usual), True)
+        named = ", ".join(map(repr, ids.filter(odd)[:3].to_pylist()))
+        raise EmbeddingError(f"{path}: most vectors have {usual} values; other lengths (or none) have {named}.")
+    values = lists.flatten().to_numpy(zero_copy_only=False)
+    return Rows(_matrix(values.reshape(len(lists), -1), f"{path}: {column}"), ids)
+
+
+def _only(there: list[str], usual: Iterable[str], path: Path) -> str:
+    """The one column that is meant: the only one there, or the one with a usual name."""
+    named = [one for one in there if one in usual]
+    if len(there) == 1 or len(named) == 1:
+        return named[0] if named else there[0]
+    raise EmbeddingError(
+        f"{path}: cannot tell which column is meant; candidates: {', '.join(there) or 'none'}.",
+        hint=f"call it {next(iter(usual))!r}",
+    )
+
+
+def _ids(values: NDArray[Any] | None) -> pa.StringArray | None:
+    return None if values is None else strings([str(one) for one in values.tolist()])
+
+
+def _matrix(vectors: NDArray[Any], where: str) -> NDArray[Any]:
+    if vectors.ndim != 2 or vectors.dtype not in (np.float16, np.float32, np.float64):
+        raise EmbeddingError(f"{where} must be an (n, d) matrix of floats, not {vectors.dtype} {vectors.shape}.")
+    return vectors
