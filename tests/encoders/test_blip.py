@@ -16,6 +16,8 @@ from visir.encoders.base import Reranker
 from visir.encoders.loading import load
 from visir.errors import EncoderError
 
+SHORT = [caption for caption in tiny.CAPTIONS if len(caption) < 200]
+
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
@@ -23,16 +25,16 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     return folder, tiny.save("blip", folder)
 
 
-def reference(folder: Path, model: Any, backend: str, *, matching: bool) -> np.ndarray:
+def reference(folder: Path, model: Any, backend: str, captions: list[str], *, matching: bool) -> np.ndarray:
     """(images, texts): the model's own cosines, or the logit of "match" of every pair."""
     tokenizer = transformers.BertTokenizer.from_pretrained(folder)
-    inputs = tokenizer(tiny.CAPTIONS, padding=True, truncation=True, return_tensors="pt", return_token_type_ids=False)
+    inputs = tokenizer(captions, padding=True, truncation=True, return_tensors="pt", return_token_type_ids=False)
     pixels = tiny.reference_pixels(folder, backend, [to_rgb(image) for image in tiny.photos()])
     with torch.no_grad():
         if not matching:
             return model(pixel_values=pixels, **inputs, use_itm_head=False).itm_score.numpy()
         rows = [
-            model(pixel_values=one.expand(len(tiny.CAPTIONS), -1, -1, -1), **inputs, use_itm_head=True).itm_score[:, 1]
+            model(pixel_values=one.expand(len(captions), -1, -1, -1), **inputs, use_itm_head=True).itm_score[:, 1]
             for one in pixels
         ]
     return torch.stack(rows).numpy()
@@ -45,7 +47,7 @@ def test_cosines_equal_the_contrastive_reference(saved: tuple[Path, Any], backen
     images, texts = encoder.encode_images(tiny.photos()), encoder.encode_texts(tiny.CAPTIONS)
     images /= np.linalg.norm(images, axis=1, keepdims=True)
     texts /= np.linalg.norm(texts, axis=1, keepdims=True)
-    expected = reference(folder, model, backend, matching=False)
+    expected = reference(folder, model, backend, tiny.CAPTIONS, matching=False)
     difference = np.abs(images @ texts.T - expected).max()
     print(f"blip contrastive {backend} {difference:.1e}")
     assert difference <= 1e-5
@@ -58,14 +60,22 @@ def test_scores_equal_the_matching_head(saved: tuple[Path, Any], backend: str) -
     reranker = load(f"{folder}?processor={backend}", device="cpu")
     assert isinstance(reranker, Reranker)
     photos = tiny.photos()
-    # All 13 x 10 pairs in a shuffled order, so that repeats of an image are far apart and cross block borders.
-    pairs = np.random.default_rng(0).permutation([(i, t) for i in range(13) for t in range(10)])
-    scores = reranker.score_pairs([photos[i] for i, _ in pairs], [tiny.CAPTIONS[t] for _, t in pairs])
-    expected = reference(folder, model, backend, matching=True)
+    # All 13 x 9 pairs in a shuffled order, so that repeats of an image are far apart and cross block borders.
+    pairs = np.random.default_rng(0).permutation([(i, t) for i in range(13) for t in range(9)])
+    scores = reranker.score_pairs([photos[i] for i, _ in pairs], [SHORT[t] for _, t in pairs])
+    expected = reference(folder, model, backend, SHORT, matching=True)
     difference = np.abs(scores - expected[pairs[:, 0], pairs[:, 1]]).max()
     print(f"blip matching {backend} {difference:.1e}")
     assert scores.dtype == np.float32 and difference <= 1e-5
     assert expected.std(axis=0).min() > 0.01 and expected.std(axis=1).min() > 0.01  # reads image and text
+
+
+def test_a_pair_with_a_long_text(saved: tuple[Path, Any]) -> None:
+    folder, model = saved
+    long = next(caption for caption in tiny.CAPTIONS if len(caption) >= 200)
+    scores = load(folder, device="cpu").score_pairs(tiny.photos()[:2], [long, long])  # type: ignore[attr-defined]
+    expected = reference(folder, model, "pil", [long], matching=True)
+    assert np.abs(scores - expected[:2, 0]).max() <= 1e-5
 
 
 def test_an_image_passes_the_vision_tower_once_per_block(

@@ -43,6 +43,10 @@ class ImageProcessor:
                 hint=f"use the other implementation: ?processor={other} (it gives slightly different pixels)",
             )
 
+        settings = self._processor.to_dict()
+        size = dict(settings.get("size") or {}) if settings.get("do_resize", True) else {}
+        self._shortest_edge = size.get("shortest_edge")
+
     def pixels(self, image: Image) -> NDArray[np.float32]:
         """One RGB image as the model wants it. Pure: the processor holds nothing but its settings."""
         self._refuse_slivers(image)
@@ -66,10 +70,9 @@ class ImageProcessor:
 
     def _refuse_slivers(self, image: Image) -> None:
         """A processor that scales the shortest edge up to 224 makes 2 million pixels a row of a 10,000 × 1 image."""
-        size = _plain(getattr(self._processor, "size", None) or {})
-        edge = size.get("shortest_edge") if isinstance(size, dict) else None
+        edge = self._shortest_edge
         short, long = sorted(image.size)
-        if edge and getattr(self._processor, "do_resize", True) and edge * edge * long > MAX_RESIZED_PIXELS * short:
+        if edge and edge * edge * long > MAX_RESIZED_PIXELS * short:
             raise ImageError(
                 f"an image of {image.width} × {image.height} pixels is too narrow: scaled to a shortest edge of {edge} "
                 f"it would have {edge * edge * long // short / 1e6:,.0f} million pixels.",
