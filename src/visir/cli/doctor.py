@@ -1,0 +1,111 @@
+"""`visir doctor`: what is installed, which devices there are, which models load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+LOCAL_MODELS = ("pixels", "bow", "mobilenet_v2", "st:all-MiniLM-L6-v2")
+"""Models that need no model hub: the ones a doctor can try anywhere."""
+
+
+def doctor(
+    load: Annotated[
+        list[str] | None, typer.Option("--load", "-l", help="Also try to load this model (repeatable).")
+    ] = None,
+) -> None:
+    """Say what is installed, which devices there are, and which models load here."""
+    from rich.console import Console
+
+    console = Console()
+    console.print(_packages())
+    console.print(_machine())
+    models, healthy = _models([*LOCAL_MODELS, *(load or [])], asked=set(load or []))
+    console.print(models)
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def _packages() -> Table:
+    from importlib.metadata import PackageNotFoundError, distribution, version
+
+    from packaging.requirements import Requirement
+    from rich.table import Table
+
+    table = Table("package", "installed", "wanted", "for", title="packages", title_justify="left")
+    seen: set[str] = set()
+    for text in distribution("visir").requires or []:
+        requirement = Requirement(text)
+        extra = str(requirement.marker).partition("extra == ")[2].strip("'\"") if requirement.marker else "core"
+        name = requirement.name.lower()
+        if name == "visir" or name in seen or extra in ("test", "docs", "dev"):
+            continue
+        seen.add(name)
+        try:
+            found = version(name)
+            good = requirement.specifier.contains(found, prereleases=True)
+            shown = found if good else f"[red]{found}: outside {requirement.specifier}[/]"
+        except PackageNotFoundError:
+            shown = "[red]missing[/]" if extra == "core" else f"[dim]no: pip install 'visir\\[{extra}]'[/]"
+        table.add_row(name, shown, str(requirement.specifier), extra)
+    return table
+
+
+def _machine() -> Table:
+    import os
+    import platform
+    from importlib.util import find_spec
+
+    from rich.table import Table
+
+    import visir
+    from visir.files import cache_directory, data_directory
+
+    table = Table("what", "is", title="machine", title_justify="left")
+    table.add_row("visir", visir.__version__)
+    table.add_row("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    table.add_row("cores", str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()))
+    if find_spec("torch"):
+        import torch
+
+        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        table.add_row("torch devices", ", ".join(["cpu", *gpus]))
+    else:
+        table.add_row("torch devices", "[dim]torch is not installed[/]")
+    data = data_directory()
+    table.add_row("VISIR_DATA", f"{data} ({'there' if data.is_dir() else 'not there; optional'})")
+    table.add_row("cache", str(cache_directory()))
+    return table
+
+
+def _models(names: list[str], asked: set[str]) -> tuple[Table, bool]:
+    from time import perf_counter
+
+    from rich.markup import escape
+    from rich.table import Table
+
+    from visir.encoders import load
+    from visir.errors import VisirError
+
+    table = Table("model", "loads?", "encodes", "d", "seconds", title="models", title_justify="left")
+    healthy = True
+    for name in dict.fromkeys(names):
+        start = perf_counter()
+        try:
+            encoder = load(name)
+        except VisirError as fault:
+            healthy = healthy and name not in asked
+            table.add_row(name, f"[{'red' if name in asked else 'dim'}]no: {escape(fault.message)}[/]", "", "", "")
+            continue
+        table.add_row(
+            name,
+            "[green]yes[/]",
+            " and ".join(sorted(encoder.modalities)),
+            str(encoder.dimension),
+            f"{perf_counter() - start:.1f}",
+        )
+    return table, healthy
