@@ -1,0 +1,270 @@
+"""Comparing results: under one protocol only, query by query, with significance, corrected for many comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest, raise_faults
+from visir.evaluation.measures import MEASURES
+from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.significance import Correction, TestName, bootstrap_interval, corrected, paired_test
+from visir.records import Protocol, Result
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One measure of one direction: `system` against `baseline`.
+
+    - `value`, `baseline_value`: the aggregates; `difference`: value − baseline_value (fractions; rsum in points)
+    - `low`, `high`: the 95 % bootstrap interval of the mean difference
+    - `p`: of the test as it stands; `p_corrected`: within the family of all comparisons made together
+    - `better`: whether the difference is an improvement (lower ranks are better)
+    """
+
+    direction: str
+    measure: str
+    system: str
+    baseline: str
+    value: float
+    baseline_value: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_corrected: float
+    better: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All differences of a family, and what a reader must know of how they were judged.
+
+    - `how`: the test in words; `correction`, `family`: its name and over how many comparisons
+    - `allowed`: protocol fields that differ and were allowed by name: {field: values in the order of the systems}
+    - `system_differences`: fields in which systems may differ (preprocessing), for the reader
+    """
+
+    systems: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    how: str
+    correction: str
+    family: int
+    allowed: Mapping[str, tuple[Any, ...]]
+    system_differences: Mapping[str, tuple[Any, ...]]
+    notes: tuple[str, ...] = ()
+
+
+def refuse_unlike(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
+    """Refuse results of different protocols, listing every difference, unless it is allowed by name.
+
+    Returns the allowed differences: {field: values in the order of the results}. Raises `ProtocolError` otherwise, and
+    `ConfigurationError` for an allowed field that no protocol has.
+    """
+    known = list(Protocol.__dataclass_fields__)
+    raise_faults(
+        ConfigurationError,
+        "allow",
+        [f"unknown protocol field {one!r} ({nearest(one, known)})" for one in allow if one not in known],
+    )
+    common = [one for one in results[0].directions if all(one in result.directions for result in results)]
+    protocols = [_in_directions(result.protocol, common) for result in results]
+    names = list(dict.fromkeys(name for other in protocols[1:] for name in protocols[0].differences(other)))
+    values = {name: tuple(getattr(protocol, name) for protocol in protocols) for name in names}
+    refused = [name for name in names if name not in allow]
+    if refused:
+        lines = [
+            f"{name.replace('_', ' ')}: " + " | ".join(_shown(value) for value in values[name]) for name in refused
+        ]
+        systems = " and ".join(result.system for result in results)
+        raise_faults(
+            ProtocolError,
+            f"{systems} were measured under different protocols and cannot be compared",
+            lines,
+            hint="evaluate them under one protocol, or allow a difference by name: "
+            + " ".join(f"--allow {name}" for name in refused),
+        )
+    return values
+
+
+def compare(
+    results: Sequence[Result],
+    *,
+    measures: Sequence[str] | None = None,
+    test: TestName = "t",
+    correction: Correction = "holm",
+    allow: Sequence[str] = (),
+    clusters: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """Compare each further result with the first, measure by measure, paired by query.
+
+    - `measures`: names, "rsum" among them; None takes the protocol's recall at 1, 5, 10, rsum, mrr and mean_rank as far
+      as all results have them. `median_rank` has no paired test and is refused.
+    - `test`: "t" (paired t-test) or "randomisation" (sign flips)
+    - `correction`: "holm", "bonferroni" or "none", over the family of *all* comparisons returned (systems × directions
+      × measures): whoever looks at twenty differences finds one "significant" at 5 % by chance
+    - `allow`: protocol fields that may differ; every other difference is refused, with the list
+    - `clusters`: query id → image id; then images are flipped and resampled with all their captions (see
+      `significance.py` for why: captions of one image are not independent). A query that is not in it, such as an
+      image, is its own cluster.
+
+    Raises `ProtocolError` when protocols or query sets differ, `VisirError` when there is nothing to compare.
+    """
+    if len(results) < 2:
+        raise VisirError("a comparison needs at least two results.", hint="visir compare A B")
+    first = results[0]
+    directions = [one for one in first.directions if all(one in result.directions for result in results)]
+    if not directions:
+        raise ProtocolError(
+            "the results have no direction in common: "
+            + "; ".join(f"{result.system}: {', '.join(result.directions)}" for result in results)
+        )
+    allowed = refuse_unlike(results, allow)
+    names = _measures(results, measures, directions)
+    labels = _labels(results)
+    found: list[Difference] = []
+    for other, label in zip(results[1:], labels[1:], strict=True):
+        for direction in directions:
+            rows = _paired(first, other, direction)
+            groups = _groups(first, direction, clusters)
+            for name in names:
+                gaps = _values(other, direction, name)[rows] - _values(first, direction, name)
+                p = paired_test(test, gaps, groups, seed=seed).p
+                low, high = bootstrap_interval(gaps, groups, seed=seed)
+                value, before = other.mean(direction, name), first.mean(direction, name)
+                lower_is_better = name in MEASURES and MEASURES.get(name).best == "low"
+                found.append(
+                    Difference(
+                        direction,
+                        name,
+                        label,
+                        labels[0],
+                        value,
+                        before,
+                        value - before,
+                        low,
+                        high,
+                        p,
+                        p,
+                        value < before if lower_is_better else value > before,
+                    )
+                )
+    adjusted = corrected([one.p for one in found], correction)
+    differences = tuple(replace(one, p_corrected=float(p)) for one, p in zip(found, adjusted, strict=True))
+    notes = []
+    if clusters is None and "t2i" in directions:
+        notes.append("captions of one image are treated as independent; per image, p-values are larger (clusters)")
+    system_differences = {
+        name: tuple(getattr(result.protocol, name) for result in results)
+        for other in results[1:]
+        for name in first.protocol.system_differences(other.protocol)
+    }
+    return Comparison(
+        tuple(labels),
+        differences,
+        _test_in_words(test, clusters, seed),
+        correction,
+        len(differences),
+        allowed,
+        system_differences,
+        tuple(notes),
+    )
+
+
+def _in_directions(protocol: Protocol, directions: Sequence[str]) -> Protocol:
+    """The protocol as far as it concerns these directions: what one system did besides is no difference."""
+    return protocol.changed(
+        galleries={one: line for one, line in protocol.galleries.items() if one in directions},
+        queries={one: line for one, line in protocol.queries.items() if one in directions},
+    )
+
+
+def _measures(results: Sequence[Result], asked: Sequence[str] | None, directions: Sequence[str]) -> list[str]:
+    recall = results[0].protocol.recall
+    recalls = [f"{recall}@{k}" for k in RSUM_CUTOFFS]
+
+    def everywhere(name: str) -> bool:
+        return all(name in result.aggregates.get(one, {}) for result in results for one in directions)
+
+    if asked is None:
+        names = [name for name in (*recalls, "rsum", "mrr", "mean_rank") if everywhere(name)]
+        if not names:
+            raise VisirError("the results have no measure in common.", hint="evaluate both with the same measures")
+        return names
+    known = [name for name in (*results[0].measures, "rsum") if name != "median_rank"]
+    faults = []
+    for name in asked:
+        if name == "median_rank":
+            faults.append(
+                "'median_rank': the difference of two medians has no paired test; compare 'mean_rank' or 'mrr'"
+            )
+        elif not everywhere(name):
+            faults.append(f"{name!r} is not in all results ({nearest(name, known)})")
+    raise_faults(ConfigurationError, "measures", faults, hint="evaluate with these measures first")
+    return list(asked)
+
+
+def _values(result: Result, direction: str, name: str) -> NDArray[np.float64]:
+    """Per-query values of a measure; those of rsum are the query's recalls summed, in points: so it has a test."""
+    if name != "rsum":
+        return result.values(direction, name)
+    recall = result.protocol.recall
+    total: NDArray[np.float64] = np.sum([result.values(direction, f"{recall}@{k}") for k in RSUM_CUTOFFS], axis=0)
+    return 100.0 * total
+
+
+def _paired(first: Result, other: Result, direction: str) -> NDArray[np.int64]:
+    """The rows of `other` in the order of `first`'s queries; another set of queries is refused."""
+    mine = first.per_query[direction]["query_id"].combine_chunks()
+    theirs = other.per_query[direction]["query_id"].combine_chunks()
+    found = pc.index_in(mine, theirs)
+    if found.null_count or len(mine) != len(theirs):
+        missing = mine.filter(pc.is_null(found))
+        more = theirs.filter(pc.invert(pc.is_in(theirs, mine)))
+        parts = [
+            f"{len(ids):,} of {who} are missing from the other, e.g. {', '.join(map(repr, ids[:3].to_pylist()))}"
+            for ids, who in ((missing, first.system), (more, other.system))
+            if len(ids)
+        ]
+        raise ProtocolError(
+            f"{direction}: {first.system} and {other.system} answered different queries: " + "; ".join(parts) + ".",
+            hint="evaluate both over the same queries; a paired test needs pairs",
+        )
+    rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+    return rows
+
+
+def _groups(result: Result, direction: str, clusters: Mapping[str, str] | None) -> NDArray[Any] | None:
+    if clusters is None:
+        return None
+    queries: list[str] = result.per_query[direction]["query_id"].to_pylist()
+    codes = pa.array([clusters.get(one, one) for one in queries]).dictionary_encode().indices
+    groups: NDArray[Any] = codes.to_numpy(zero_copy_only=False)
+    return groups
+
+
+def _labels(results: Sequence[Result]) -> list[str]:
+    """The systems' names, numbered where they repeat."""
+    names = [result.system for result in results]
+    return [
+        name if names.count(name) == 1 else f"{name} ({names[: at + 1].count(name)})" for at, name in enumerate(names)
+    ]
+
+
+def _test_in_words(test: TestName, clusters: object, seed: int) -> str:
+    name = {"t": "t-test", "randomisation": f"randomisation test (seed {seed})"}[test]
+    over = "queries" if clusters is None else "images, captions of one image together"
+    return f"two-sided paired {name} over {over}; 95 % bootstrap intervals (seed {seed})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {one}" for key, one in value.items()) + "}"
+    return repr(value)

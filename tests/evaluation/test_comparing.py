@@ -1,0 +1,157 @@
+"""Comparison: one protocol, paired by query, corrected; and the refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.stats
+from evaluation_toys import make_collection, random_pair
+
+from visir.errors import ConfigurationError, ProtocolError, VisirError
+from visir.evaluation.compare import compare, refuse_unlike
+from visir.evaluation.evaluate import evaluate
+from visir.records import Result
+
+COLLECTION = make_collection(60, 5)
+IMAGE_OF = dict(zip(COLLECTION.captions["id"].to_pylist(), COLLECTION.captions["image_id"].to_pylist(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def good() -> Result:
+    return evaluate(COLLECTION, random_pair(COLLECTION, seed=1, noise=0.8, name="good")).result
+
+
+@pytest.fixture(scope="module")
+def poor() -> Result:
+    return evaluate(COLLECTION, random_pair(COLLECTION, seed=2, noise=3, name="poor")).result
+
+
+@pytest.mark.parametrize("test", ["t", "randomisation"])
+def test_identical_systems_differ_by_nothing(good: Result, test: str) -> None:
+    comparison = compare([good, good], test=test)  # type: ignore[arg-type]
+    assert comparison.systems == ("good (1)", "good (2)")
+    for one in comparison.differences:
+        assert (one.difference, one.low, one.high, one.p, one.p_corrected) == (0, 0, 0, 1, 1)
+        assert not one.better
+
+
+def test_p_values_are_those_of_scipy(good: Result, poor: Result) -> None:
+    comparison = compare([poor, good], correction="none")
+    for one in comparison.differences:
+        if one.measure == "rsum":
+            continue
+        theirs = scipy.stats.ttest_rel(good.values(one.direction, one.measure), poor.values(one.direction, one.measure))
+        assert one.p == pytest.approx(theirs.pvalue, rel=1e-6)
+        assert one.difference == pytest.approx(good.mean(one.direction, one.measure) - one.baseline_value)
+        assert one.low <= one.difference <= one.high
+        assert one.better
+    assert {one.measure for one in comparison.differences} == {"hit@1", "hit@5", "hit@10", "rsum", "mrr", "mean_rank"}
+
+
+def test_rsum_has_a_test_of_its_own(good: Result, poor: Result) -> None:
+    """A query's share of rsum is the sum of its three hits, in points: their mean difference is that of rsum."""
+    (one,) = [d for d in compare([poor, good], measures=["rsum"]).differences if d.direction == "t2i"]
+    per_query = [100 * sum(r.values("t2i", f"hit@{k}") for k in (1, 5, 10)) for r in (good, poor)]
+    assert one.p == pytest.approx(scipy.stats.ttest_rel(*per_query).pvalue, rel=1e-6)
+    assert one.difference == pytest.approx(np.mean(per_query[0] - per_query[1]))
+
+
+def test_the_family_is_all_that_is_compared(good: Result, poor: Result) -> None:
+    comparison = compare(
+        [poor, good, replace(good, system="again")], measures=["hit@1", "mrr"], correction="bonferroni"
+    )
+    assert comparison.family == len(comparison.differences) == 2 * 2 * 2
+    for one in comparison.differences:
+        assert one.p_corrected == pytest.approx(min(1, 8 * one.p))
+    assert {one.system for one in comparison.differences} == {"good", "again"}
+
+
+def test_queries_are_paired_by_id_not_by_row(good: Result, poor: Result) -> None:
+    shuffled = np.random.default_rng(0).permutation(300)
+    other = replace(poor, per_query=poor.per_query | {"t2i": poor.per_query["t2i"].take(pa.array(shuffled))})
+    assert compare([good, other]).differences == compare([good, poor]).differences
+
+
+def test_clusters_by_image_raise_p(good: Result) -> None:
+    """Five copies of one ranking per image: as five independent queries they look more certain than they are."""
+    copied = {}
+    for name, seed in (("a", 1), ("b", 2)):
+        rng = np.random.default_rng(seed)
+        hits = np.repeat(rng.random(60) < 0.5 + 0.2 * (name == "a"), 5).astype(float)
+        table = pa.table({"query_id": good.per_query["t2i"]["query_id"], "hit@1": hits})
+        aggregates = {"t2i": {"hit@1": float(hits.mean())}}
+        copied[name] = replace(good, system=name, per_query={"t2i": table}, aggregates=aggregates)
+    (apart,) = compare([copied["b"], copied["a"]], measures=["hit@1"]).differences
+    together = compare([copied["b"], copied["a"]], measures=["hit@1"], clusters=IMAGE_OF)
+    assert together.differences[0].p > 3 * apart.p
+    assert "over images, captions of one image together" in together.how
+    assert together.notes == ()
+    assert "treated as independent" in compare([copied["b"], copied["a"]], measures=["hit@1"]).notes[0]
+
+
+def test_unlike_protocols_are_refused_with_the_list(good: Result) -> None:
+    system = random_pair(COLLECTION, seed=1, noise=0.8, name="other")
+    other = evaluate(COLLECTION, system, captions="first", recall="capped_recall").result
+    with pytest.raises(ProtocolError) as fault:
+        compare([good, other])
+    text = str(fault.value)
+    assert "good and other were measured under different protocols and cannot be compared (4 faults)" in text
+    assert "  - recall: 'hit' | 'capped_recall'" in text
+    assert "  - captions: 'all' | 'first'" in text
+    assert "  - galleries: {i2t: 300 captions" in text
+    assert "--allow galleries --allow queries --allow captions --allow recall" in text
+    with pytest.raises(ConfigurationError, match="unknown protocol field 'recal' \\(did you mean 'recall'"):
+        compare([good, other], allow=["recal"])
+
+
+def test_a_difference_can_be_allowed_by_name(good: Result) -> None:
+    runs = evaluate(COLLECTION, random_pair(COLLECTION, seed=1, noise=0.8), depth=10).runs
+    shallow = evaluate(COLLECTION, runs).result
+    with pytest.raises(ProtocolError, match=r"depth: None \| 10"):
+        compare([good, shallow])
+    comparison = compare([good, shallow], measures=["hit@10"], allow=["depth"])
+    assert comparison.allowed == {"depth": (None, 10)}
+    assert all(one.difference == 0 for one in comparison.differences)
+
+
+def test_other_preprocessing_is_shown_but_no_reason_to_refuse(good: Result, poor: Result) -> None:
+    other = replace(poor, protocol=poor.protocol.changed(image_preprocessing="resize 336"))
+    assert compare([good, other]).system_differences == {"image_preprocessing": ("", "resize 336")}
+
+
+def test_a_direction_that_only_one_measured_is_no_difference(good: Result, poor: Result) -> None:
+    one_way = evaluate(COLLECTION, random_pair(COLLECTION, seed=2, noise=3, name="poor"), directions=["t2i"]).result
+    comparison = compare([good, one_way])
+    assert {one.direction for one in comparison.differences} == {"t2i"}
+    both_ways = compare([good, poor]).differences
+    assert [one.p for one in comparison.differences] == [one.p for one in both_ways if one.direction == "t2i"]
+    assert comparison.family == 6
+    other_way = evaluate(COLLECTION, random_pair(COLLECTION), directions=["i2t"]).result
+    with pytest.raises(ProtocolError, match="no direction in common"):
+        compare([one_way, other_way])
+
+
+def test_other_queries_are_refused(good: Result) -> None:
+    fewer = replace(good, system="fewer", per_query=good.per_query | {"i2t": good.per_query["i2t"].slice(2)})
+    with pytest.raises(ProtocolError) as fault:
+        compare([good, fewer])
+    assert (
+        "i2t: good and fewer answered different queries: 2 of good are missing from the other, e.g. 'i0', 'i1'"
+        in str(fault.value)
+    )
+
+
+def test_measures_are_checked(good: Result) -> None:
+    with pytest.raises(VisirError, match="at least two results"):
+        compare([good])
+    with pytest.raises(ConfigurationError) as fault:
+        compare([good, good], measures=["hits@1", "median_rank"])
+    assert "'hits@1' is not in all results (did you mean 'hit@1'?" in str(fault.value)
+    assert "the difference of two medians has no paired test" in str(fault.value)
+
+
+def test_like_protocols_differ_in_nothing(good: Result, poor: Result) -> None:
+    assert refuse_unlike([good, poor]) == {}
