@@ -63,6 +63,7 @@ KINDS: Registry[str] = Registry("kind of checkpoint")
 
 KINDS.add("heads", "visir.encoders.heads")
 KINDS.add("bag-of-words", "visir.encoders.bag_of_words")
+KINDS.add("joined", "visir.encoders.joined")
 KINDS.add("embeddings", "visir.encoders.exported")
 
 for _family in (

@@ -36,20 +36,27 @@ class HeadSpec:
 
     - `inputs`, `outputs`: dimensions of the frozen vectors and of the shared space
     - `hidden`: widths of the hidden layers; () is a linear head
+    - `shortcut`: a linear map from the inputs straight to the outputs, added to what the hidden layers give: the head
+      begins as a linear one and learns what is left. Without hidden layers it would be the same map twice, and is
+      refused.
     - `scaling`: what happens to the frozen vectors first: "unit" divides by their length, "standard" subtracts the mean
-      and divides by the standard deviation of the training vectors (kept with the weights), "none"
+      and divides by the standard deviation of the training vectors (`Head.fit_scaling`; kept with the weights), "none"
     - `dropout`: on the inputs of every layer, in training only
     """
 
     inputs: int
     outputs: int
     hidden: tuple[int, ...] = ()
+    shortcut: bool = False
     scaling: Literal["unit", "standard", "none"] = "unit"
     dropout: float = 0.0
 
 
 class Head(nn.Module):
-    """A linear map, or an MLP with GELU between its layers: (n, inputs) to (n, outputs), not normalised."""
+    """A linear map, or an MLP with layer norm and GELU after each hidden layer: (n, inputs) to (n, outputs).
+
+    The result is not normalised.
+    """
 
     mean: Tensor
     deviation: Tensor
@@ -59,23 +66,27 @@ class Head(nn.Module):
         self.spec = spec
         self.register_buffer("mean", torch.zeros(spec.inputs))
         self.register_buffer("deviation", torch.ones(spec.inputs))
-        widths = [spec.inputs, *spec.hidden, spec.outputs]
+        if spec.shortcut and not spec.hidden:
+            raise EncoderError("a head without hidden layers has no use for a shortcut.", hint="leave one of them out")
+        self.dropout = nn.Dropout(spec.dropout)
+        widths = [spec.inputs, *spec.hidden]
         layers: list[nn.Module] = []
         for before, after in pairwise(widths):
-            if layers:
-                layers.append(nn.GELU())
-            layers += [nn.Dropout(spec.dropout), nn.Linear(before, after)]
-        self.layers = nn.Sequential(*layers)
+            layers += [nn.Linear(before, after), nn.LayerNorm(after), nn.GELU(), nn.Dropout(spec.dropout)]
+        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], spec.outputs))
+        self.shortcut = nn.Linear(spec.inputs, spec.outputs) if spec.shortcut else None
 
     def fit_scaling(self, vectors: NDArray[Any]) -> None:
         """Take mean and standard deviation from the (n, inputs) training vectors; needed for scaling "standard".
 
-        A dimension that never varies gets deviation 1: it stays at zero instead of becoming NaN.
+        A dimension whose deviation is below the root mean square of all deviations is divided by that instead. Full
+        standardising would blow up what hardly ever varies (a rare word's place in a bag of words) into the loudest
+        input of all, and divide a constant by zero.
         """
-        mean = vectors.mean(axis=0, dtype=np.float64)
         deviation = vectors.std(axis=0, dtype=np.float64)
-        deviation[deviation < 1e-6] = 1.0
-        self.mean.copy_(torch.from_numpy(mean))
+        usual = float(np.sqrt(np.mean(deviation**2)))
+        deviation = np.maximum(deviation, usual) if usual > 0 else np.ones_like(deviation)
+        self.mean.copy_(torch.from_numpy(vectors.mean(axis=0, dtype=np.float64)))
         self.deviation.copy_(torch.from_numpy(deviation))
 
     def forward(self, vectors: Tensor) -> Tensor:
@@ -84,8 +95,9 @@ class Head(nn.Module):
             vectors = nn.functional.normalize(vectors, dim=-1)
         elif self.spec.scaling == "standard":
             vectors = (vectors - self.mean) / self.deviation
+        vectors = self.dropout(vectors)
         result: Tensor = self.layers(vectors)
-        return result
+        return result if self.shortcut is None else result + self.shortcut(vectors)
 
 
 class HeadsEncoder(Encoder):
@@ -210,7 +222,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> HeadsEncode
 
 def _load_backbone(folder: Path, part: dict[str, Any], device: str | None, dtype: str) -> Encoder:
     if part["inside"]:
-        return load(folder / part["backbone"])
+        return load(folder / part["backbone"], device=device, dtype=dtype)
     family = family_of(part["backbone"])
     return load(
         part["backbone"],

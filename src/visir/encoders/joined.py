@@ -1,0 +1,90 @@
+"""Several text encoders side by side, as one: their vectors joined end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.encoders.base import Encoder
+from visir.encoders.checkpoints import Savable, read_description, write_description
+from visir.encoders.families import family_of
+from visir.encoders.loading import load
+from visir.errors import EncoderError
+from visir.fingerprint import hash_json
+from visir.records import EncoderCard
+
+
+class JoinedTexts(Encoder):
+    """`JoinedTexts([load("st:all-MiniLM-L6-v2"), load("bow")])`: what one encoder misses, the other may say.
+
+    A sentence encoder is made to forget the wording, a bag of words is nothing but wording; heads trained over both are
+    clearly better than over either. Every part is brought to length 1 first, so that none drowns the others; a part
+    that is zero (no known word) stays zero.
+    """
+
+    def __init__(self, parts: Sequence[Encoder]) -> None:
+        if len(parts) < 2:
+            raise EncoderError("at least two encoders are needed to join them.", hint="use the one encoder as it is")
+        for part in parts:
+            if "text" not in part.modalities:
+                raise part.cannot("text")
+        self.parts = tuple(parts)
+        self.dimension = sum(part.dimension for part in parts)
+        self.modalities = frozenset({"text"})
+        self.batch_size = min(part.batch_size for part in parts)
+        self.card = EncoderCard(
+            name=" + ".join(part.card.name for part in parts),
+            family="joined",
+            weights=hash_json({str(number): part.card.fingerprint for number, part in enumerate(parts)}),
+            text_preprocessing={
+                "parts": [part.card.text_preprocessing for part in parts],
+                "dimensions": [part.dimension for part in parts],
+                "length of each part": 1,
+            },
+            dtype=parts[0].card.dtype,
+        )
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, sum of the parts' dimensions): the unit vectors of every part, in the order of the parts."""
+        joined = np.empty((len(texts), self.dimension), np.float32)
+        start = 0
+        for part in self.parts:
+            vectors = part.embed_texts(texts)
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            stop = start + part.dimension
+            joined[:, start:stop] = vectors / np.where(lengths > 0, lengths, 1.0)
+            start = stop
+        return joined
+
+    def save(self, folder: Path) -> None:
+        """Write the names of the parts into `folder`, and a folder for each part that has a state of its own."""
+        entries: list[dict[str, Any]] = []
+        for number, part in enumerate(self.parts):
+            if isinstance(part, Savable):
+                (folder / f"part{number}").mkdir()
+                part.save(folder / f"part{number}")
+                entries.append({"folder": f"part{number}"})
+            else:
+                entries.append({"name": part.card.name, "revision": part.card.revision})
+        write_description(folder, "joined", {"parts": entries})
+
+
+def load_checkpoint(folder: Path, device: str | None, dtype: str) -> JoinedTexts:
+    """Read what `JoinedTexts.save` wrote."""
+    return JoinedTexts([_load_part(folder, entry, device, dtype) for entry in read_description(folder)["parts"]])
+
+
+def _load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: str) -> Encoder:
+    if "folder" in entry:
+        return load(folder / entry["folder"])
+    family = family_of(entry["name"])
+    return load(
+        entry["name"],
+        device=device if family.devices else None,
+        dtype=dtype if dtype in family.dtypes else "float32",
+        revision=entry["revision"] if family.revisions else None,
+    )

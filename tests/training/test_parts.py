@@ -1,0 +1,86 @@
+"""The small parts: batches, schedule, validation, state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visir.training.batches import batches_of_epoch, steps_per_epoch
+from visir.training.schedule import warmup_cosine
+from visir.training.state import load_state, save_state
+from visir.training.validation import validate
+
+
+@given(st.integers(1, 300), st.integers(2, 64), st.integers(0, 5), st.integers(0, 5))
+def test_every_caption_once_in_batches_of_nearly_one_size(captions: int, size: int, seed: int, epoch: int) -> None:
+    batches = batches_of_epoch(captions, size, seed=seed, epoch=epoch)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(captions))
+    sizes = [len(batch) for batch in batches]
+    assert max(sizes) <= size and max(sizes) - min(sizes) <= 1
+    assert len(batches) == steps_per_epoch(captions, size)
+
+
+def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+    def order(seed: int, epoch: int) -> list[int]:
+        return np.concatenate(batches_of_epoch(50, 8, seed=seed, epoch=epoch)).tolist()
+
+    assert order(1, 2) == order(1, 2)
+    assert len({tuple(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
+
+
+def test_schedule_by_hand() -> None:
+    # 10 steps, 20 % warm-up: two rising steps 1/2, 1; then the cosine over 8 steps: 1 at its first, 1/2 half-way.
+    shares = [warmup_cosine(step, 10, 0.2) for step in range(10)]
+    assert shares[:3] == [0.5, 1.0, 1.0]
+    assert shares[6] == pytest.approx(0.5)
+    assert shares[9] == pytest.approx(0.5 * (1 + np.cos(np.pi * 7 / 8)))
+    assert warmup_cosine(0, 10, 0.0) == 1.0
+
+
+def test_validation_by_hand() -> None:
+    # Two images on the axes; captions: c0 of image 0 finds it, c1 of image 0 lies nearer to image 1, c2 of image 1.
+    images = np.eye(2, dtype=np.float32)
+    texts = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]], np.float32)
+    found = validate(images, texts, np.array([0, 0, 1]))
+    assert found["t2i hit@1"] == pytest.approx(200 / 3)  # c1 ranks its image second
+    assert found["t2i hit@5"] == 100.0
+    assert found["i2t hit@1"] == 100.0  # image 0 by c0 (1.0 > 0.6), image 1 by c2 (1.0 > 0.8)
+    assert found["rsum"] == pytest.approx(500 + 200 / 3)
+
+
+def test_a_collapsed_or_broken_space_scores_nothing() -> None:
+    point = np.zeros((30, 3), np.float32)
+    point[:, 0] = 1
+    assert validate(point, point, np.arange(30))["rsum"] == 0.0
+    assert validate(point * np.nan, point, np.arange(30))["rsum"] == 0.0
+
+
+def test_an_image_without_captions_is_a_candidate_only() -> None:
+    images = np.array([[1, 0], [0, 1], [0.8, 0.6]], np.float32)
+    found = validate(images, np.array([[0.9, 0.5]], np.float32) / np.sqrt(1.06), np.array([0]))
+    # The caption is nearer to the third image (0.9·0.8 + 0.5·0.6 = 1.02) than to its own (0.9).
+    assert found["t2i hit@1"] == 0.0 and found["t2i hit@5"] == 100.0
+    assert found["i2t hit@1"] == 100.0
+
+
+def test_state_comes_back_whole_and_survives_a_failed_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.safetensors"
+    save_state(path, {"a": torch.arange(3), "b": torch.tensor(2.5, dtype=torch.float64)}, {"curve": [1, 2]})
+    tensors, notes = load_state(path)
+    assert torch.equal(tensors["a"], torch.arange(3)) and tensors["b"].dtype == torch.float64
+    assert notes == {"curve": [1, 2]}
+
+    def full(tensors: object, filename: str, metadata: object) -> None:
+        Path(filename).write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("visir.training.state.save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_state(path, {"a": torch.zeros(9)}, {})
+    assert torch.equal(load_state(path)[0]["a"], torch.arange(3))
+    assert [one.name for one in tmp_path.iterdir()] == ["state.safetensors"]
