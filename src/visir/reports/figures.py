@@ -1,0 +1,103 @@
+"""The figures of one evaluation, with their captions: what `visir.reports.plots` draws from a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.records import DIRECTIONS, Collection, Direction, Result, Run
+from visir.reports import plots
+from visir.reports.examples import Examples, first_ranks
+from visir.reports.words import DIRECTION_WORDS
+
+Ranks = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An inline SVG fragment, a heading, and a sentence on how to read it."""
+
+    svg: str
+    title: str
+    caption: str
+
+
+def figures(
+    result: Result,
+    *,
+    runs: Mapping[Direction, Run],
+    collection: Collection | None,
+    training: Sequence[Mapping[str, Any]] | None,
+) -> list[Figure]:
+    """What can be drawn: ranks if the result or the runs know them, chance if the galleries do, training if given."""
+    ranks = _ranks(result, runs, collection)
+    chance = expected_by_chance(result, runs, collection) if ranks else {}
+    made = []
+    if any(np.isfinite(one).any() for one in ranks.values()):
+        random = " The thin dotted lines are what a random order would reach." if chance else ""
+        made.append(
+            Figure(
+                plots.themed(plots.hit_curves(ranks, chance=chance), "hits", f"Curves of hit@k. {_in_words(ranks)}"),
+                "How far down one has to look",
+                f"Share of queries with a right answer among the first k (hit@k), k on a logarithmic scale.{random}",
+            )
+        )
+        made.append(
+            Figure(
+                plots.themed(plots.rank_distribution(ranks), "bands", f"Bars over bands of ranks. {_in_words(ranks)}"),
+                "Where the first right answer stands",
+                "Share of queries whose first right answer stands at each rank.",
+            )
+        )
+    if training:
+        made.append(
+            Figure(
+                plots.themed(plots.training_curves(training), "training", "Training curves: loss and validation."),
+                "How it was trained",
+                f"Loss and validation measures over the {len(training):,} entries of the training history.",
+            )
+        )
+    return made
+
+
+def expected_by_chance(
+    result: Result, runs: Mapping[Direction, Run], collection: Collection | None
+) -> dict[str, NDArray[np.float64]]:
+    """Direction -> (N,) hit@1 … hit@N expected of a random order of the N candidates; empty without a collection."""
+    expected: dict[str, NDArray[np.float64]] = {}
+    for direction, run in runs.items():
+        if collection is not None:
+            positives = collection.qrels(direction, result.protocol.relevance).select(run.queries).positives
+            size = run.gallery.size
+            expected[direction] = plots.chance_curve(positives[positives > 0], size, size)
+    return expected
+
+
+def _ranks(
+    result: Result, runs: Mapping[Direction, Run], collection: Collection | None
+) -> dict[str, NDArray[np.float64]]:
+    """Direction -> the rank of each query's first positive: from the result, otherwise from the run."""
+    ranks: dict[str, NDArray[np.float64]] = {}
+    for direction in DIRECTIONS:
+        known = first_ranks(result, direction)
+        run = runs.get(direction)
+        if known is not None:
+            ranks[direction] = known[1]
+        elif run is not None and collection is not None:
+            sorted_out = Examples(run, collection.qrels(direction, result.protocol.relevance))
+            ranks[direction] = sorted_out.ranks[sorted_out.judged]
+    return ranks
+
+
+def _in_words(ranks: Ranks) -> str:
+    """The curves for those who cannot see them."""
+    return " ".join(
+        f"{DIRECTION_WORDS.get(direction, direction)}: a right answer among the first 1, 5, 10 and 100 for "
+        + ", ".join(f"{100 * float(np.mean(one <= k)):.1f} %" for k in (1, 5, 10, 100))
+        + " of the queries."
+        for direction, one in ranks.items()
+    )

@@ -1,0 +1,326 @@
+"""Plots as SVG text: the same input gives the same bytes, and the colours survive a colour-blind reader.
+
+Every function returns a complete SVG document (matplotlib's Agg-free SVG canvas, no global state, no dates, fixed ids).
+Colours are those of Okabe and Ito (2008), which stay apart under the common colour-vision deficiencies; lines differ in
+dash and marker as well, so that a black-and-white print still reads. `themed` turns a plot into a fragment that takes
+its colours from the page around it, light or dark.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import VisirError
+from visir.reports.table import one_line
+from visir.reports.words import DIRECTION_WORDS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, FAINT, GRID = "#444b55", "#7a828e", "#d5d9df"
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's colours, the darker ones first."""
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
+_MARKERS = ("o", "s", "^", "D")
+_THEME = {
+    INK: "var(--plot-ink, #444b55)",
+    FAINT: "var(--plot-faint, #7a828e)",
+    GRID: "var(--plot-grid, #d5d9df)",
+    **{colour: f"var(--plot-{number}, {colour})" for number, colour in enumerate(SERIES, 1)},
+}
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "visir",
+    "font.family": ["sans-serif"],
+    "font.size": 10.0,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "path.simplify": True,
+    "text.usetex": False,
+    "text.parse_math": False,  # a "$" in a system's name is a dollar
+}
+_RANK_EDGES = (1, 2, 3, 6, 11, 21, 51, 101, 1001)
+
+
+def hit_curves(
+    ranks: Mapping[str, NDArray[np.float64]],
+    *,
+    chance: Mapping[str, NDArray[np.float64]] | None = None,
+    limit: int | None = None,
+) -> str:
+    """hit@k against k (logarithmic), one curve per direction.
+
+    - `ranks`: direction -> (n,) rank of each query's first positive, from 1; infinite where none was found
+    - `chance`: direction -> (limit,) hit@1 … hit@limit of a random order, drawn thin and dotted
+    - `limit`: the largest k; by default the largest finite rank
+    """
+    finite = [one[np.isfinite(one)] for one in ranks.values()]
+    top = limit or int(max((one.max() for one in finite if len(one)), default=10))
+    top = max(top, 10)
+    ks = np.unique(np.concatenate([np.arange(1, min(top, 20) + 1), np.geomspace(1, top, 80).astype(int)]))
+    with _figure(5.4, 3.5) as (figure, axes):
+        for number, (direction, one) in enumerate(ranks.items()):
+            ordered = np.sort(one)
+            values = 100 * np.searchsorted(ordered, ks, side="right") / len(one)
+            label = DIRECTION_WORDS.get(direction, one_line(direction))
+            axes.plot(ks, values, color=SERIES[number], linestyle=_DASHES[number], linewidth=2, label=label)
+            marks = [k for k in (1, 5, 10) if k <= top]
+            heights = 100 * np.searchsorted(ordered, marks, side="right") / len(one)
+            axes.plot(marks, heights, _MARKERS[number], color=SERIES[number], markersize=5)
+            if chance and direction in chance:
+                expected = chance[direction][ks[ks <= len(chance[direction])] - 1]
+                axes.plot(
+                    ks[: len(expected)], 100 * expected, color=SERIES[number], linewidth=0.9, linestyle=_DASHES[2]
+                )
+        if chance:
+            axes.plot([], [], color=FAINT, linewidth=0.9, linestyle=_DASHES[2], label="random order")
+        axes.set_xscale("log")
+        _plain_ticks(axes, [k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 10000, 100000) if k <= top])
+        axes.set_xlim(0.93, top * 1.04)
+        axes.set_ylim(0, 102)
+        axes.set_xlabel("k: how far down the answer one looks")
+        axes.set_ylabel("queries with a hit, %")
+        axes.legend(loc="best")
+        return _svg(figure)
+
+
+def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> str:
+    """How many queries have their first positive at which rank: bars over bands of ranks, one colour per direction."""
+    finite = [one[np.isfinite(one)] for one in ranks.values()]
+    deepest = max((one.max() for one in finite if len(one)), default=1)
+    edges = [edge for edge in _RANK_EDGES if edge <= deepest]
+    names = [_band(a, b) for a, b in zip(_RANK_EDGES, [*_RANK_EDGES[1:], None], strict=True)][: len(edges)]
+    missing = any(len(one) < len(whole) for one, whole in zip(finite, ranks.values(), strict=True))
+    if missing:
+        names.append("not\nfound")
+    with _figure(5.4, 3.5) as (figure, axes):
+        width = 0.8 / len(ranks)
+        for number, (direction, one) in enumerate(ranks.items()):
+            counts = np.histogram(one[np.isfinite(one)], bins=[*edges, np.inf])[0].tolist()
+            shares = 100 * np.array([*counts, *([int(np.isinf(one).sum())] if missing else [])]) / len(one)
+            places = np.arange(len(names)) - 0.4 + width * (number + 0.5)
+            label = DIRECTION_WORDS.get(direction, one_line(direction))
+            bars = axes.bar(places, shares, width * 0.94, color=SERIES[number], label=label)
+            axes.bar_label(bars, fmt="%.0f", fontsize=7.5, padding=1.5, color=INK)
+        axes.set_xticks(range(len(names)), names, fontsize=9)
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.grid(visible=False, axis="x")
+        axes.tick_params(axis="x", length=0)
+        axes.set_xlabel("rank of the first right answer")
+        axes.set_ylabel("queries, %")
+        axes.legend(loc="best")
+        return _svg(figure)
+
+
+def paired_plot(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    *,
+    names: tuple[str, str],
+    measure: str,
+    higher_is_better: bool = True,
+) -> str:
+    """Two systems on the same queries: where each query lies, and how the differences are distributed.
+
+    `first` and `second` are (n,) per-query values in the same order of queries. On the left every query is a dot (equal
+    ones merge into a larger dot; the area tells how many); on the right the differences second − first in order, so
+    that the share of queries won, tied and lost can be read off. Raises `VisirError` when the lengths differ.
+    """
+    if len(first) != len(second):
+        raise VisirError(f"paired plot of {measure}: {len(first)} and {len(second)} queries.", hint="align them by id")
+    keep = np.isfinite(first) & np.isfinite(second)
+    first, second = first[keep], second[keep]
+    as_ranks = measure.partition("@")[0].endswith("_rank")
+    names = (one_line(names[0]), one_line(names[1]))
+    with _figure(7.4, 3.6, columns=2) as (figure, (left, right)):
+        x, y = (np.log10(first), np.log10(second)) if as_ranks else (first, second)
+        spots, counts = np.unique(_gridded(np.stack([x, y], axis=1)), axis=0, return_counts=True)
+        shown = 10**spots if as_ranks else spots
+        # Eight sizes, each one line of markers: the SVG then holds every disc once and only names it elsewhere.
+        sizes = np.ceil(8 * counts / max(counts.max(initial=1), 1))
+        for size in np.unique(sizes):
+            alike = shown[sizes == size]
+            left.plot(
+                alike[:, 0],
+                alike[:, 1],
+                "o",
+                color=SERIES[0],
+                alpha=0.55,
+                markersize=2 + 4.5 * np.sqrt(size),
+                markeredgewidth=0,
+            )
+        if as_ranks:
+            left.set_xscale("log")
+            left.set_yscale("log")
+            left.xaxis.set_major_formatter("{x:,.0f}")
+            left.yaxis.set_major_formatter("{x:,.0f}")
+        ends = [shown.min(), shown.max()] if len(spots) else [0, 1]
+        left.plot(ends, ends, color=FAINT, linewidth=1, linestyle=_DASHES[1])
+        left.set_xlabel(names[0])
+        left.set_ylabel(names[1])
+        left.set_title(f"{measure}, query by query", loc="left")
+        gain = second - first if higher_is_better else first - second
+        won, lost = (100 * float((gain > 0).mean()), 100 * float((gain < 0).mean())) if len(gain) else (0.0, 0.0)
+        share = np.linspace(0, 100, 251)
+        gain = np.quantile(gain, 1 - share / 100, method="nearest") if len(gain) else np.zeros_like(share)
+        right.fill_between(share, np.maximum(gain, 0), step="post", color=SERIES[0], alpha=0.8, linewidth=0)
+        right.fill_between(share, np.minimum(gain, 0), step="post", color=SERIES[1], alpha=0.8, linewidth=0)
+        right.axhline(0, color=FAINT, linewidth=1)
+        if as_ranks:
+            right.set_yscale("symlog")
+            right.yaxis.set_major_formatter("{x:+,.0f}")
+        right.set_title(f"{names[1]}: better {won:.0f} %, worse {lost:.0f} %", loc="left")
+        right.set_xlabel("queries, in order of the difference, %")
+        right.set_ylabel("places gained" if as_ranks else "difference")
+        return _svg(figure)
+
+
+def training_curves(history: Sequence[Mapping[str, Any]]) -> str:
+    """Loss and validation measures over training; `history` is one mapping of numbers per epoch (or per log line).
+
+    The horizontal axis is "epoch", else "step", else the line's number. Keys with "loss" in them go above, all other
+    numbers (but times, learning rates and temperatures, which are no measure of success) below. Rows may lack keys.
+    """
+    axis = next((key for key in ("epoch", "step") if any(key in row for row in history)), None)
+    numbers = [
+        key
+        for key in dict.fromkeys(key for row in history for key in row)
+        if key not in ("epoch", "step")
+        and any(isinstance(row.get(key), (int, float)) and not isinstance(row.get(key), bool) for row in history)
+        and not any(word in key.lower() for word in ("second", "time", "lr", "learning_rate", "temperature", "scale"))
+    ]
+    panels = [
+        ("loss", [key for key in numbers if "loss" in key.lower()]),
+        ("validation", [key for key in numbers if "loss" not in key.lower()]),
+    ]
+    panels = [(title, keys) for title, keys in panels if keys]
+    if not panels:
+        raise VisirError("training curves: the history holds no numbers.", hint="give one mapping of numbers per epoch")
+    with _figure(5.4, 0.5 + 2.2 * len(panels), rows=len(panels)) as (figure, drawn):
+        for axes, (title, keys) in zip(drawn if len(panels) > 1 else [drawn], panels, strict=True):
+            for number, key in enumerate(keys[: len(SERIES)]):
+                points = [
+                    (row.get(axis, at) if axis else at, row[key]) for at, row in enumerate(history, 1) if key in row
+                ]
+                points = [(x, y) for x, y in points if isinstance(x, (int, float)) and isinstance(y, (int, float))]
+                axes.plot(
+                    [x for x, _ in points],
+                    [y for _, y in points],
+                    color=SERIES[number],
+                    linestyle=_DASHES[number % len(_DASHES)],
+                    marker=_MARKERS[number % len(_MARKERS)],
+                    markersize=3.5,
+                    linewidth=1.7,
+                    label=one_line(key),
+                )
+            axes.set_title(title, loc="left")
+            axes.legend(loc="best", fontsize=8.5)
+        axes.set_xlabel(axis or "entry")
+        return _svg(figure)
+
+
+def chance_curve(positives: NDArray[np.int64], gallery: int, limit: int) -> NDArray[np.float64]:
+    """(limit,) hit@1 … hit@limit expected of a random order: the mean over queries of 1 − C(N − m, k) / C(N, k).
+
+    `positives` are the m of each query, `gallery` is N. For one positive it is k / N.
+    """
+    counts, shares = np.unique(np.minimum(positives, gallery), return_counts=True)
+    ks = np.arange(limit)
+    missed = np.zeros(limit)
+    for m, share in zip(counts, shares, strict=True):
+        # No positive among the first k: a product of (N − m − i) / (N − i) over i < k.
+        factors = np.maximum(gallery - m - ks, 0) / np.maximum(gallery - ks, 1)
+        missed += share * np.cumprod(factors)
+    return np.asarray(1 - missed / shares.sum(), np.float64)
+
+
+def themed(svg: str, prefix: str, label: str) -> str:
+    """The plot as an inline fragment: colours from the page's CSS variables, ids unique to `prefix`, named `label`.
+
+    Texts take the page's font. The variables: `--plot-ink`, `--plot-faint`, `--plot-grid`, `--plot-1` … `--plot-6`.
+    """
+    body = svg[svg.index("<svg") :]
+    for colour, variable in _THEME.items():
+        body = re.sub(re.escape(colour), variable, body, flags=re.IGNORECASE)
+    body = re.sub(r"\s*<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", body))
+    body = re.sub(r' id="([^"]+)"', lambda found: f' id="{prefix}-{found[1]}"' if found[1] in used else "", body)
+    body = re.sub(r"(url\(|href=\")#", rf"\g<1>#{prefix}-", body)
+    view = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+) [\d.]+"', body)
+    size = f"max-width: {1.4 * float(view[1]):.0f}px; stroke-linejoin: round; stroke-linecap: butt" if view else ""
+    head = f'<svg {view[0] if view else ""} style="{size}" role="img" aria-label="{html.escape(label)}">'
+    body = re.sub(r"^<svg[^>]*>", lambda _: head, body)
+    # matplotlib's own style sheet would apply to the whole page, and its coordinates go to a millionth of a point.
+    body = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
+    body = re.sub(r"font-family: [^;\"]+;? ?", "", body)
+    return re.sub(r' d="[^"]*"', lambda found: _shorter(found[0]), body).strip()
+
+
+@contextmanager
+def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, Any]]:
+    """A figure in visir's style; matplotlib's own settings are back as they were afterwards."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_SETTINGS}):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.subplots(rows, columns)
+
+
+def _svg(figure: Figure) -> str:
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return stream.getvalue()
+
+
+def _plain_ticks(axes: Axes, ticks: Sequence[int]) -> None:
+    axes.set_xticks(list(ticks), [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+
+
+def _shorter(path: str) -> str:
+    rounded = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", path)
+    return re.sub(r"\s+", " ", rounded)
+
+
+def _band(first: int, following: int | None) -> str:
+    if following is None:
+        return f"{first:,}+"
+    if following == first + 1:
+        return f"{first:,}"
+    one_row = f"{first:,}–{following - 1:,}"
+    return one_row if len(one_row) < 8 else one_row.replace("–", "–\n")
+
+
+def _gridded(points: NDArray[np.float64], cells: int = 24) -> NDArray[np.float64]:
+    """Points moved to a grid when there are many distinct ones, so that a plot of 25,000 queries stays small."""
+    if len(np.unique(points, axis=0)) <= 400:
+        return points
+    low, high = points.min(axis=0), points.max(axis=0)
+    step = np.where(high > low, (high - low) / cells, 1.0)
+    return np.asarray(low + np.round((points - low) / step) * step, np.float64)

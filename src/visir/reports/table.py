@@ -1,0 +1,116 @@
+"""One small neutral table, from which every printed form is made (`visir.reports.formats`)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from visir.errors import VisirError
+
+Cell = str | float | int | bool | None
+"""What a cell may hold: text, a number, yes or no, or nothing (printed as a dash)."""
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its heading, and how its values are printed.
+
+    - `digits`: decimals of a number; None makes a text column (left-aligned, printed as it is)
+    - `best`: which value is marked as the best of the column: the highest ("max"), the lowest ("min"), or none
+    - `signed`: print a plus sign before positive numbers (differences)
+    """
+
+    name: str
+    digits: int | None = None
+    best: Literal["max", "min"] | None = None
+    signed: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the column holds numbers (right-aligned in every form)."""
+        return self.digits is not None
+
+    def text(self, value: Cell) -> str:
+        """A value as it is printed, e.g. "41.2", "+0.3", "1,000", "–" for nothing, "yes" for True."""
+        if value is None:
+            return MISSING
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, str):
+            return one_line(value)
+        if self.digits is None:
+            return str(value)
+        printed = f"{value:{'+' if self.signed else ''},.{self.digits}f}"
+        # A difference that rounds to nothing has no sign: "-0.0" would say something that is not so.
+        return printed.lstrip("+-") if float(printed.replace(",", "")) == 0 else printed
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows, a caption above, notes below.
+
+    Raises `VisirError` when a row has not exactly one cell per column.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for number, row in enumerate(self.rows, 1):
+            if len(row) != len(self.columns):
+                raise VisirError(
+                    f"table {self.caption or 'without caption'!r}, row {number}: {len(row)} cells for "
+                    f"{len(self.columns)} columns."
+                )
+
+    @classmethod
+    def of(
+        cls, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, caption: str = "", notes: Sequence[str] = ()
+    ) -> Table:
+        """The table of any sequences."""
+        return cls(tuple(columns), tuple(tuple(row) for row in rows), caption, tuple(notes))
+
+    def texts(self) -> list[list[str]]:
+        """Every cell as it is printed."""
+        return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def best(self) -> frozenset[tuple[int, int]]:
+        """The (row, column) positions to be marked as best in their column.
+
+        Values are compared as printed: two systems that both print 41.2 are both marked, for nobody can see which was
+        ahead. A column with fewer than two numbers, or with one value all the way down, has no best.
+        """
+        marked: set[tuple[int, int]] = set()
+        for at, column in enumerate(self.columns):
+            if column.best is None:
+                continue
+            printed = {
+                number: float(column.text(row[at]).replace(",", ""))
+                for number, row in enumerate(self.rows)
+                if isinstance(row[at], (int, float)) and not isinstance(row[at], bool) and row[at] == row[at]
+            }
+            if len(set(printed.values())) > 1:
+                winner = max(printed.values()) if column.best == "max" else min(printed.values())
+                marked |= {(number, at) for number, value in printed.items() if value == winner}
+        return frozenset(marked)
+
+
+def one_line(text: str) -> str:
+    """A text made safe to print on one line: white space collapsed, control and direction marks made visible.
+
+    Captions come from strangers: an escape sequence could recolour a terminal, and a right-to-left override could turn
+    the rest of the line around. Right-to-left *letters* are left alone.
+    """
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(one) == "Cc" or one in _DIRECTION_MARKS else one
+        for one in " ".join(text.split())
+    )
+
+
+_DIRECTION_MARKS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -1,0 +1,155 @@
+"""What numbers are called and what they mean, in words: measure headings, and the protocol as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from visir.evaluation.measures import MEASURES, Measure
+from visir.records import Protocol
+
+DIRECTION_WORDS = {"i2t": "image → text", "t2i": "text → image", "both": "both directions"}
+"""How a direction is written out."""
+
+RECALL_WORDS = {
+    "hit": "hit@k: a query scores 1 when any one of its positives is among the first k, otherwise 0. This is what "
+    "papers on image–text retrieval call R@k.",
+    "recall": "recall@k: the share of a query's positives that is among the first k. An image with five captions can "
+    "reach at most 20 % at k = 1, so these numbers are not comparable with hit@k.",
+    "capped_recall": "capped_recall@k: the positives among the first k over the smaller of k and the number of "
+    "positives. It asks for all five captions at k = 5 and for only one at k = 1: hence R@5 can be below R@1.",
+}
+"""What each recall definition means, with the trap in it."""
+
+TIE_WORDS = {
+    "id": "Candidates with equal scores are ordered by their ids, a rule that knows nothing of which is right.",
+    "pessimistic": "A positive that ties with a wrong candidate is ranked behind it.",
+    "optimistic": "A positive that ties with a wrong candidate is ranked before it: a model that gives every pair the "
+    "same score would be perfect under this rule.",
+}
+"""What each rule for ties means."""
+
+
+@dataclass(frozen=True)
+class Display:
+    """How a measure is printed: `scale` times its value, with so many digits, and whether more is better.
+
+    `says` is one sentence on what it measures, "" when nobody knows.
+    """
+
+    scale: float
+    digits: int
+    higher_is_better: bool = True
+    says: str = ""
+
+
+def display(measure: str) -> Display:
+    """How the values of a measure are printed, as it says of itself in `visir.evaluation.measures`.
+
+    Fractions in [0, 1] become percent with one digit, as papers print them; ranks and gains are printed as they are.
+    `rsum` is kept in percentage points already; `dcg_cm@p` has no upper bound of 1; any other name that is no
+    registered measure (imported values) is taken as a fraction.
+    """
+    if measure == "rsum":
+        return Display(
+            1.0, 1, says="R@1 + R@5 + R@10 of the named recall, in percentage points: at most 300 a direction."
+        )
+    if measure.startswith("dcg_cm"):
+        return Display(1.0, 3, says="Cross-modal gain of the answers: 1 for a true pair, else an estimated similarity.")
+    known = _registered(measure)
+    if known is None:
+        return Display(100.0, 1)
+    scale, digits = {"fraction": (100.0, 1), "rank": (1.0, 1), "gain": (1.0, 3)}[known.unit]
+    return Display(scale, digits, known.best == "high", known.says)
+
+
+def heading(measure: str, protocol: Protocol) -> str:
+    """The heading of a measure; the recall named by the protocol also gets its everyday name, "hit@1 (R@1)"."""
+    name, at, cutoff = measure.partition("@")
+    return f"{measure} (R@{cutoff})" if at and name == protocol.recall else measure
+
+
+def in_reading_order(measures: Sequence[str], protocol: Protocol) -> list[str]:
+    """Measures as a reader wants them: the named recall by cutoff, `rsum`, then the others in their own order."""
+    named = [name for name in measures if name.partition("@")[0] == protocol.recall and "@" in name]
+    named.sort(key=_cutoff)
+    first = [*named, *(name for name in measures if name == "rsum")]
+    return [*first, *(name for name in measures if name not in first)]
+
+
+def meaning(protocol: Protocol) -> list[tuple[str, str]]:
+    """What a number under this protocol means, as (heading, sentences): what was searched, and how it was counted."""
+    said = []
+    for direction, candidates in protocol.galleries.items():
+        queries = protocol.queries.get(direction)
+        text = f"Queries: {queries}. Candidates: {candidates}." if queries else f"Candidates: {candidates}."
+        if "stated:" in candidates:
+            text += " This gallery is stated by its authors, not listed one by one: it could not be checked."
+        said.append((DIRECTION_WORDS.get(direction, direction), text))
+    said.append(("Recall", RECALL_WORDS.get(protocol.recall, protocol.recall)))
+    said.append(("What counts as right", _relevance_words(protocol)))
+    said.append(("Ties", TIE_WORDS.get(protocol.ties, protocol.ties)))
+    said.append(
+        (
+            "Depth",
+            "Ranks are exact to the end of the gallery."
+            if protocol.depth is None
+            else f"Answers go {protocol.depth:,} deep: a positive further down counts as not found.",
+        )
+    )
+    if protocol.folds > 1:
+        said.append(
+            (
+                "Folds",
+                f"Means over {protocol.folds} disjoint galleries. A smaller gallery makes every number higher: not "
+                "comparable with a search of the whole.",
+            )
+        )
+    if protocol.rerank:
+        said.append(("Re-ranking", f"A second stage re-ranks: {protocol.rerank}. What it did not see keeps its order."))
+    if protocol.perturbation:
+        said.append(("Perturbation", f"The input was changed on purpose: {protocol.perturbation}."))
+    if protocol.estimator:
+        circular = (
+            " The system under test grades itself here, which is circular." if "self" in protocol.estimator else ""
+        )
+        said.append(("Estimated gains", f"Gains of dcg_cm are estimated by {protocol.estimator}.{circular}"))
+    return said
+
+
+def in_words(protocol: Protocol, direction: str, cutoff: int, value: float) -> str:
+    """One sentence for a headline number; `value` is the fraction in [0, 1] of the protocol's named recall."""
+    query = "captions" if direction == "t2i" else "images"
+    positive = "image" if direction == "t2i" else "caption"
+    percent = f"{100 * value:.1f} %"
+    place = "first" if cutoff == 1 else f"among the first {cutoff}"
+    if protocol.recall == "hit":
+        # "a right image", not "the": under many-to-many judgements there are several.
+        return f"{percent} of the {query} have a right {positive} {place}."
+    return f"On average {percent} of the right {positive}s{_bound(protocol, cutoff)} are {place}."
+
+
+def _bound(protocol: Protocol, cutoff: int) -> str:
+    return f" (at most {cutoff} counted)" if protocol.recall == "capped_recall" else ""
+
+
+def _relevance_words(protocol: Protocol) -> str:
+    if protocol.relevance == "links":
+        right = "A caption and the image it was written for; nothing else counts, however well it fits."
+    else:
+        right = f"The judgements called “{protocol.relevance}”: pairs graded above zero."
+    captions = "" if protocol.captions == "all" else f" Captions used per image: {protocol.captions}."
+    return right + captions
+
+
+def _registered(measure: str) -> Measure | None:
+    """The registered measure of a name with or without cutoff; "map@r" is a whole name, "map@10" is "map"."""
+    for name in (measure, measure.partition("@")[0]):
+        if name in MEASURES:
+            return MEASURES.get(name)
+    return None
+
+
+def _cutoff(measure: str) -> float:
+    cutoff = measure.partition("@")[2]
+    return float(cutoff) if cutoff.isdigit() else float("inf")

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from visir.errors import VisirError
+from visir.reports import Column, Table, to_csv, to_html, to_latex, to_markdown, to_terminal
+from visir.reports.table import one_line
+
+TABLE = Table.of(
+    [Column("system"), Column("R@1", 1, best="max"), Column("Med r", 0, best="min"), Column("Δ", 1, signed=True)],
+    [["a_b & c", 41.26, 1200.0, 0.04], ["plain|pipe", 41.3, 3, -1.25], ["→ new", None, 3.2, 2.0]],
+    caption="50 % of it",
+    notes=["a note"],
+)
+
+
+def test_markdown_is_this_text():
+    # 41.26 and 41.3 both print as 41.3, so neither is better than the other; 3 and 3.2 print as 3, the lowest: both.
+    assert to_markdown(TABLE) == (
+        "**50 % of it**\n"
+        "\n"
+        "| system      |  R@1 | Med r |    Δ |\n"
+        "| ----------- | ---: | ----: | ---: |\n"
+        "| a\\_b & c    | 41.3 | 1,200 |  0.0 |\n"
+        "| plain\\|pipe | 41.3 | **3** | -1.2 |\n"
+        "| → new       |    – | **3** | +2.0 |\n"
+        "\n"
+        "a note  \n"
+    )
+
+
+def test_latex_is_this_text():
+    assert to_latex(TABLE) == (
+        "\\begin{table}\n"
+        "\\centering\n"
+        "\\caption{50 \\% of it}\n"
+        "\\begin{tabular}{lrrr}\n"
+        "\\toprule\n"
+        "system & R@1 & Med r & Δ \\\\\n"
+        "\\midrule\n"
+        "a\\_b \\& c & 41.3 & 1,200 & 0.0 \\\\\n"
+        "plain|pipe & 41.3 & \\textbf{3} & -1.2 \\\\\n"
+        "$\\rightarrow$ new & -- & \\textbf{3} & +2.0 \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+        "\\par\\smallskip a note\n"
+        "\\end{table}\n"
+    )
+
+
+def test_csv_keeps_full_precision_and_leaves_missing_empty():
+    assert to_csv(TABLE) == ("system,R@1,Med r,Δ\na_b & c,41.26,1200.0,0.04\nplain|pipe,41.3,3,-1.25\n→ new,,3.2,2.0\n")
+
+
+def test_html_is_this_text():
+    small = Table.of([Column("x"), Column("n", 1, best="max")], [["<b>", 1.0], ["y", 2.0]], caption="a < b")
+    assert to_html(small) == (
+        "<table>\n<caption>a &lt; b</caption>\n"
+        '<thead><tr><th scope="col" class="text">x</th><th scope="col" class="number">n</th></tr></thead><tbody>\n'
+        '<tr><th scope="row" class="text">&lt;b&gt;</th><td class="number">1.0</td></tr>\n'
+        '<tr><th scope="row" class="text">y</th><td class="number"><strong>2.0</strong></td></tr>\n'
+        "</tbody></table>"
+    )
+
+
+def test_terminal_prints_cells_literally_and_without_escapes():
+    stream = io.StringIO()
+    table = Table.of([Column("q"), Column("n", 1)], [["[bold red]markup\x1b[31m", 0.5]], caption="[i]title")
+    Console(file=stream, width=60, color_system=None).print(to_terminal(table))
+    printed = stream.getvalue()
+    assert "[i]title" in printed
+    assert "[bold red]markup\N{REPLACEMENT CHARACTER}[31m" in printed
+    assert "\x1b" not in printed
+    assert printed.split("\n")[2].split() == ["q", "n"]
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_sign():
+    assert Column("d", 1, signed=True).text(-0.04) == "0.0"
+    assert Column("d", 1, signed=True).text(0.06) == "+0.1"
+    assert Column("d", 1).text(True) == "yes"
+
+
+def test_no_best_where_all_print_the_same_or_only_one_is_known():
+    column = [Column("n", 1, best="max")]
+    assert Table.of(column, [[1.01], [1.02]]).best() == frozenset()
+    assert Table.of(column, [[1.0], [None]]).best() == frozenset()
+    assert Table.of(column, [[1.0], [float("nan")], [2.0]]).best() == {(2, 0)}
+
+
+def test_a_row_with_a_cell_too_few_is_refused():
+    with pytest.raises(VisirError, match=r"table 'T', row 2: 1 cells for 2 columns"):
+        Table.of([Column("a"), Column("b")], [["1", "2"], ["3"]], caption="T")
+
+
+def test_direction_overrides_become_visible_and_arabic_stays():
+    assert one_line("a\u202eb\tc\n مرحبا") == "a\N{REPLACEMENT CHARACTER}b c مرحبا"

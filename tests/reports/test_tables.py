@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import report_toys as toys
+
+from visir.evaluation.measures import MEASURES
+from visir.reports import (
+    card_table,
+    comparison_table,
+    explain_table,
+    measures_table,
+    published_table,
+    queries_table,
+    result_table,
+    systems_table,
+    to_csv,
+    to_markdown,
+)
+from visir.reports.words import display, in_words, meaning
+
+
+@pytest.fixture
+def tiny(tmp_path: Path):
+    collection = toys.collection(tmp_path)
+    return collection, toys.runs(collection)
+
+
+def test_result_table_is_this_text(tiny):
+    # i2t first ranks 1, 3, 5: hit@1 1/3, hit@5 3/3. t2i 1 3 2 1 2 2: hit@1 2/6, hit@5 and hit@10 all.
+    # rsum: 33.3 + 100 + 100, and the same again.
+    made = toys.result(*tiny, notes=("1 image was set aside.",))
+    assert to_markdown(result_table(made, ["hit@1", "hit@5", "rsum", "median_rank"])) == (
+        "**toy**\n\n"
+        "| direction       | hit@1 (R@1) | hit@5 (R@5) |  rsum | median\\_rank |\n"
+        "| --------------- | ----------: | ----------: | ----: | -----------: |\n"
+        "| image → text    |        33.3 |       100.0 | 233.3 |          3.0 |\n"
+        "| text → image    |        33.3 |       100.0 | 233.3 |          2.0 |\n"
+        "| both directions |           – |           – | 466.7 |            – |\n\n"
+        f"Percent, except ranks and rsum (points). Protocol {made.protocol.fingerprint[:12]}.  \n"
+        "1 image was set aside.  \n"
+    )
+
+
+def test_the_named_recall_and_rsum_come_first(tiny):
+    made = toys.result(*tiny)
+    names = [column.name for column in result_table(made).columns]
+    assert names[:5] == ["direction", "hit@1 (R@1)", "hit@5 (R@5)", "hit@10 (R@10)", "rsum"]
+    assert "recall@1" in names and "capped_recall@5" in names
+    turned = measures_table(made)
+    assert [row[0] for row in turned.rows] == names[1:]
+    assert turned.rows[0] == ("hit@1 (R@1)", "33.3", "33.3", "–")
+
+
+def test_another_named_recall_takes_the_name_r_at_k(tiny):
+    made = toys.result(*tiny)
+    other = made.protocol.changed(recall="capped_recall")
+    table = result_table(type(made)(made.system, other, made.per_query, made.aggregates))
+    assert [column.name for column in table.columns][1] == "capped_recall@1 (R@1)"
+    assert "hit@1" in [column.name for column in table.columns]
+
+
+def test_card_table_says_every_field(tiny):
+    made = toys.result(*tiny)
+    rows = dict(card_table(made.protocol).rows)
+    assert rows["galleries t2i"].startswith("3 images · all of test · ")
+    assert rows["recall"] == "hit"
+
+
+def test_systems_table_marks_the_better_system_in_the_right_sense(tiny):
+    made = toys.result(*tiny)
+    worse = {d: {**values, "hit@1": 0.1, "median_rank": 9.0} for d, values in made.aggregates.items()}
+    other = type(made)("other", made.protocol, made.per_query, worse)
+    table = systems_table([other, made], ["hit@1", "median_rank"], "i2t")
+    assert table.best() == {(1, 1), (1, 2)}
+
+
+def test_comparison_table_prints_percentage_points():
+    rows = [
+        {
+            "direction": "t2i",
+            "measure": "hit@1",
+            "first": 0.41,
+            "second": 0.43,
+            "difference": 0.02,
+            "low": 0.011,
+            "high": 0.029,
+            "p": 0.00012,
+            "p_corrected": 0.00048,
+        },
+        {"direction": "i2t", "measure": "median_rank", "first": 5.0, "second": 4.0, "difference": -1.0},
+    ]
+    assert to_markdown(comparison_table(rows, first="A", second="B", correction="holm")) == (
+        "**B against A**\n\n"
+        "| direction    | measure      |    A |    B | difference | 95 % interval |      p | p (holm) |\n"
+        "| ------------ | ------------ | ---: | ---: | ---------: | ------------- | -----: | -------: |\n"
+        "| text → image | hit@1        | 41.0 | 43.0 |       +2.0 | +1.1 … +2.9   | 0.0001 |   0.0005 |\n"
+        "| image → text | median\\_rank |  5.0 |  4.0 |       -1.0 | –             |      – |        – |\n"
+    )
+
+
+def test_published_table_works_out_the_relative_difference():
+    # (51.5 - 50) / 50 = 3 %
+    rows = [{"direction": "t2i", "measure": "R@1", "measured": 51.5, "published": 50.0, "within": True}]
+    table = published_table(rows, system="CLIP", tolerance=0.05)
+    assert to_csv(table) == (
+        "direction,measure,measured,published,relative difference %,within ±5 %\ntext → image,R@1,51.5,50.0,3.0,True\n"
+    )
+    assert table.texts()[0][-2:] == ["+3.0", "yes"]
+
+
+def test_explain_table_puts_the_nearest_reading_first():
+    rows = [
+        {"reading": "hit@k", "i2t R@5": 95.0, "distance": 20.0},
+        {"reading": "capped_recall@k", "i2t R@5": 61.2, "distance": 0.004},
+    ]
+    table = explain_table(rows, published={"i2t R@5": 61.2})
+    assert [row[0] for row in table.rows] == ["published", "capped_recall@k", "hit@k"]
+    assert table.best() == {(1, 2)}
+
+
+def test_queries_table_for_the_terminal(tiny):
+    collection, runs = tiny
+    made = toys.result(collection, runs)
+    assert to_csv(queries_table(made, runs["i2t"], collection, count=2)) == (
+        "query,rank,answered first,a right answer\n"
+        "c: caption c0,5,caption a0,caption c0\n"
+        "b: caption b0,3,caption a0,caption b0\n"
+    )
+
+
+def test_every_registered_measure_is_displayed_as_it_says_of_itself():
+    for name, measure in MEASURES.items():
+        assert display(name).higher_is_better == (measure.best == "high")
+        assert display(name).scale == (100.0 if measure.unit == "fraction" else 1.0)
+    assert display("map@r").says == MEASURES.get("map@r").says
+    assert display("map@10").says == MEASURES.get("map").says
+    assert display("rsum").scale == 1.0 and display("dcg_cm@10").digits == 3
+
+
+def test_the_protocol_in_words_names_the_traps(tiny):
+    protocol = toys.result(*tiny).protocol.changed(
+        recall="capped_recall",
+        folds=5,
+        depth=10,
+        estimator="self (circular)",
+        galleries={"t2i": "31,783 images · all of them · stated:31783"},
+    )
+    said = dict(meaning(protocol))
+    assert "R@5 can be below R@1" in said["Recall"]
+    assert "could not be checked" in said["text → image"]
+    assert "5 disjoint galleries" in said["Folds"]
+    assert "10 deep" in said["Depth"]
+    assert "circular" in said["Estimated gains"]
+    assert in_words(protocol, "i2t", 5, 0.5) == (
+        "On average 50.0 % of the right captions (at most 5 counted) are among the first 5."
+    )
+    assert in_words(protocol.changed(recall="hit"), "t2i", 1, 0.805) == (
+        "80.5 % of the captions have a right image first."
+    )
