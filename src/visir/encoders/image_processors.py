@@ -49,7 +49,7 @@ class ImageProcessor:
 
     def pixels(self, image: Image) -> NDArray[np.float32]:
         """One RGB image as the model wants it. Pure: the processor holds nothing but its settings."""
-        self._refuse_slivers(image)
+        refuse_sliver(image, self._shortest_edge)
         values = self._processor(images=image, return_tensors="np")["pixel_values"][0]
         return np.ascontiguousarray(values, dtype=np.float32)
 
@@ -68,16 +68,22 @@ class ImageProcessor:
         name = type(self._processor).__name__.removesuffix("Pil").removesuffix("Fast")
         return {"class": name, "backend": self.backend, **settings}
 
-    def _refuse_slivers(self, image: Image) -> None:
-        """A processor that scales the shortest edge up to 224 makes 2 million pixels a row of a 10,000 × 1 image."""
-        edge = self._shortest_edge
-        short, long = sorted(image.size)
-        if edge and edge * edge * long > MAX_RESIZED_PIXELS * short:
-            raise ImageError(
-                f"an image of {image.width} × {image.height} pixels is too narrow: scaled to a shortest edge of {edge} "
-                f"it would have {edge * edge * long // short / 1e6:,.0f} million pixels.",
-                hint="crop it, or set it aside (--skip-broken)",
-            )
+
+def refuse_sliver(image: Image, shortest_edge: int | None) -> None:
+    """Raise `ImageError` for an image that becomes enormous when its shortest edge is scaled to `shortest_edge`.
+
+    Scaling to a shortest edge of 224 makes an image of 10,000 × 1 pixels one of 2,240,000 × 224: 1.5 GB, of which the
+    centre crop keeps a ten-thousandth. None: the preprocessing does not scale that way.
+    """
+    if shortest_edge is None:
+        return
+    short, long = sorted(image.size)
+    if shortest_edge * shortest_edge * long > MAX_RESIZED_PIXELS * short:
+        raise ImageError(
+            f"an image of {image.width} × {image.height} pixels is too narrow: scaled to a shortest edge of "
+            f"{shortest_edge} it would have {shortest_edge * shortest_edge * long // short / 1e6:,.0f} million pixels.",
+            hint="crop it, or set it aside (--skip-broken)",
+        )
 
 
 def _backend_of(processor: Any) -> str:

@@ -83,7 +83,7 @@ class Tokens:
         """Every setting as plain values, for the card; "vocabulary" is a hash over what decides the token ids."""
         return {
             "tokenizer": type(self._tokenizer).__name__.removesuffix("Fast"),
-            "vocabulary": self._vocabulary_hash(),
+            "vocabulary": vocabulary_hash(self._tokenizer),
             "template": self.template,
             "max_length": self.limit,
             "padding": self.padding,
@@ -94,11 +94,13 @@ class Tokens:
         ids: list[int] = self._tokenizer(text)["input_ids"]
         return ids
 
-    def _vocabulary_hash(self) -> str:
-        backend = getattr(self._tokenizer, "backend_tokenizer", None)
-        if backend is None:
-            content: Any = [self._tokenizer.get_vocab(), getattr(self._tokenizer, "do_lower_case", None)]
-        else:
-            content = orjson.loads(backend.to_str())
-            content = {key: value for key, value in content.items() if key not in ("truncation", "padding", "version")}
-        return hashlib.blake2b(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+
+def vocabulary_hash(tokenizer: Any) -> str:
+    """32 hexadecimal digits over what decides the token ids of a transformers tokenizer: vocabulary, merges, rules."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        content: Any = [tokenizer.get_vocab(), getattr(tokenizer, "do_lower_case", None)]
+    else:
+        content = orjson.loads(backend.to_str())
+        content = {key: value for key, value in content.items() if key not in ("truncation", "padding", "version")}
+    return hashlib.blake2b(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()

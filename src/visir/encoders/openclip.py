@@ -1,0 +1,236 @@
+"""Models of `open_clip`: CLIP with ResNets and transformers, CoCa, SigLIP, and whatever else its zoo holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.encoders.base import Encoder, Pixels
+from visir.encoders.devices import pick_device
+from visir.encoders.forward import inference, no_vectors, to_tensor, to_vectors
+from visir.encoders.image_processors import refuse_sliver
+from visir.encoders.loading import hub_unreachable
+from visir.encoders.model_files import loading
+from visir.encoders.model_names import split_options, template_of
+from visir.encoders.tokens import vocabulary_hash
+from visir.encoders.weights import hash_state
+from visir.errors import EncoderError, nearest
+from visir.files import read_json
+from visir.records import EncoderCard, Modality
+
+if TYPE_CHECKING:
+    import torch
+    from PIL.Image import Image
+
+OPTIONS = ("template",)
+CONFIG_FILE = "open_clip_config.json"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What `open_clip.create_model_from_pretrained` is told.
+
+    - `model`: an architecture of open_clip, "hf-hub:ORGANISATION/NAME" or "local-dir:FOLDER"
+    - `pretrained`: a tag of that architecture or a file of weights; None when `model` is a place
+    - `quick_gelu`: ask for the activation `x · sigmoid(1.702 x)` where the architecture's own is the exact GELU
+    """
+
+    model: str
+    pretrained: str | None = None
+    quick_gelu: bool = False
+
+
+class OpenClipEncoder(Encoder):
+    """Images and texts through a model of open_clip, with its own transforms and tokenizer.
+
+    Vectors are `encode_image(…, normalize=False)` and `encode_text(…, normalize=False)`.
+    """
+
+    modalities: frozenset[Modality] = frozenset({"image", "text"})
+
+    def __init__(
+        self,
+        card: EncoderCard,
+        model: Any,
+        transform: Callable[[Image], torch.Tensor],
+        tokenizer: Callable[[list[str]], torch.Tensor],
+        *,
+        device: str,
+    ) -> None:
+        self.card = card
+        self._model, self._transform, self._tokenizer, self._device = model, transform, tokenizer, device
+        self._dtype = next(model.parameters()).dtype
+        self._template = str(card.text_preprocessing["template"])
+        scaled = card.image_preprocessing["resize_mode"] == "shortest"
+        self._shortest_edge = int(np.min(card.image_preprocessing["size"])) if scaled else None
+        self.dimension = 0
+        self.dimension = self.embed_texts([""]).shape[1]  # where it is written differs between architectures
+
+    def preprocess(self, image: Image) -> Pixels:
+        """One RGB image, float32 (3, H, W), by the model's own evaluation transform."""
+        refuse_sliver(image, self._shortest_edge)
+        return np.asarray(self._transform(image).numpy(), dtype=np.float32)
+
+    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of n preprocessed images."""
+        if not len(batch):
+            return no_vectors(self.dimension)
+        with inference():
+            return to_vectors(self._model.encode_image(to_tensor(batch, self._device, self._dtype), normalize=False))
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of n texts."""
+        if not len(texts):
+            return no_vectors(self.dimension)
+        ids = self._tokenizer([self._template.replace("{}", text) for text in texts])
+        with inference():
+            return to_vectors(self._model.encode_text(ids.to(self._device), normalize=False))
+
+
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> OpenClipEncoder:
+    """Load `openclip:ARCHITECTURE/PRETRAINED`, `openclip:hf-hub:ORGANISATION/NAME` or a folder with
+    `open_clip_config.json`.
+
+    PRETRAINED is a tag (`open_clip.list_pretrained()`) or a file of weights. Option in the name: `template`.
+    """
+    del revision  # refused by `load`: open_clip's hub names have none
+    bare, options = split_options(name, OPTIONS)
+    template = template_of(name, options)
+    device = pick_device(device)
+    source = find_source(bare)
+    with loading(name):
+        return _load(name, source, template, device, dtype)
+
+
+def find_source(name: str) -> Source:
+    """What a name means to open_clip; unknown architectures and tags are errors with the nearest known one."""
+    import open_clip
+
+    spec = name.removeprefix("openclip:")
+    if Path(spec).is_dir():
+        return Source(f"local-dir:{spec}")
+    if spec.startswith(("hf-hub:", "local-dir:")):
+        return Source(spec)
+    architecture, _, pretrained = spec.partition("/")
+    if architecture not in open_clip.list_models():
+        # OpenAI writes ViT-B/32, open_clip ViT-B-32: then the slash that parts off the weights is another one.
+        meant = [known for known in open_clip.list_models() if spec.replace("/", "-").startswith(f"{known}-")]
+        hint = f"did you mean {max(meant, key=len)!r}?" if meant else nearest(architecture, open_clip.list_models())
+        raise EncoderError(
+            f"{name}: open_clip has no architecture {architecture!r}.", hint=f"{hint}; see open_clip.list_pretrained()"
+        )
+    tags = open_clip.list_pretrained_tags_by_model(architecture)
+    if not pretrained:
+        raise EncoderError(
+            f"{name}: which weights?", hint=f"openclip:{architecture}/TAG, where TAG is {_listing(tags)}"
+        )
+    if Path(pretrained).is_file():
+        return Source(architecture, pretrained)
+    trained = open_clip.get_pretrained_cfg(architecture, pretrained)
+    if not trained:
+        raise EncoderError(
+            f"{name}: {pretrained!r} is neither a tag of {architecture} nor a file.",
+            hint=nearest(pretrained, tags) if tags else "this architecture has no published weights; name a file",
+        )
+    return Source(architecture, pretrained, _quick_gelu(name, architecture, bool(trained.get("quick_gelu", False))))
+
+
+def _quick_gelu(name: str, architecture: str, trained: bool) -> bool:
+    """Whether to ask for QuickGELU: OpenAI's weights, and some others, were trained with it, and are worse without.
+
+    The architecture `RN50` says exact GELU, its tag `openai` says QuickGELU; open_clip 3 takes the architecture's
+    word and warns. Here the weights' word is taken. The other mismatch, weights trained without it under an
+    architecture `…-quickgelu`, cannot be mended by an option of open_clip, and is refused. (roberta-ViT-B-32 has no
+    sibling with the exact GELU that could be named instead, so there the architecture's word holds.)
+    """
+    import open_clip
+
+    built = bool(open_clip.get_model_config(architecture).get("quick_gelu", False))
+    if built and not trained and architecture.endswith("-quickgelu"):
+        raise EncoderError(
+            f"{name}: these weights were trained with the exact GELU, and the architecture {architecture} computes "
+            "QuickGELU.",
+            hint=f"use openclip:{architecture.removesuffix('-quickgelu')}/{name.partition('/')[2]}",
+        )
+    return trained and not built
+
+
+def _load(name: str, source: Source, template: str, device: str, dtype: str) -> OpenClipEncoder:
+    import open_clip
+    import torch
+
+    _fetch(name, source)
+    model, transform = open_clip.create_model_from_pretrained(
+        source.model, pretrained=source.pretrained, precision="fp32", force_quick_gelu=source.quick_gelu
+    )
+    tokenizer = open_clip.get_tokenizer(source.model)
+    model.eval()
+    card = EncoderCard(
+        name=name,
+        family="openclip",
+        weights=_hash_model(model, _configuration(source)),
+        image_preprocessing=json.loads(json.dumps(dict(model.visual.preprocess_cfg))),
+        text_preprocessing={
+            "tokenizer": type(tokenizer).__name__,
+            "vocabulary": _hash_tokenizer(tokenizer),
+            "template": template,
+            "max_length": int(tokenizer.context_length),
+            "padding": "max_length",
+        },
+        dtype=dtype,
+    )
+    return OpenClipEncoder(card, model.to(device, getattr(torch, dtype)), transform, tokenizer, device=device)
+
+
+def _fetch(name: str, source: Source) -> None:
+    """Bring weights from the network first, so that no network and damaged weights are told apart."""
+    from open_clip import get_pretrained_cfg
+    from open_clip.pretrained import download_pretrained, download_pretrained_from_hf
+
+    try:
+        if source.model.startswith("hf-hub:"):
+            download_pretrained_from_hf(source.model.removeprefix("hf-hub:"))
+        elif source.pretrained and not Path(source.pretrained).is_file():
+            download_pretrained(get_pretrained_cfg(source.model, source.pretrained))
+    except OSError as fault:
+        raise hub_unreachable(name, fault) from fault
+
+
+def _hash_model(model: Any, configuration: dict[str, Any]) -> str:
+    """Over weights and architecture: neither the activation nor the number of heads shows in the weights."""
+    content = f"{hash_state(model.state_dict())} {json.dumps(configuration, sort_keys=True)}"
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def _configuration(source: Source) -> dict[str, Any]:
+    """The architecture as open_clip's plain values."""
+    import open_clip
+    from open_clip.pretrained import download_pretrained_from_hf
+
+    if source.model.startswith("local-dir:"):
+        path = Path(source.model.removeprefix("local-dir:")) / CONFIG_FILE
+    elif source.model.startswith("hf-hub:"):
+        path = Path(download_pretrained_from_hf(source.model.removeprefix("hf-hub:"), filename=CONFIG_FILE))
+    else:
+        known = open_clip.get_model_config(source.model)
+        return {**known, "quick_gelu": source.quick_gelu or bool(known.get("quick_gelu", False))}
+    return dict(read_json(path)["model_cfg"])
+
+
+def _hash_tokenizer(tokenizer: Any) -> str:
+    """Over what decides the token ids; open_clip's own tokenizer keeps its tables under other names."""
+    if hasattr(tokenizer, "tokenizer"):
+        return vocabulary_hash(tokenizer.tokenizer)
+    tables = json.dumps([sorted(tokenizer.encoder.items()), sorted(map(list, tokenizer.bpe_ranks))])
+    return hashlib.blake2b(tables.encode(), digest_size=16).hexdigest()
+
+
+def _listing(tags: Sequence[str]) -> str:
+    return f"one of {', '.join(tags)}" if tags else "a file of weights (none are published for it)"
