@@ -98,6 +98,7 @@ def test_systems_that_tie_in_print_may_stand_either_way(tmp_path: Path) -> None:
         (0.285, 0.28, "rounded"),  # a half goes either way: print routines disagree
         (0.285, 0.29, "rounded"),
         (61.84, 61.83, "off"),  # one unit away is off, not truncated
+        (0.6184 * 100, 61.83, "off"),  # 61.839999… in binary, but 61.84 all the same
         (61.82, 61.83, "off"),
         (1.6999, 1.70, "rounded"),
         (1.6949, 1.70, "off"),
@@ -105,6 +106,15 @@ def test_systems_that_tie_in_print_may_stand_either_way(tmp_path: Path) -> None:
 )
 def test_digits(ours: float, published: float, digits: str) -> None:
     assert digits_of(ours, published, 2) == digits
+
+
+def test_an_rsum_may_be_the_sum_of_rounded_recalls(tmp_path: Path) -> None:
+    """60.48 + 42.216 + 54.416 = 157.112, but 60.48 + 42.22 + 54.42 = 157.12: so Table 3 prints ALIGN on MS-COCO."""
+    row = load("brittleness-table-3").row("ALIGN", "MS-COCO")
+    ours = {"i2t": {"hit@1": 0.6048, "hit@5": 0.42216, "hit@10": 0.54416, "rsum": 157.112}}
+    assert [one.digits for one in judge(ours, row)] == ["rounded", "rounded", "rounded", "summed"]
+    ours["i2t"]["hit@5"] = 0.42204
+    assert judge(ours, row)[-1].digits == "off"
 
 
 def test_labels_and_units() -> None:

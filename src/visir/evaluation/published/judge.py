@@ -9,8 +9,8 @@ out?
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
@@ -18,7 +18,7 @@ from visir.evaluation.measures import MEASURES
 from visir.evaluation.published.record import Published, PublishedRow
 
 TOLERANCE = 0.05
-Digits = Literal["rounded", "truncated", "off"]
+Digits = Literal["rounded", "truncated", "summed", "off"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Judgement:
     - `measure`: what was computed for the label ("R@5" may be `hit@5` or `capped_recall@5`)
     - `relative`: (ours − published) / published; `within`: |relative| ≤ tolerance
     - `digits`: "rounded" when rounding ours to the printed decimals gives the printed number; "truncated" when only
-      cutting the further digits off does (papers do print 1.705 as 1.70); "off" when neither
+      cutting the further digits off does (papers do print 1.705 as 1.70); "summed" for an rsum that is the sum of the
+      *rounded* recalls rather than the rounded sum; "off" when none of these
     """
 
     direction: str
@@ -83,7 +84,8 @@ def digits_of(ours: float, published: float, decimals: int) -> Digits:
     unit = 10.0**-decimals
     if abs(ours - published) <= unit / 2 + 1e-9:
         return "rounded"
-    return "truncated" if -1e-9 <= ours - published < unit else "off"
+    # A whole unit above is off, although 0.6184 × 100 is 61.839999… in binary and a program that cuts prints 61.83.
+    return "truncated" if -1e-9 <= ours - published < unit - 1e-9 else "off"
 
 
 def judge(
@@ -105,20 +107,36 @@ def judge(
             if measure not in ours.get(direction, {}):
                 continue
             value = printed_value(measure, ours[direction][measure])
-            relative = (value - published) / published if published else (0.0 if value == published else float("inf"))
-            judged.append(
-                Judgement(
-                    direction,
-                    label,
-                    measure,
-                    value,
-                    published,
-                    relative,
-                    abs(relative) <= tolerance,
-                    digits_of(value, published, decimals),
-                )
-            )
-    return tuple(judged)
+            judged.append(judge_one(direction, label, measure, value, published, decimals, tolerance))
+    return sums_of_rounded(judged, decimals)
+
+
+def judge_one(
+    direction: str,
+    label: str,
+    measure: str,
+    ours: float,
+    published: float,
+    decimals: int = 2,
+    tolerance: float = TOLERANCE,
+) -> Judgement:
+    """One value of ours beside one published value, both as printed."""
+    relative = (ours - published) / published if published else (0.0 if ours == published else float("inf"))
+    digits = digits_of(ours, published, decimals)
+    return Judgement(direction, label, measure, ours, published, relative, abs(relative) <= tolerance, digits)
+
+
+def sums_of_rounded(judged: Sequence[Judgement], decimals: int = 2) -> tuple[Judgement, ...]:
+    """The same judgements, with an rsum that is off called "summed" when our rounded recalls sum up to it."""
+    rounded = {(one.direction, one.label): round(one.ours, decimals) for one in judged}
+    result = []
+    for one in judged:
+        parts = [rounded.get((one.direction, f"R@{k}")) for k in (1, 5, 10)]
+        known = [part for part in parts if part is not None]
+        sums_up = len(known) == 3 and abs(sum(known) - one.published) < 10.0**-decimals / 2
+        is_sum = one.label == "rsum" and one.digits == "off" and sums_up
+        result.append(replace(one, digits="summed") if is_sum else one)
+    return tuple(result)
 
 
 def orders(

@@ -1,0 +1,214 @@
+"""Which reading of the protocol gives the published number? Re-score under each, and rank them by distance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.measures import MEASURES, measure
+from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.published import Judgement, PublishedRow
+from visir.evaluation.published.judge import Digits, judge_one, measure_of, printed_value, sums_of_rounded
+from visir.evaluation.readings import NEVER, Reading, all_readings, recall_values
+from visir.evaluation.rescoring import Material, NotComputable, rank
+from visir.records import DIRECTIONS, Direction, Ranks
+
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One reading beside the published numbers.
+
+    - `values`: ours and the published, value by value; `distance`: the mean of |ours − published| / published, over
+      all but the cross-modal DCG, which no reading of the recall alters
+    - `reproduced`: how many come out to the printed digits
+    - `same`: other readings that give the very same values here
+    """
+
+    reading: Reading
+    values: tuple[Judgement, ...]
+    distance: float
+    same: tuple[Reading, ...] = ()
+
+    @property
+    def reproduced(self) -> int:
+        """How many values come out to the printed digits, in whichever way."""
+        return sum(one.digits != "off" for one in self.values)
+
+    def count(self, digits: Digits) -> int:
+        """How many values come out in this way ("truncated": only when further digits are cut off)."""
+        return sum(one.digits == digits for one in self.values)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All readings, the nearest first, and in one sentence which one gives the published numbers.
+
+    `not_computable`: (reading in words, reason).
+    """
+
+    sentence: str
+    fits: tuple[Fit, ...]
+    not_computable: tuple[tuple[str, str], ...]
+
+    @property
+    def best(self) -> Fit:
+        """The nearest reading, and the plainest of those equally near."""
+        return self.fits[0]
+
+
+def explain(material: Material, row: PublishedRow, *, decimals: int = 2) -> Explanation:
+    """Re-score runs under every reading that the material allows and rank the readings by distance to a published row.
+
+    The labels "R@k" and "rsum" are read in every way; labels that name a measure ("hit@5", "mrr") mean just that.
+    Raises `VisirError` when the row has no value for the directions of the runs.
+    """
+    wanted = {
+        direction: labels
+        for direction in DIRECTIONS
+        if direction in material.runs and (labels := _labels(row, direction, material))
+    }
+    if not wanted:
+        raise VisirError(
+            f"{row.system}: nothing is published for {' and '.join(material.runs)} that these runs can give.",
+            hint="is it the right row, and the right direction?",
+        )
+    cutoff = max(_deepest(label) for labels in wanted.values() for label in labels)
+    found: dict[Reading, Mapping[Direction, list[Ranks]]] = {}
+    impossible: dict[Reading, str] = {}
+    fits: list[Fit] = []
+    for reading in all_readings():
+        search = reading.search
+        if search not in found and search not in impossible:
+            try:
+                found[search] = {one: rank(material, one, search, cutoff) for one in wanted}
+            except NotComputable as reason:
+                impossible[search] = str(reason)
+        if search in found:
+            fits.append(_fit(reading, found[search], material, row, wanted, decimals))
+    fits.sort(key=lambda fit: (round(fit.distance, 9), fit.reading.departures))
+    distinct: list[Fit] = []
+    for fit in fits:
+        for at, other in enumerate(distinct):
+            if _equal(fit, other):
+                distinct[at] = Fit(other.reading, other.values, other.distance, (*other.same, fit.reading))
+                break
+        else:
+            distinct.append(fit)
+    return Explanation(
+        _sentence(distinct[0], material, row),
+        tuple(distinct),
+        (*_plainest(impossible), *NEVER),
+    )
+
+
+def _labels(row: PublishedRow, direction: Direction, material: Material) -> list[str]:
+    """The published labels of a direction that can be computed from ranks, or are at hand as fixed values."""
+    labels = []
+    for label in row.values.get(direction, {}):
+        name = measure_of(label)
+        known = name == "rsum" or name.partition("@")[0] in MEASURES or name in MEASURES
+        if known or name in material.fixed.get(direction, {}):
+            labels.append(label)
+        elif name.partition("@")[0] != "dcg_cm":
+            raise ConfigurationError(f"{row.system}: {direction} {label!r} is no measure that visir knows.")
+    return labels
+
+
+def _deepest(label: str) -> int:
+    name = measure_of(label)
+    if name == "rsum":
+        return max(RSUM_CUTOFFS)
+    cutoff = re.search(r"@(\d+)$", name)
+    return int(cutoff[1]) if cutoff and not name.startswith("dcg_cm") else 1
+
+
+def _fit(
+    reading: Reading,
+    ranks: Mapping[Direction, list[Ranks]],
+    material: Material,
+    row: PublishedRow,
+    wanted: Mapping[Direction, list[str]],
+    decimals: int,
+) -> Fit:
+    values: list[Judgement] = []
+    sums: dict[str, float] = {}
+    for direction, labels in wanted.items():
+        sums[direction] = _value("rsum", reading, ranks[direction])
+        for label in labels:
+            name = measure_of(label, reading.recall)
+            if name.startswith("dcg_cm"):
+                if reading.search != Reading():
+                    continue
+                ours = material.fixed[direction][name]
+            else:
+                ours = _value(label, reading, ranks[direction])
+            # The unit is that of the usual reading: R@k is a percentage whichever recall it is.
+            shown = printed_value(measure_of(label), ours)
+            values.append(judge_one(direction, label, name, shown, row.values[direction][label], decimals))
+    if len(sums) == 2 and "rsum" in row.values.get("both", {}):
+        published = row.values["both"]["rsum"]
+        values.append(judge_one("both", "rsum", "rsum", sum(sums.values()), published, decimals))
+    gaps = [abs(one.relative) for one in values if not one.measure.startswith("dcg_cm")]
+    return Fit(reading, sums_of_rounded(values, decimals), float(np.mean(gaps)) if gaps else 0.0)
+
+
+def _value(label: str, reading: Reading, parts: list[Ranks]) -> float:
+    """The value of a label: the mean over folds, of the mean over queries."""
+    if label == "rsum":
+        return 100 * sum(_value(f"R@{k}", reading, parts) for k in RSUM_CUTOFFS)
+    ambiguous = re.fullmatch(r"(?:R|Recall)@(\d+)", label)
+    if ambiguous:
+        return float(np.mean([recall_values(part, reading.recall, int(ambiguous[1])).mean() for part in parts]))
+    columns = [measure(part, [label], beyond_depth=True)[label].to_numpy() for part in parts]
+    summary = np.median if label == "median_rank" else np.mean
+    return float(np.mean([summary(column) for column in columns]))
+
+
+def _equal(one: Fit, other: Fit) -> bool:
+    mine, theirs = (
+        [value.ours for value in fit.values if not value.measure.startswith("dcg_cm")] for fit in (one, other)
+    )
+    return len(mine) == len(theirs) and bool(np.allclose(mine, theirs, rtol=0, atol=_SAME))
+
+
+def _plainest(impossible: Mapping[Reading, str]) -> list[tuple[str, str]]:
+    """(reading in words, reason), without combinations that fail for the very reason for which a part of them fails."""
+    kept: list[tuple[Reading, str]] = []
+    for reading, reason in sorted(impossible.items(), key=lambda item: item[0].departures):
+        if not any(reason == other and plain.is_part_of(reading) for plain, other in kept):
+            kept.append((reading, reason))
+    # The recall plays no part in whether a reading can be computed; its words come first and are dropped.
+    return [(str(reading).partition("; ")[2], reason) for reading, reason in kept]
+
+
+def _sentence(best: Fit, material: Material, row: PublishedRow) -> str:
+    reading = best.reading
+    over = " and ".join(
+        f"{run.gallery.size:,} {'images' if run.direction == 't2i' else 'captions'}"
+        for direction, run in material.runs.items()
+        if any(value.direction == direction for value in best.values)
+    )
+    where = str(reading) + (f", over all {over}" if reading.gallery == "as run" and reading.folds == 1 else "")
+    named = f"{row.system} on {row.collection}" if row.collection else row.system
+    count = f"{best.reproduced} of {len(best.values)} published values of {named}"
+    if best.reproduced == 0:
+        return f"no reading gives the published values of {named}; the nearest is {where}, {best.distance:.1%} off."
+    said = f"{where} reproduces {count} to the printed digits"
+    ways: dict[Digits, str] = {
+        "truncated": "truncated, not rounded",
+        "summed": "summed from the rounded recalls",
+    }
+    special = [f"{best.count(way)} {words}" for way, words in ways.items() if best.count(way)]
+    said += f" ({'; '.join(special)})" if special else ""
+    off = [
+        f"{one.direction} {one.label} {one.ours:.2f}, printed {one.published:.2f}"
+        for one in best.values
+        if one.digits == "off"
+    ]
+    return said + (f"; off: {', '.join(off)}" if off else "") + "."
