@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import pyarrow as pa
+from typing import Any
 
 from visir.collections.draft import Draft
+from visir.collections.judged import Judged
 from visir.errors import CollectionError, nearest
 from visir.records import Collection
 
@@ -39,7 +38,6 @@ class Described:
     layout: str
     reference: str
     sniff: Callable[[Path], bool]
-
     options: tuple[Option, ...] = ()
 
     def resolve(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -63,13 +61,14 @@ class Format(Described):
     """A layout of collections: `read(path, **options)` returns a `Draft`."""
 
     read: Callable[..., Draft | Collection] = None  # type: ignore[assignment]
+    last: bool = False  # tried only when no file in the folder is a collection by itself
 
 
 @dataclass(frozen=True)
 class JudgementFormat(Described):
-    """A layout of relevance judgements: `read(path, collection, **options)` returns rows to be added."""
+    """A layout of relevance judgements: `read(path, collection, **options)` returns `Judged` rows."""
 
-    read: Callable[..., pa.Table] = None  # type: ignore[assignment]
+    read: Callable[..., Judged] = None  # type: ignore[assignment]
     sets: str = ""  # the names of the sets that it adds
 
 
@@ -90,6 +89,3 @@ def one_of(*choices: str) -> Callable[[str], str]:
         return text
 
     return parse
-
-
-Kind = Literal["collection", "judgements"]

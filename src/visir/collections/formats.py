@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from visir.collections import (
+    annotation_list,
+    coco_captions,
+    cxc,
+    eccv,
+    fine_grained,
+    flickr8k_judgements,
+    flickr_tokens,
     generated,
+    huggingface,
+    imagefolder,
     karpathy,
+    photos,
     portable,
+    table,
+    vsepp,
+    webdataset,
 )
 from visir.collections.descriptor import Format, JudgementFormat
 from visir.registry import Registry
@@ -13,5 +26,22 @@ from visir.registry import Registry
 FORMATS: Registry[Format] = Registry("collection format")
 JUDGEMENTS: Registry[JudgementFormat] = Registry("judgement format")
 
-for _module in (portable, generated, karpathy):
-    FORMATS.add(_module.FORMAT.name, _module.FORMAT)
+for _one in (
+    portable.FORMAT,
+    huggingface.FORMAT,
+    imagefolder.FORMAT,
+    karpathy.FORMAT,
+    coco_captions.FORMAT,
+    annotation_list.FORMAT,
+    fine_grained.FORMAT,
+    flickr_tokens.FORMAT,
+    vsepp.FORMAT,
+    webdataset.FORMAT,
+    table.FORMAT,
+    photos.FORMAT,
+    generated.FORMAT,
+):
+    FORMATS.add(_one.name, _one)
+
+for _set in (cxc.FORMAT, eccv.FORMAT, flickr8k_judgements.FORMAT):
+    JUDGEMENTS.add(_set.name, _set)

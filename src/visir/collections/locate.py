@@ -40,8 +40,8 @@ def place_images(draft: Draft, images: object = None) -> None:
     collection's source.
 
     A name matches a file of the same base name; where several have it, the one that shares most of the path with it,
-    and among equals the one in the earlier source. COCO's 2014 names also match those of 2017 (`COCO_val2014_` dropped),
-    the same pictures.
+    and among equals the one in the earlier source. COCO's 2014 names also match those of 2017, which lack the
+    `COCO_val2014_`: the pictures are the same.
     """
     if not draft.names:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +16,7 @@ from visir.records import Collection
 
 
 def open_collection(
-    path_or_spec: str | Path | Collection,
+    path_or_spec: Any,
     *,
     format: str | None = None,
     images: object = None,
@@ -26,8 +27,9 @@ def open_collection(
     """Open a collection of any known layout.
 
     - `path_or_spec`: a file or folder as its makers distribute it (plain, `.gz` or `.xz`); its format is told from its
-      content. `"format:path"` names the format; `"scenes:2000"` makes 2,000 scenes. Options may follow as in a web
-      address: `"karpathy:dataset_coco.json?restval=keep&images=val2014.zip"`, `"scenes:2000?seed=1&size=128"`.
+      content. A `datasets.Dataset` object and a `Collection` are taken too. `"format:path"` names the format;
+      `"scenes:2000"` makes 2,000 scenes. Options may follow as in a web address:
+      `"karpathy:dataset_coco.json?restval=keep&images=val2014.zip"`, `"scenes:2000?seed=1&size=128"`.
     - `images`: where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
       the source, and what was found is told in the collection's `source`. "none" goes without.
     - `split`: keep one split, or several ("train+val").
@@ -38,6 +40,9 @@ def open_collection(
     """
     if isinstance(path_or_spec, Collection):
         return path_or_spec.split(split)
+    if not isinstance(path_or_spec, (str, Path)):
+        collection = _from_object(path_or_spec, options)
+        return _attached(collection, judgements).split(split)
     found, path, query = resolve(str(path_or_spec), format)
     images = query.pop("images", None) if images is None else images
     judgements = query.pop("judgements", None) if judgements is None else judgements
@@ -50,9 +55,7 @@ def open_collection(
         collection = read
         if images is not None:
             raise CollectionError(f"{found.name} holds its own pictures; images= does not apply.")
-    for one in _listed(judgements):
-        collection = attach_judgements(collection, one)
-    return collection.split(split)
+    return _attached(collection, judgements).split(split)
 
 
 def read_draft(
@@ -80,7 +83,9 @@ def attach_judgements(collection: Collection, path_or_spec: str | Path, **option
             raise CollectionError(f"{path}: not a known layout of judgements.", hint=_formats_hint(JUDGEMENTS))
         name = names[0]
     found: JudgementFormat = JUDGEMENTS.get(name)
-    return collection.with_judgements(found.read(path, collection, **found.resolve({**query, **options})))
+    judged = found.read(path, collection, **found.resolve({**query, **options}))
+    collection = collection.with_judgements(judged.table)
+    return replace(collection, source=f"{collection.source}; {judged.note}")
 
 
 def resolve(spec: str, format: str | None = None) -> tuple[Format, Path, dict[str, Any]]:
@@ -92,22 +97,42 @@ def resolve(spec: str, format: str | None = None) -> tuple[Format, Path, dict[st
     path, query = _query(text)
     if name is not None:
         return FORMATS.get(name), path, query
-    _must_exist(path, spec)
+    if "{" not in path.name:  # a pattern of shards
+        _must_exist(path, spec)
     return *_sniffed(path), query
+
+
+def _from_object(value: Any, options: dict[str, Any]) -> Collection:
+    if not hasattr(value, "save_to_disk"):
+        raise CollectionError(
+            f"cannot open a {type(value).__name__} as a collection.",
+            hint="give a path, a text such as scenes:2000, or a datasets.Dataset",
+        )
+    from visir.collections.huggingface import from_dataset
+
+    return from_dataset(value, **FORMATS.get("huggingface").resolve(options)).build()
+
+
+def _attached(collection: Collection, judgements: object) -> Collection:
+    for one in _listed(judgements):
+        collection = attach_judgements(collection, one)
+    return collection
 
 
 def _sniffed(path: Path) -> tuple[Format, Path]:
     found = _first(path)
-    if found is not None:
+    if found is not None and not found.last:
         return found, path
     if path.is_dir():
         files = [(_first(file), file) for file in sorted(path.iterdir()) if file.is_file()]
-        inside = [(one, file) for one, file in files if one is not None]
+        inside = [(one, file) for one, file in files if one is not None and not one.last]
         if len(inside) == 1:
             return inside[0]
         if inside:
             listing = ", ".join(f"{one.name}:{file}" for one, file in inside)
             raise CollectionError(f"{path}: several collections in this folder.", hint=f"name one of: {listing}")
+    if found is not None:
+        return found, path
     raise CollectionError(f"{path}: no known format of collections.", hint=_formats_hint(FORMATS))
 
 

@@ -1,0 +1,212 @@
+"""`visir data`: look at collections, check them, convert them, list the formats."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.collections.check import Report
+    from visir.collections.inspect import Inspection
+
+app = typer.Typer(
+    name="data",
+    help="Look at collections, check them, convert them; list the formats that can be read.",
+    no_args_is_help=True,
+)
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="COLLECTION",
+        help="A file or folder in any known format, FORMAT:PATH, PATH?option=value, or scenes:2000.",
+        show_default=False,
+    ),
+]
+FormatName = Annotated[str | None, typer.Option("--format", "-f", help="The format, when it cannot be told.")]
+Images = Annotated[
+    list[str] | None,
+    typer.Option("--images", "-i", help="Where the pictures are: a folder, zip or tar (repeatable); 'none' for none."),
+]
+Judgements = Annotated[
+    list[str] | None,
+    typer.Option("--judgements", "-j", help="Further judgements to attach: CxC, ECCV Caption, … (repeatable)."),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", metavar="NAME=VALUE", help="An option of the format (repeatable)."),
+]
+
+
+@app.command("inspect")
+def inspect_command(
+    source: Source,
+    format: FormatName = None,
+    images: Images = None,
+    judgements: Judgements = None,
+    option: Options = None,
+    split: Annotated[str | None, typer.Option(help="Look at one split only ('train+val' for several).")] = None,
+    examples: Annotated[int, typer.Option(min=0, help="How many captioned images to show.")] = 3,
+    seed: Annotated[int, typer.Option(help="Which examples are drawn.")] = 0,
+) -> None:
+    """Say what a collection holds: counts, splits, caption lengths, relevances, examples."""
+    from visir.collections import open_collection
+    from visir.collections.inspect import inspect
+
+    collection = open_collection(
+        source, format=format, images=_images(images), split=split, judgements=judgements, **_options(option)
+    )
+    _print_inspection(inspect(collection, examples=examples, seed=seed))
+
+
+@app.command("check")
+def check_command(
+    source: Source,
+    format: FormatName = None,
+    images: Images = None,
+    option: Options = None,
+    decode: Annotated[bool, typer.Option(help="Read and decode every picture.")] = True,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads that decode (default: one per core).")] = None,
+) -> None:
+    """List everything that is wrong with a collection, all at once. Exit status 1 if there is an error."""
+    from visir.collections.check import check_source
+
+    report = check_source(
+        source, format=format, images=_images(images), decode=decode, workers=workers, **_options(option)
+    )
+    _print_report(report)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@app.command("convert")
+def convert_command(
+    source: Source,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The portable folder to make.", show_default=False)],
+    format: FormatName = None,
+    images: Images = None,
+    judgements: Judgements = None,
+    option: Options = None,
+    split: Annotated[str | None, typer.Option(help="Keep one split only ('train+val' for several).")] = None,
+    pictures: Annotated[
+        str, typer.Option(help="'copy' puts them into shards in the folder, 'link' leaves them in place, 'none' drops.")
+    ] = "copy",
+    force: Annotated[bool, typer.Option("--force", help="Replace the folder if there is one.")] = False,
+) -> None:
+    """Write a collection as one portable folder (Parquet and zip shards) that is read back identical."""
+    from visir.collections import open_collection, portable
+
+    collection = open_collection(
+        source, format=format, images=_images(images), split=split, judgements=judgements, **_options(option)
+    )
+    if pictures == "copy" and collection.images["path"].null_count == collection.images.num_rows:
+        pictures = "none"
+    saved = portable.save(collection, folder, pictures, replace_existing=force)  # type: ignore[arg-type]
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    typer.echo(
+        f"{folder}: {saved.images.num_rows:,} images, {saved.captions.num_rows:,} captions, {size / 1e6:,.1f} MB, "
+        f"fingerprint {saved.fingerprint}"
+    )
+
+
+@app.command("formats")
+def formats_command() -> None:
+    """List the formats of collections and of judgements, with their layouts and options."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from visir.collections.formats import FORMATS, JUDGEMENTS
+
+    console = Console()
+    for title, registry in (("Collections", FORMATS), ("Judgements (--judgements)", JUDGEMENTS)):
+        table = Table(title=title, title_justify="left", show_lines=True)
+        for column in ("name", "what it is, how it lies on disk", "options"):
+            table.add_column(column, no_wrap=column == "name", overflow="fold")
+        for name, one in registry.items():
+            about = f"[bold]{_plain(one.title)}[/]\n{_plain(one.layout)}" + (
+                f"\n[dim]{_plain(one.reference)}[/]" if one.reference else ""
+            )
+            options = "\n".join(f"[bold]{option.name}[/]: {_plain(option.about)}" for option in one.options)
+            table.add_row(name, about, options)
+        console.print(table)
+
+
+def _print_inspection(found: "Inspection") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    about = found.about
+    console.print(f"[bold]{_plain(about['name'])}[/]  fingerprint {about['fingerprint']}")
+    for line in str(about["source"]).split("; "):
+        console.print(f"  {_plain(line)}")
+    table = Table("split", "images", "pictures", "captions", "captions/image", "words/caption")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for one in found.splits:
+        numbers = (f"{one.images:,}", f"{one.pictures:,}", f"{one.captions:,}")
+        table.add_row(one.name or "(none)", *numbers, _range(one.captions_per_image), _range(one.words))
+    console.print(table)
+    if found.relevances:
+        table = Table("relevance", "direction", "queries", "positives")
+        for one_set in found.relevances:
+            table.add_row(one_set.name, one_set.direction, f"{one_set.queries:,}", f"{one_set.positives:,}")
+        console.print(table)
+    if found.facts:
+        console.print(f"facts: {_plain(', '.join(found.facts))}")
+    for image, texts in found.examples:
+        console.print(f"[bold]{_plain(image)}[/]")
+        for text in texts:
+            console.print(f"  {_plain(text)}")
+
+
+def _print_report(report: "Report") -> None:
+    from rich.console import Console
+
+    console = Console(soft_wrap=True)
+    console.print(f"[bold]{_plain(report.name)}[/]: {report.images:,} images, {report.captions:,} captions")
+    for line in report.source.split("; "):
+        console.print(f"  {_plain(line)}")
+    if report.captions_per_image:
+        spread = ", ".join(f"{images:,} × {count}" for count, images in report.captions_per_image.items())
+        console.print(f"  captions per image: {spread}")
+    if report.decoded:
+        kinds = ", ".join(f"{count:,} {name}" for name, count in report.formats.items())
+        console.print(f"  decoded {report.decoded:,} pictures: {kinds}; {report.sizes}")
+    colours = {"error": "red", "warning": "yellow", "note": "cyan"}
+    for level, colour in colours.items():
+        for one in (finding for finding in report.findings if finding.level == level):
+            console.print(f"[{colour}]{level}[/]: {_plain(one.what)}: {one.count:,}")
+            for example in one.examples:
+                console.print(f"    {_plain(example)}")
+            if one.count > len(one.examples) > 0:
+                console.print(f"    … and {one.count - len(one.examples):,} more")
+    counts = {level: sum(finding.level == level for finding in report.findings) for level in colours}
+    console.print("nothing wrong" if report.ok else "[red]not fit for use as it is[/]", end="")
+    console.print(f" ({counts['error']} kinds of error, {counts['warning']} of warning, {counts['note']} notes)")
+
+
+def _range(three: tuple[int, float, int]) -> str:
+    least, median, most = three
+    return f"{least}" if least == most else f"{least}–{most} (median {median:g})"
+
+
+def _images(images: list[str] | None) -> Any:
+    return images[0] if images and len(images) == 1 else images or None
+
+
+def _options(pairs: list[str] | None) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{pair!r}: expected NAME=VALUE", param_hint="--option")
+        options[name.replace("-", "_")] = value
+    return options
+
+
+def _plain(text: object) -> str:
+    """Text as it is, not as rich's markup."""
+    from rich.markup import escape
+
+    return escape(str(text))

@@ -1,0 +1,81 @@
+"""ECCV Caption: positives of COCO's test split that COCO itself misses, found by machines and verified by people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from visir.collections.descriptor import JudgementFormat, Option
+from visir.collections.judged import COCO_HINT, Judged, Judging
+from visir.errors import CollectionError, nearest
+from visir.files import read_json
+from visir.records import Collection
+
+SETS = {"eccv": "eccv", "cxc": "eccv-cxc", "original": "eccv-original"}
+"""The three pairs of files, and what their relevances are called here."""
+
+
+def read(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original") -> Judged:
+    """Read `{eccv,cxc,original}_{caption_to_image,image_to_caption}.json` (id to list of ids) from a folder.
+
+    - "eccv": 1,332 query captions with 11,279 positives, and 1,261 query images with 22,550. The two directions were
+      annotated apart and do not mirror each other, so each counts for its own direction only. Measures: mAP@R,
+      R-precision and hit@1 (Chun et al. 2022).
+    - "eccv-cxc": CxC's positives as that package has them: pairs scored 3 or higher, 29 links fewer than "cxc".
+    - "eccv-original": COCO's links for five captions per image (25,000).
+
+    Ids are COCO's image and annotation ids. A sixth caption of an image may be a positive: it fits where the
+    collection has it (Karpathy's JSON), and is otherwise counted as left out.
+    """
+    wanted = [one for one in sets.split(",") if one]
+    for one in wanted:
+        if one not in SETS:
+            raise CollectionError(f"ECCV Caption: unknown set {one!r}", hint=nearest(one, SETS))
+    found = [one for one in wanted if _file(path, one, "caption_to_image") or _file(path, one, "image_to_caption")]
+    if not found:
+        raise CollectionError(
+            f"{path}: no {wanted[0]}_caption_to_image.json in it.", hint="eccv_caption/data/ is meant"
+        )
+    judging = Judging(collection, f"ECCV Caption ({', '.join(found)})")
+    for one in found:
+        for direction, kind in (("t2i", "caption_to_image"), ("i2t", "image_to_caption")):
+            file = _file(path, one, kind)
+            if file is None:
+                raise CollectionError(f"{path}: {one}_{kind}.json is missing; both directions are needed.")
+            for query, documents in _content(file).items():
+                for document in documents:
+                    caption, image = (query, str(document)) if direction == "t2i" else (str(document), query)
+                    judging.add(SETS[one], direction, caption, image, 1.0)
+    return judging.done(hint=COCO_HINT)
+
+
+def _file(folder: Path, name: str, kind: str) -> Path | None:
+    places = (folder / f"{name}_{kind}.json{end}" for end in ("", ".xz", ".gz"))
+    return next((place for place in places if place.is_file()), None)
+
+
+def _content(file: Path) -> dict[str, list[int]]:
+    content = read_json(file)
+    if not isinstance(content, dict):
+        raise CollectionError(f"{file}: expected {{id: [ids]}}.")
+    for query, documents in content.items():
+        if not isinstance(documents, list) or not all(isinstance(one, (int, str)) for one in documents):
+            raise CollectionError(f"{file}: {query!r}: expected a list of ids, found {str(documents)[:60]}.")
+        if len(set(documents)) != len(documents):
+            raise CollectionError(f"{file}: {query!r}: an id is listed twice.")
+    return content
+
+
+def _sniff(path: Path) -> bool:
+    return path.is_dir() and any(_file(path, name, "caption_to_image") for name in SETS)
+
+
+FORMAT = JudgementFormat(
+    name="eccv",
+    title="ECCV Caption",
+    layout="folder with {eccv,cxc,original}_{caption_to_image,image_to_caption}.json: {id: [ids]}",
+    reference="Chun et al., ECCV Caption (ECCV 2022)",
+    sniff=_sniff,
+    options=(Option("sets", "which of eccv, cxc, original, comma-separated", "eccv,cxc,original"),),
+    read=read,
+    sets="eccv, eccv-cxc, eccv-original",
+)

@@ -1,0 +1,219 @@
+"""A dataset of the Hugging Face `datasets` library: saved to disk, as Parquet from the hub, or as an object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from visir.collections.archives import ArrowArchive, image_columns
+from visir.collections.descriptor import Format, Option
+from visir.collections.draft import Draft
+from visir.collections.locate import relative
+from visir.collections.names import SPLITS
+from visir.collections.rows import CAPTION_COLUMNS, one_column
+from visir.errors import CollectionError, MissingPackageError
+from visir.files import cache_directory, read_json
+
+_SHARD = re.compile(r"^(?P<split>[A-Za-z0-9_.]+)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet$")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One file of a split."""
+
+    file: Path
+    split: str
+
+
+def read(
+    path: Path,
+    *,
+    image_column: str | None = None,
+    caption_column: str | None = None,
+    id_column: str | None = None,
+    caption_id_column: str | None = None,
+) -> Draft:
+    """Read what `save_to_disk` wrote, or a folder of `data/train-00000-of-00004.parquet` from the hub.
+
+    Needs no `datasets` package: pictures are read in place, out of the Arrow or Parquet files.
+
+    - `image_column`: default is the only column that holds images. `caption_column`: default text, caption, captions,
+      …; captions may be lists; several columns, comma-separated, give several captions.
+    - Image ids: `id_column`; else the pictures' own file names, if every picture has one and no two are equal; else
+      split and row ("test/17").
+    - Rows with the same id are joined: one picture, the captions of all.
+    """
+    parts = _parts(path)
+    draft = Draft(path.absolute().name, path, f"Hugging Face dataset {path.absolute().name}")
+    columns = _columns(path, _schema(parts[0].file), image_column, caption_column, id_column, caption_id_column)
+    rows = [row for part in parts for row in _rows(part, columns, path)]
+    names = [row["name"] for row in rows]
+    named = None not in names and len(set(names)) == len(names)
+    taken: dict[str, int] = {}
+    for row in rows:
+        identifier = str(row["id"]) if columns["id"] else row["name"] if named else row["row"]
+        if identifier not in taken:
+            taken[identifier] = 0
+            draft.add_image(identifier, None, row["split"])
+            draft.paths.append(row["member"])
+            draft.archives.append(row["file"])
+        texts, ids = row["texts"], row["caption_ids"]
+        if ids and len(ids) != len(texts):
+            draft.fault(f"{row['row']}: {len(texts)} captions, but {len(ids)} caption ids")
+            continue
+        for number, text in enumerate(texts):
+            if not isinstance(text, str):
+                draft.fault(f"{row['row']}: a caption must be text, found {str(text)[:40]!r}")
+                continue
+            own = str(ids[number]) if ids else f"{identifier}#{taken[identifier]}"
+            taken[identifier] += 1
+            draft.add_caption(own, text, identifier)
+    draft.names = []
+    return draft
+
+
+def from_dataset(dataset: Any, **options: Any) -> Draft:
+    """Read a `datasets.Dataset` or `DatasetDict` object.
+
+    Its rows are written once into visir's cache, under the object's own fingerprint, and read in place from there.
+    """
+    try:
+        import datasets
+    except ImportError as fault:
+        raise MissingPackageError("datasets", extra="datasets", purpose="reading a dataset object") from fault
+    if isinstance(dataset, datasets.IterableDataset):
+        raise CollectionError("a streamed dataset cannot be searched.", hint="load it without streaming=True")
+    each = dataset.values() if isinstance(dataset, datasets.DatasetDict) else [dataset]
+    marks = "-".join(str(one._fingerprint) for one in each)
+    folder = cache_directory() / "datasets" / marks
+    if not folder.is_dir():
+        from visir.files import atomic_folder
+
+        with atomic_folder(folder) as made:
+            dataset.save_to_disk(str(made))
+    draft = read(folder, **options)
+    first = next(iter(each), None)
+    draft.name = str(getattr(getattr(first, "info", None), "dataset_name", None) or "dataset")
+    draft.source = f"Hugging Face dataset {draft.name}"
+    return draft
+
+
+def _parts(path: Path) -> list[_Part]:
+    if (path / "dataset_dict.json").is_file():
+        splits = read_json(path / "dataset_dict.json").get("splits", [])
+        return [_Part(file, SPLITS.get(split, split)) for split in splits for file in _saved(path / split)]
+    if (path / "state.json").is_file():
+        split = str(read_json(path / "state.json").get("_split") or "")
+        return [_Part(file, SPLITS.get(split, split)) for file in _saved(path)]
+    folder = path / "data" if (path / "data").is_dir() else path
+    found = [(match, file) for file in sorted(folder.glob("*.parquet")) if (match := _SHARD.match(file.name))]
+    if not found:
+        raise CollectionError(f"{path}: neither a saved dataset nor train-00000-of-00001.parquet files in it.")
+    return [_Part(file, SPLITS.get(match["split"], match["split"])) for match, file in found]
+
+
+def _saved(folder: Path) -> list[Path]:
+    state = read_json(folder / "state.json")
+    files = [folder / one["filename"] for one in state["_data_files"]]
+    missing = [file.name for file in files if not file.is_file()]
+    if missing:
+        raise CollectionError(f"{folder}: {', '.join(missing)} of the saved dataset missing.", hint="copy it again")
+    return files
+
+
+def _schema(file: Path) -> pa.Schema:
+    return pq.read_schema(file) if file.suffix == ".parquet" else ArrowArchive(file).table.schema
+
+
+def _columns(
+    path: Path, schema: pa.Schema, image: str | None, caption: str | None, identifier: str | None, own: str | None
+) -> dict[str, Any]:
+    declared = _declared_images(schema) or image_columns(schema)
+    if image is None and len(declared) != 1:
+        what = f"several columns of images: {', '.join(declared)}" if declared else "no column of images"
+        raise CollectionError(f"{path}: {what}.", hint=f"image_column= says which; there are {', '.join(schema.names)}")
+    image = image or declared[0]
+    rest = [name for name in schema.names if name != image]
+    if image not in schema.names:
+        raise CollectionError(f"{path}: no column {image!r}.", hint=f"there are: {', '.join(schema.names)}")
+    asked = caption.split(",") if caption else [None]
+    captions = [one_column(path, rest, one, CAPTION_COLUMNS, "caption") for one in asked]
+    for name in (identifier, own):
+        if name is not None:
+            one_column(path, rest, name, (), "id")
+    return {"image": image, "captions": [one for one in captions if one], "id": identifier, "caption_id": own}
+
+
+def _declared_images(schema: pa.Schema) -> list[str]:
+    """The columns that the dataset itself declares to be images."""
+    kept = (schema.metadata or {}).get(b"huggingface")
+    features = orjson.loads(kept).get("info", {}).get("features", {}) if kept else {}
+    return [name for name, about in features.items() if isinstance(about, dict) and about.get("_type") == "Image"]
+
+
+def _rows(part: _Part, columns: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:
+    wanted = [*columns["captions"], *[columns[key] for key in ("id", "caption_id") if columns[key]]]
+    image = columns["image"]
+    schema = _schema(part.file)
+    has_names = pa.types.is_struct(schema.field(image).type) and schema.field(image).type.get_field_index("path") >= 0
+    if part.file.suffix == ".parquet":
+        # Of the image column only the names are read; the bytes stay where they are.
+        table = pq.read_table(part.file, columns=[*wanted, *([f"{image}.path"] if has_names else [])])
+        count = pq.read_metadata(part.file).num_rows
+    else:
+        table = ArrowArchive(part.file).table
+        count = table.num_rows
+    values = {name: table[name].to_pylist() for name in wanted}
+    names: list[str | None] = [None] * count
+    if has_names:
+        import pyarrow.compute as pc
+
+        names = pc.struct_field(table[image], "path").to_pylist()
+    place = relative(part.file, root)
+    for row in range(count):
+        yield {
+            "row": f"{part.split or place}/{row}" if part.split else str(row),
+            "name": None if names[row] is None else str(names[row]).rsplit("/", 1)[-1],
+            "member": f"{image}#{row}",
+            "file": place,
+            "split": part.split,
+            "id": values[columns["id"]][row] if columns["id"] else None,
+            "texts": [text for name in columns["captions"] for text in _listed(values[name][row])],
+            "caption_ids": _listed(values[columns["caption_id"]][row]) if columns["caption_id"] else [],
+        }
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _sniff(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    if (path / "dataset_dict.json").is_file() or ((path / "state.json").is_file() and any(path.glob("*.arrow"))):
+        return True
+    folder = path / "data" if (path / "data").is_dir() else path
+    return any(_SHARD.match(file.name) for file in folder.glob("*.parquet"))
+
+
+FORMAT = Format(
+    name="huggingface",
+    title="Hugging Face dataset",
+    layout="folder of Dataset.save_to_disk or DatasetDict.save_to_disk; or data/{split}-00000-of-00001.parquet",
+    reference="Hugging Face datasets",
+    sniff=_sniff,
+    options=(
+        Option("image_column", "the column of pictures (default: the only one)"),
+        Option("caption_column", "the column of the caption(s), or several, comma-separated (default: text, …)"),
+        Option("id_column", "the column of the image's id (default: file names, else split/row)"),
+        Option("caption_id_column", "the column of the caption ids (default: image#n)"),
+    ),
+    read=read,
+)

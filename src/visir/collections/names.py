@@ -1,0 +1,78 @@
+"""Names that the published collections share: COCO's picture names, split names, lists of ids."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from visir.collections.sniffing import plain_name
+from visir.errors import CollectionError
+from visir.files import read_bytes, read_lines
+
+_COCO = re.compile(r"^(?:COCO_(?:train|val|test)20\d\d_)?(\d{12})(?:\.\w+)?$")
+SPLITS = {
+    "train": "train",
+    "training": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "test": "test",
+    "testing": "test",
+}
+"""What folders and files call the three splits, and what they are called here."""
+
+
+def coco_id(name: str) -> str | None:
+    """COCO's image id in a picture's name ("COCO_val2014_000000391895.jpg", "000000391895.jpg"), None if it is none."""
+    found = _COCO.match(name.rsplit("/", 1)[-1])
+    return str(int(found[1])) if found else None
+
+
+def image_id(name: str) -> str:
+    """The image id that Karpathy's JSON has for a picture: COCO's number if the name holds one, else the file name."""
+    return coco_id(name) or name.rsplit("/", 1)[-1]
+
+
+def split_in(name: str) -> str:
+    """The split that a file's or folder's name tells ("coco_karpathy_test.json": "test"), "" if none."""
+    words = re.split(r"[^a-z]+", name.lower())
+    told = [SPLITS[word] for word in words if word in SPLITS]
+    return told[-1] if told else ""
+
+
+def read_ids(path: str | Path) -> list[str]:
+    """A list of ids: one per line of a text file, or a one-dimensional `.npy` (both plain, `.gz` or `.xz`)."""
+    path = Path(path)
+    if not plain_name(path).endswith(".npy"):
+        return [line.strip() for line in read_lines(path) if line.strip()]
+    return [str(one) for one in read_array(path).tolist()]
+
+
+def read_array(path: Path) -> np.ndarray:
+    """A one-dimensional `.npy` of numbers or text; object arrays, which would be unpickled, are refused."""
+    try:
+        values = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
+    except (ValueError, EOFError) as fault:
+        raise CollectionError(
+            f"{path}: not a plain .npy of ids ({fault}).", hint="save it as numbers or fixed-width text, not as objects"
+        ) from fault
+    if not isinstance(values, np.ndarray) or values.ndim != 1:
+        raise CollectionError(f"{path}: expected one dimension of ids.")
+    return values
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """A parser of whole numbers from `least` on."""
+
+    def parse(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise ValueError(text)
+        return number
+
+    return parse

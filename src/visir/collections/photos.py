@@ -1,0 +1,57 @@
+"""A plain folder of photos, or an archive of them, without captions: something to search in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from visir.collections.archives import open_archive
+from visir.collections.descriptor import Format
+from visir.collections.draft import Draft
+from visir.collections.locate import PICTURES, walk
+from visir.collections.names import SPLITS
+from visir.errors import CollectionError
+
+
+def read(path: Path) -> Draft:
+    """Read all pictures under a folder (or in a zip or tar), whatever lies between them.
+
+    Image ids are paths relative to the folder. A first folder called train, val or test (or the like) is the split;
+    hidden files and folders are passed over, as are files whose names do not end like a picture's.
+    """
+    inside = None if path.is_dir() else path.name
+    files = list(walk(path)) if path.is_dir() else sorted(open_archive(path).names())
+    pictures = [name for name in files if _is_picture(name)]
+    if not pictures:
+        endings = ", ".join(sorted(PICTURES))
+        raise CollectionError(f"{path}: no pictures in it.", hint=f"it looks for names that end in {endings}")
+    root = path if path.is_dir() else path.parent
+    draft = Draft(path.absolute().name, root, f"photos in {path.absolute().name}")
+    for name in pictures:
+        first = name.split("/", 1)[0].lower() if "/" in name else ""
+        draft.add_image(name, name, SPLITS.get(first, ""))
+        draft.paths.append(name)
+        draft.archives.append(inside)
+    draft.names = []
+    return draft
+
+
+def _is_picture(name: str) -> bool:
+    hidden = any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+    return not hidden and Path(name).suffix.lower() in PICTURES
+
+
+def _sniff(path: Path) -> bool:
+    if path.is_dir():
+        return any(_is_picture(name) for name in walk(path, depth=2))
+    return path.suffix.lower() == ".zip"
+
+
+FORMAT = Format(
+    name="photos",
+    title="photos without captions",
+    layout="any folder of pictures, or a zip or tar of them; subfolders train/, val/, test/ are splits",
+    reference="",
+    sniff=_sniff,
+    read=read,
+    last=True,
+)

@@ -1,0 +1,175 @@
+"""A table with a picture and its caption(s) in every row: CSV, TSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from visir.collections import rows as tables
+from visir.collections.descriptor import Format, Option
+from visir.collections.draft import Draft
+from visir.collections.names import SPLITS
+from visir.collections.sniffing import plain_stem
+from visir.errors import CollectionError, VisirError
+
+COLUMN_OPTIONS = (
+    Option("image_column", "the column of the picture's file name (default: file_name, image, file, …)"),
+    Option("caption_column", "the column of the caption(s), or several, comma-separated (default: text, caption, …)"),
+    Option("id_column", "the column of the image's id (default: image_id, else the file name)"),
+    Option("caption_id_column", "the column of the caption's id (default: caption_id; else image#n)"),
+    Option("split_column", "the column of the split (default: split)"),
+)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column holds what."""
+
+    image: str | None
+    captions: tuple[str, ...]
+    image_id: str | None
+    caption_id: str | None
+    split: str | None
+
+    @classmethod
+    def find(
+        cls,
+        path: Path,
+        there: list[str],
+        image_column: str | None = None,
+        caption_column: str | None = None,
+        id_column: str | None = None,
+        caption_id_column: str | None = None,
+        split_column: str | None = None,
+    ) -> Columns:
+        """From what was asked for and the usual names."""
+        find = tables.one_column
+        image = find(path, there, image_column, tables.IMAGE_COLUMNS, "image")
+        asked = caption_column.split(",") if caption_column else [None]
+        captions = [find(path, there, one, tables.CAPTION_COLUMNS, "caption") for one in asked]
+        return cls(
+            image,
+            tuple(one for one in captions if one is not None),
+            find(path, there, id_column, tables.IMAGE_ID_COLUMNS, "id"),
+            find(path, there, caption_id_column, tables.CAPTION_ID_COLUMNS, "caption id"),
+            find(path, there, split_column, tables.SPLIT_COLUMNS, "split"),
+        )
+
+    @property
+    def used(self) -> set[str | None]:
+        """All of them."""
+        return {self.image, *self.captions, self.image_id, self.caption_id, self.split}
+
+
+def read(path: Path, **columns: str | None) -> Draft:
+    """Read a table: one row per image, with a caption or a list of captions, or one row per caption.
+
+    - Rows with the same image are joined. The image's id is its file name as written, unless a column holds one.
+    - Several caption columns ("title,description") give several captions; null and missing ones are none.
+    - Further columns are kept as the collection's facts if no image has two rows.
+    - Pictures are looked for beside the file, or where `images=` says.
+    """
+    draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
+    there = tables.header(path)
+    found = Columns.find(path, there, **columns)
+    if found.image is None and found.image_id is None:
+        raise CollectionError(f"{path}: no column of images.", hint=f"image_column= names it; there are {there}")
+    Filling(draft, found).add(tables.read_rows(path))
+    return draft
+
+
+@dataclass
+class Filling:
+    """Puts rows into a draft. `folder` is put before file names, `split` is that of rows without one."""
+
+    draft: Draft
+    columns: Columns
+    folder: str = ""
+    split: str = ""
+    captions_of: dict[str, int] = field(default_factory=dict)
+    facts: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, rows: Iterable[tuple[str, dict[str, Any]]], where: str = "") -> None:
+        """All rows of one table; facts are attached once they are complete."""
+        for place, row in rows:
+            self._add_row(f"{where}{place}", row)
+        one_row_each = len(self.facts) == len(self.captions_of)
+        any_facts = any(len(fact) > 1 for fact in self.facts)
+        self.draft.facts = _facts(self.facts) if one_row_each and any_facts else None
+
+    def _add_row(self, place: str, row: dict[str, Any]) -> None:
+        columns, draft = self.columns, self.draft
+        name = row.get(columns.image) if columns.image else None
+        identifier = row.get(columns.image_id) if columns.image_id else None
+        if name is not None and not isinstance(name, str):
+            draft.fault(f"{place}: {columns.image} must be a file name, found {type(name).__name__}")
+            return
+        name = f"{self.folder}{name}" if name else None
+        identifier = str(identifier) if identifier not in (None, "") else name
+        if identifier is None:
+            draft.fault(f"{place}: no image ({columns.image} is empty)")
+            return
+        split = self.split
+        if columns.split and row.get(columns.split):
+            split = SPLITS.get(str(row[columns.split]).lower(), str(row[columns.split]))
+        if identifier not in self.captions_of:
+            self.captions_of[identifier] = 0
+            draft.add_image(identifier, name, split)
+        self.facts.append({"image_id": identifier} | {k: v for k, v in row.items() if k not in columns.used})
+        texts = [text for column in columns.captions for text in _texts(row.get(column))]
+        ids = _texts(row.get(columns.caption_id), str) if columns.caption_id else []
+        if ids and len(ids) != len(texts):
+            draft.fault(f"{place}: {len(texts)} captions, but {len(ids)} caption ids")
+            return
+        for number, text in enumerate(texts):
+            if not isinstance(text, str):
+                draft.fault(f"{place}: a caption must be text, found {text!r}")
+                continue
+            position = self.captions_of[identifier]
+            self.captions_of[identifier] += 1
+            draft.add_caption(str(ids[number]) if ids else f"{identifier}#{position}", text, identifier)
+
+
+def _texts(value: Any, make: type | None = None) -> Sequence[Any]:
+    if value is None:
+        return []
+    values = value if isinstance(value, list) else [value]
+    return [make(one) for one in values] if make else values
+
+
+def _facts(rows: list[dict[str, Any]]) -> pa.Table | None:
+    """Further columns as a table; a column whose values Arrow cannot hold together (a number, then text) as text."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns: dict[str, pa.Array] = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        try:
+            columns[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            columns[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
+    return pa.table(columns)
+
+
+def _sniff(path: Path) -> bool:
+    if not path.is_file() or not tables.is_table(path):
+        return False
+    try:
+        there = set(tables.header(path))
+    except VisirError:
+        return False
+    return bool(there & set(tables.IMAGE_COLUMNS)) and bool(there & set(tables.CAPTION_COLUMNS))
+
+
+FORMAT = Format(
+    name="table",
+    title="table of pictures and captions",
+    layout="file.csv, .tsv, .jsonl or .parquet with a column of file names and one or more of captions",
+    reference="",
+    sniff=_sniff,
+    options=COLUMN_OPTIONS,
+    read=read,
+)

@@ -1,0 +1,153 @@
+"""WebDataset shards: tars in which files that share a name up to the first dot belong together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from visir.collections.archives import TarArchive
+from visir.collections.descriptor import Format, Option, one_of
+from visir.collections.draft import Draft
+from visir.collections.locate import PICTURES, relative
+from visir.collections.names import SPLITS
+from visir.collections.rows import CAPTION_COLUMNS
+from visir.errors import CollectionError
+
+TEXTS = ("txt", "text", "caption", "captions")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+def read(path: Path, *, newline: str = "separates", caption_column: str | None = None) -> Draft:
+    """Read shards: one tar, a folder of tars, or a pattern such as `train-{000000..000099}.tar`.
+
+    - A sample is the files `key.jpg`, `key.txt`, `key.json`, …; its image id is the key (its path up to the first dot
+      of the last part). Pictures are read in place, at their offset in the tar.
+    - Captions are in `.txt`, or else in `.json` under `caption_column` (default: text, caption, captions, …), as text
+      or as a list. Other files of a sample are left alone.
+    - `newline`: with "separates" every line of a `.txt` is a caption, as in CLIP_benchmark's retrieval shards; with
+      "belongs" the whole file is one, as img2dataset writes them.
+    - Folders called train, val or test above the shards tell the split.
+
+    Keys must be unique over all shards. Compressed tars are refused: their members cannot be read one by one.
+    """
+    shards = _shards(path)
+    root = path if path.is_dir() else path.parent
+    draft = Draft(path.name.partition(".")[0] or root.name, root, f"WebDataset, {len(shards)} shards")
+    for shard in shards:
+        archive, place = TarArchive(shard), relative(shard, root)
+        split = SPLITS.get(shard.parent.name.lower(), "")
+        for key, parts in _samples(archive):
+            picture = next((name for end, name in parts.items() if f".{end.rsplit('.', 1)[-1]}" in PICTURES), None)
+            texts = _captions(draft, archive, f"{place}: {key}", parts, newline == "separates", caption_column)
+            if picture is None:
+                if texts:
+                    draft.fault(f"{place}: {key}: captions, but no picture")
+                continue
+            draft.add_image(key, picture, split)
+            draft.paths.append(picture)
+            draft.archives.append(place)
+            for number, text in enumerate(texts):
+                draft.add_caption(f"{key}#{number}", text, key)
+    draft.names = []
+    return draft
+
+
+def expand(pattern: str) -> list[str]:
+    """All names that a brace pattern stands for: `a-{00..02}.tar`, `{train,val}.tar`; others stand for themselves."""
+    found = _BRACES.search(pattern)
+    if found is None:
+        return [pattern]
+    inside = found[1]
+    if ".." in inside:
+        first, _, last = inside.partition("..")
+        if not (first.isdecimal() and last.isdecimal()) or int(first) > int(last):
+            raise CollectionError(f"{pattern!r}: expected {{000..099}}, found {{{inside}}}.")
+        choices = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    else:
+        choices = inside.split(",")
+    return [one for c in choices for one in expand(pattern[: found.start()] + c + pattern[found.end() :])]
+
+
+def _shards(path: Path) -> list[Path]:
+    if path.is_dir():
+        shards = sorted(path.glob("*.tar")) or sorted(path.glob("*/*.tar"))
+        if not shards:
+            raise CollectionError(f"{path}: no .tar shards in it.")
+        return shards
+    shards = [Path(one) for one in expand(str(path))]
+    missing = [one for one in shards if not one.is_file()]
+    if missing:
+        some = ", ".join(one.name for one in missing[:3]) + (" …" if len(missing) > 3 else "")
+        raise CollectionError(
+            f"{path}: {len(missing)} of {len(shards)} shards are missing: {some}", hint="check the pattern's range"
+        )
+    return shards
+
+
+def _samples(archive: TarArchive) -> Iterator[tuple[str, dict[str, str]]]:
+    """(key, {ending: member}) in the order of the tar; a sample's files need not stand together."""
+    samples: dict[str, dict[str, str]] = {}
+    for name in archive.names():
+        folder, slash, base = name.removeprefix("./").rpartition("/")
+        stem, dot, ending = base.partition(".")
+        if stem and dot:
+            samples.setdefault(f"{folder}{slash}{stem}", {})[ending.lower()] = name
+    yield from samples.items()
+
+
+def _captions(
+    draft: Draft, archive: TarArchive, place: str, parts: dict[str, str], lines: bool, column: str | None
+) -> list[str]:
+    try:
+        for ending in TEXTS if column is None else ():
+            if ending in parts:
+                text = archive.read(parts[ending]).decode("utf-8")
+                return [line for line in text.split("\n") if line] if lines else [text.removesuffix("\n")]
+        if "json" not in parts:
+            return []
+        content: Any = orjson.loads(archive.read(parts["json"]))
+    except UnicodeDecodeError as fault:
+        draft.fault(f"{place}: its text is not UTF-8 ({fault.reason} at byte {fault.start})")
+        return []
+    except orjson.JSONDecodeError as fault:
+        draft.fault(f"{place}: its JSON is not valid: {fault}")
+        return []
+    there = content if isinstance(content, dict) else {}
+    names = [column] if column else [name for name in (*TEXTS, *CAPTION_COLUMNS) if name in there]
+    value = there.get(names[0]) if names else None
+    if column is not None and value is None:
+        draft.fault(f"{place}: no {column!r} in its JSON; there are {', '.join(there) or 'none'}")
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(one, str) for one in values):
+        draft.fault(f"{place}: captions must be text, found {str(value)[:60]}")
+        return []
+    return values
+
+
+def _sniff(path: Path) -> bool:
+    if path.is_dir():
+        return any(path.glob("*.tar")) and not any(path.glob("*_caps.txt"))
+    return path.name.endswith((".tar", ".tar.gz", ".tgz"))
+
+
+FORMAT = Format(
+    name="webdataset",
+    title="WebDataset shards",
+    layout="shard-{000000..000099}.tar with key.jpg and key.txt or key.json; or a folder of them, or of split folders",
+    reference="webdataset; img2dataset; CLIP_benchmark",
+    sniff=_sniff,
+    options=(
+        Option(
+            "newline",
+            "in .txt: 'separates' captions, or 'belongs' to one",
+            "separates",
+            one_of("separates", "belongs"),
+        ),
+        Option("caption_column", "the key of the caption(s) in .json (default: text, caption, captions, …)"),
+    ),
+    read=read,
+)
