@@ -15,6 +15,7 @@ from PIL import Image
 from visir.errors import CollectionError, ImageError
 from visir.records import Collection, Result, Run
 from visir.reports import write_report
+from visir.reports.figures import expected_by_chance
 from visir.reports.thumbnails import thumbnails
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -172,6 +173,25 @@ def test_runs_of_another_collection_are_refused(tmp_path, tiny):
     part = tiny.keep_images(np.array([True, False, False]))
     with pytest.raises(CollectionError, match=r"the runs speak of image 'b', which is not in the collection"):
         write_report(tmp_path / "r.html", made, runs=runs, collection=part)
+
+
+def test_captions_that_took_no_part_are_not_shown_as_right(tmp_path, tiny):
+    runs = toys.runs(tiny)
+    part = {"i2t": tiny.qrels("i2t"), "t2i": tiny.qrels("t2i")}
+    part["i2t"] = type(part["i2t"]).of(["a", "b", "c"], ["a0", "b0", "c0"])
+    text, _ = written(tmp_path, tiny, runs=runs, qrels=part, result=toys.result(tiny, runs))
+    right = re.findall(r'<li class="right"><span class="soft">rank (\d)', text)
+    # Only a0, b0 and c0 are right: ranks 1, 3 and 5 of the first captions.
+    assert sorted(set(right)) == ["1", "3", "5"]
+
+
+def test_under_folds_chance_is_that_of_one_fold(tmp_path, tiny):
+    runs = toys.runs(tiny)
+    made = toys.result(tiny, runs)
+    folded = Result(made.system, made.protocol.changed(folds=3), made.per_query, made.aggregates)
+    assert expected_by_chance(folded, runs, {"t2i": tiny.qrels("t2i")})["t2i"].tolist() == [1.0]
+    # One of three images: 1/3, 2/3, 1.
+    assert expected_by_chance(made, runs, {"t2i": tiny.qrels("t2i")})["t2i"] == pytest.approx([1 / 3, 2 / 3, 1])
 
 
 def test_images_and_captions_may_share_ids(tmp_path):

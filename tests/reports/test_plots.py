@@ -77,6 +77,16 @@ def test_times_and_learning_rates_are_not_drawn_as_measures():
     assert "val_rsum" in labels and "lr" not in labels and "seconds" not in labels
 
 
+def test_nested_validation_is_taken_apart_and_rsum_has_a_scale_of_its_own():
+    history = [
+        {"epoch": n, "loss": 2.0 / n, "rate": 9.0, "validation": {"t2i hit@1": 30.0, "i2t hit@1": 40.0, "rsum": 300.0}}
+        for n in (1, 2)
+    ]
+    labels = texts(plots.training_curves(history))
+    assert {"loss", "validation", "t2i hit@1", "i2t hit@1", "rsum", "epoch"} <= set(labels)
+    assert "rate" not in labels
+
+
 def test_chance_curve_by_hand():
     # One positive of four: k/4. Two of four: 1 - C(2, k)/C(4, k) = 1 - 2/4, 1 - 1/6, 1, 1.
     assert plots.chance_curve(np.array([1]), 4, 4) == pytest.approx([0.25, 0.5, 0.75, 1.0])

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import report_toys as toys
 
+from visir.evaluation.compare import Comparison, Difference
+from visir.evaluation.explain import Explanation, Fit
 from visir.evaluation.measures import MEASURES
+from visir.evaluation.published import Judgement, PublishedRow
+from visir.evaluation.published.judge import judge
+from visir.evaluation.readings import Reading
 from visir.reports import (
     card_table,
     comparison_table,
@@ -76,48 +82,79 @@ def test_systems_table_marks_the_better_system_in_the_right_sense(tiny):
     assert table.best() == {(1, 1), (1, 2)}
 
 
+def difference(**fields) -> Difference:
+    values = {
+        "direction": "t2i",
+        "measure": "hit@1",
+        "system": "B",
+        "baseline": "A",
+        "value": 0.43,
+        "baseline_value": 0.41,
+        "difference": 0.02,
+        "low": 0.011,
+        "high": 0.029,
+        "p": 0.00012,
+        "p_corrected": 0.00024,
+        "better": True,
+    }
+    return Difference(**{**values, **fields})
+
+
 def test_comparison_table_prints_percentage_points():
-    rows = [
-        {
-            "direction": "t2i",
-            "measure": "hit@1",
-            "first": 0.41,
-            "second": 0.43,
-            "difference": 0.02,
-            "low": 0.011,
-            "high": 0.029,
-            "p": 0.00012,
-            "p_corrected": 0.00048,
-        },
-        {"direction": "i2t", "measure": "median_rank", "first": 5.0, "second": 4.0, "difference": -1.0},
-    ]
-    assert to_markdown(comparison_table(rows, first="A", second="B", correction="holm")) == (
+    rank = difference(
+        direction="i2t",
+        measure="mean_rank",
+        value=5.0,
+        baseline_value=4.0,
+        difference=1.0,
+        low=-0.5,
+        high=2.5,
+        p=0.2,
+        p_corrected=0.2,
+        better=False,
+    )
+    made = Comparison(("A", "B"), (difference(), rank), "paired t-test", "holm", 2, {"captions": ("all", "first")}, {})
+    assert to_markdown(comparison_table(made)) == (
         "**B against A**\n\n"
-        "| direction    | measure      |    A |    B | difference | 95 % interval |      p | p (holm) |\n"
-        "| ------------ | ------------ | ---: | ---: | ---------: | ------------- | -----: | -------: |\n"
-        "| text → image | hit@1        | 41.0 | 43.0 |       +2.0 | +1.1 … +2.9   | 0.0001 |   0.0005 |\n"
-        "| image → text | median\\_rank |  5.0 |  4.0 |       -1.0 | –             |      – |        – |\n"
+        "| direction    | measure    |    A |    B | difference | 95 % interval |      p | p (holm) | better |\n"
+        "| ------------ | ---------- | ---: | ---: | ---------: | ------------- | -----: | -------: | ------ |\n"
+        "| text → image | hit@1      | 41.0 | 43.0 |       +2.0 | +1.1 … +2.9   | 0.0001 |   0.0002 | yes    |\n"
+        "| image → text | mean\\_rank |  4.0 |  5.0 |       +1.0 | -0.5 … +2.5   | 0.2000 |   0.2000 | no     |\n\n"
+        "paired t-test; correction over 2 comparisons: holm  \n"
+        "allowed to differ, captions: all \\| first  \n"
     )
 
 
-def test_published_table_works_out_the_relative_difference():
-    # (51.5 - 50) / 50 = 3 %
-    rows = [{"direction": "t2i", "measure": "R@1", "measured": 51.5, "published": 50.0, "within": True}]
-    table = published_table(rows, system="CLIP", tolerance=0.05)
-    assert to_csv(table) == (
-        "direction,measure,measured,published,relative difference %,within ±5 %\ntext → image,R@1,51.5,50.0,3.0,True\n"
-    )
-    assert table.texts()[0][-2:] == ["+3.0", "yes"]
+def test_a_comparison_of_three_systems_names_them():
+    made = Comparison(("A", "B", "C"), (difference(), difference(system="C")), "t", "none", 2, {}, {})
+    table = comparison_table(made)
+    assert [column.name for column in table.columns][:5] == ["system", "direction", "measure", "A", "other"]
+    assert [row[0] for row in table.rows] == ["B", "C"]
+    assert table.caption == "B and C against A"
 
 
-def test_explain_table_puts_the_nearest_reading_first():
-    rows = [
-        {"reading": "hit@k", "i2t R@5": 95.0, "distance": 20.0},
-        {"reading": "capped_recall@k", "i2t R@5": 61.2, "distance": 0.004},
+def test_published_table_shows_both_numbers_and_the_verdicts():
+    # (51.5 - 50) / 50 = 3 %: within 5 %, but not the printed digits.
+    row = PublishedRow("CLIP", {"t2i": {"R@1": 50.0}})
+    table = published_table(judge({"t2i": {"hit@1": 0.515}}, row), system="CLIP")
+    assert table.texts() == [["text → image", "R@1", "hit@1", "50.00", "51.50", "+3.0", "yes", "off"]]
+
+
+def test_explain_table_puts_the_published_row_above_the_readings():
+    def fit(recall: str, ours: float, distance: float) -> Fit:
+        value = Judgement("i2t", "R@5", f"{recall}@5", ours, 61.2, (ours - 61.2) / 61.2, ours == 61.2, "off")
+        return Fit(Reading(recall), (replace(value, digits="rounded") if ours == 61.2 else value,), distance)
+
+    fits = (fit("capped_recall", 61.2, 0.0), fit("hit", 95.0, 0.552), fit("recall", 10.0, 0.837))
+    table = explain_table(Explanation("capped_recall it is.", fits, ()), limit=2)
+    assert [row[0].split(" ")[0] for row in table.rows] == ["published", "capped_recall", "hit"]
+    assert [row[1:] for row in table.texts()] == [
+        ["61.20", "–", "–"],
+        ["61.20", "0.00", "1 of 1"],
+        ["95.00", "55.20", "0 of 1"],
     ]
-    table = explain_table(rows, published={"i2t R@5": 61.2})
-    assert [row[0] for row in table.rows] == ["published", "capped_recall@k", "hit@k"]
     assert table.best() == {(1, 2)}
+    assert table.notes == ("capped_recall it is.", "further off, not shown: 1")
 
 
 def test_queries_table_for_the_terminal(tiny):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.records import DIRECTIONS, Collection, Direction, Result, Run
+from visir.records import DIRECTIONS, Direction, Qrels, Result, Run
 from visir.reports import plots
 from visir.reports.examples import Examples, first_ranks
 from visir.reports.words import DIRECTION_WORDS
@@ -30,12 +30,12 @@ def figures(
     result: Result,
     *,
     runs: Mapping[Direction, Run],
-    collection: Collection | None,
+    qrels: Mapping[Direction, Qrels],
     training: Sequence[Mapping[str, Any]] | None,
 ) -> list[Figure]:
     """What can be drawn: ranks if the result or the runs know them, chance if the galleries do, training if given."""
-    ranks = _ranks(result, runs, collection)
-    chance = expected_by_chance(result, runs, collection) if ranks else {}
+    ranks = _ranks(result, runs, qrels)
+    chance = expected_by_chance(result, runs, qrels) if ranks else {}
     made = []
     if any(np.isfinite(one).any() for one in ranks.values()):
         random = " The thin dotted lines are what a random order would reach." if chance else ""
@@ -65,20 +65,24 @@ def figures(
 
 
 def expected_by_chance(
-    result: Result, runs: Mapping[Direction, Run], collection: Collection | None
+    result: Result, runs: Mapping[Direction, Run], qrels: Mapping[Direction, Qrels]
 ) -> dict[str, NDArray[np.float64]]:
-    """Direction -> (N,) hit@1 … hit@N expected of a random order of the N candidates; empty without a collection."""
+    """Direction -> (N,) hit@1 … hit@N expected of a random order of N candidates, for the directions with judgements.
+
+    Under folds N is the size of one fold's gallery: a query meets only its own fold.
+    """
     expected: dict[str, NDArray[np.float64]] = {}
     for direction, run in runs.items():
-        if collection is not None:
-            positives = collection.qrels(direction, result.protocol.relevance).select(run.queries).positives
-            size = run.gallery.size
-            expected[direction] = plots.chance_curve(positives[positives > 0], size, size)
+        if direction in qrels:
+            positives = qrels[direction].select(run.queries).positives
+            size = max(1, round(run.gallery.size / result.protocol.folds))
+            if (positives > 0).any():
+                expected[direction] = plots.chance_curve(positives[positives > 0], size, size)
     return expected
 
 
 def _ranks(
-    result: Result, runs: Mapping[Direction, Run], collection: Collection | None
+    result: Result, runs: Mapping[Direction, Run], qrels: Mapping[Direction, Qrels]
 ) -> dict[str, NDArray[np.float64]]:
     """Direction -> the rank of each query's first positive: from the result, otherwise from the run."""
     ranks: dict[str, NDArray[np.float64]] = {}
@@ -86,9 +90,10 @@ def _ranks(
         known = first_ranks(result, direction)
         run = runs.get(direction)
         if known is not None:
-            ranks[direction] = known[1]
-        elif run is not None and collection is not None:
-            sorted_out = Examples(run, collection.qrels(direction, result.protocol.relevance))
+            # A positive outside the gallery is counted as one rank below the last: nobody can find it.
+            ranks[direction] = known[1] if run is None else np.where(known[1] > run.gallery.size, np.inf, known[1])
+        elif run is not None and direction in qrels:
+            sorted_out = Examples(run, qrels[direction])
             ranks[direction] = sorted_out.ranks[sorted_out.judged]
     return ranks
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.files import write_bytes
-from visir.records import Collection, Direction, Result, Run
+from visir.records import Collection, Direction, Qrels, Result, Run
 from visir.reports.examples import Example, Examples, Kind, by_image
 from visir.reports.figures import expected_by_chance, figures
 from visir.reports.formats import to_html
@@ -58,6 +58,7 @@ def write_report(
     *,
     runs: Mapping[Direction, Run] | None = None,
     collection: Collection | None = None,
+    qrels: Mapping[Direction, Qrels] | None = None,
     training: Sequence[Mapping[str, Any]] | None = None,
     title: str = "",
     command: str = "",
@@ -74,6 +75,8 @@ def write_report(
       the numbers, the protocol and what can be drawn from per-query ranks remain.
     - `collection`: the split that was searched (or more). A picture that is not at hand is replaced by its first
       caption.
+    - `qrels`: what the runs were judged by; by default the collection's, under the relevance of the protocol. Give
+      those of the evaluation when only some captions took part (`captions="first"`).
     - `training`: one mapping of numbers per epoch, drawn as curves
     - `command`: the command line that makes the report again; `beside`: {file name: what it holds} of the files written
       into the same folder, linked relatively
@@ -92,10 +95,11 @@ def write_report(
         undefined=jinja2.StrictUndefined,
     )
     runs = dict(runs or {})
-    chosen = _choose(result, runs, collection, examples, top)
+    judged = _judged(result, runs, collection, qrels)
+    chosen = {} if collection is None else _choose(result, runs, collection, judged, examples, top)
     shown = {direction: [example for part in kinds.values() for example in part] for direction, kinds in chosen.items()}
     library = Library(collection, shown, budget=PICTURE_BUDGET)
-    chance = expected_by_chance(result, runs, collection)
+    chance = expected_by_chance(result, runs, judged)
     measured = list(dict.fromkeys(name for part in result.aggregates.values() for name in part))
     page = environment.get_template("report.html.j2").render(
         title=title or f"{result.system} on {result.protocol.collection}",
@@ -107,7 +111,7 @@ def write_report(
         measures_table=to_html(_without_notes(measures_table(result))),
         measures=[(name, display(name).says) for name in in_reading_order(measured, result.protocol)],
         meaning=meaning(result.protocol),
-        figures=figures(result, runs=runs, collection=collection, training=training),
+        figures=figures(result, runs=runs, qrels=judged, training=training),
         galleries=[_gallery(runs[direction], kinds) for direction, kinds in chosen.items()],
         library=library,
         command=command,
@@ -117,14 +121,30 @@ def write_report(
     return Path(path)
 
 
+def _judged(
+    result: Result,
+    runs: Mapping[Direction, Run],
+    collection: Collection | None,
+    qrels: Mapping[Direction, Qrels] | None,
+) -> dict[Direction, Qrels]:
+    """What each run was judged by, as far as it can be known."""
+    given = dict(qrels or {})
+    if collection is None:
+        return given
+    return {one: given.get(one) or collection.qrels(one, result.protocol.relevance) for one in runs}
+
+
 def _choose(
-    result: Result, runs: Mapping[Direction, Run], collection: Collection | None, count: int, top: int
+    result: Result,
+    runs: Mapping[Direction, Run],
+    collection: Collection,
+    qrels: Mapping[Direction, Qrels],
+    count: int,
+    top: int,
 ) -> dict[Direction, dict[Kind, list[Example]]]:
     chosen: dict[Direction, dict[Kind, list[Example]]] = {}
-    if collection is None:
-        return chosen
     for direction, run in runs.items():
-        sorted_out = Examples(run, collection.qrels(direction, result.protocol.relevance), result)
+        sorted_out = Examples(run, qrels[direction], result)
         group = by_image(collection) if direction == "t2i" else None
         chosen[direction] = {kind: sorted_out.choose(kind, count, top, group) for kind, _, _ in KINDS}
     return chosen

@@ -64,6 +64,7 @@ _SETTINGS: dict[Any, Any] = {
     "text.usetex": False,
     "text.parse_math": False,  # a "$" in a system's name is a dollar
 }
+_NO_MEASURES = ("second", "time", "rate", "lr", "temperature", "scale")
 _RANK_EDGES = (1, 2, 3, 6, 11, 21, 51, 101, 1001)
 
 
@@ -193,7 +194,7 @@ def paired_plot(
         right.axhline(0, color=FAINT, linewidth=1)
         if as_ranks:
             right.set_yscale("symlog")
-            right.yaxis.set_major_formatter("{x:+,.0f}")
+            right.yaxis.set_major_formatter("{x:,.0f}")
         right.set_title(f"{names[1]}: better {won:.0f} %, worse {lost:.0f} %", loc="left")
         right.set_xlabel("queries, in order of the difference, %")
         right.set_ylabel("places gained" if as_ranks else "difference")
@@ -203,43 +204,43 @@ def paired_plot(
 def training_curves(history: Sequence[Mapping[str, Any]]) -> str:
     """Loss and validation measures over training; `history` is one mapping of numbers per epoch (or per log line).
 
-    The horizontal axis is "epoch", else "step", else the line's number. Keys with "loss" in them go above, all other
-    numbers (but times, learning rates and temperatures, which are no measure of success) below. Rows may lack keys.
+    Mappings inside a row (`"validation": {"t2i hit@1": …}`) are taken apart. The horizontal axis is "epoch", else
+    "step", else the line's number. Keys with "loss" in them go above, `rsum` (0–600) on a scale of its own, all other
+    numbers between; times, rates and temperatures are no measure of success and are left out. Rows may lack keys.
     """
-    axis = next((key for key in ("epoch", "step") if any(key in row for row in history)), None)
+    rows = [_flat(row) for row in history]
+    axis = next((key for key in ("epoch", "step") if any(key in row for row in rows)), "")
     numbers = [
         key
-        for key in dict.fromkeys(key for row in history for key in row)
-        if key not in ("epoch", "step")
-        and any(isinstance(row.get(key), (int, float)) and not isinstance(row.get(key), bool) for row in history)
-        and not any(word in key.lower() for word in ("second", "time", "lr", "learning_rate", "temperature", "scale"))
+        for key in dict.fromkeys(key for row in rows for key in row)
+        if key not in ("epoch", "step") and not any(word in key.lower() for word in _NO_MEASURES)
     ]
     panels = [
         ("loss", [key for key in numbers if "loss" in key.lower()]),
-        ("validation", [key for key in numbers if "loss" not in key.lower()]),
+        ("validation", [key for key in numbers if not any(word in key.lower() for word in ("loss", "rsum"))]),
+        ("validation rsum", [key for key in numbers if "rsum" in key.lower()]),
     ]
     panels = [(title, keys) for title, keys in panels if keys]
     if not panels:
         raise VisirError("training curves: the history holds no numbers.", hint="give one mapping of numbers per epoch")
-    with _figure(5.4, 0.5 + 2.2 * len(panels), rows=len(panels)) as (figure, drawn):
+    with _figure(5.4, 0.6 + 2.0 * len(panels), rows=len(panels)) as (figure, drawn):
         for axes, (title, keys) in zip(drawn if len(panels) > 1 else [drawn], panels, strict=True):
-            for number, key in enumerate(keys[: len(SERIES)]):
-                points = [
-                    (row.get(axis, at) if axis else at, row[key]) for at, row in enumerate(history, 1) if key in row
-                ]
-                points = [(x, y) for x, y in points if isinstance(x, (int, float)) and isinstance(y, (int, float))]
+            for number, key in enumerate(keys):
+                points = [(row.get(axis, at), row[key]) for at, row in enumerate(rows, 1) if key in row]
                 axes.plot(
                     [x for x, _ in points],
                     [y for _, y in points],
-                    color=SERIES[number],
+                    color=SERIES[number % len(SERIES)],
                     linestyle=_DASHES[number % len(_DASHES)],
                     marker=_MARKERS[number % len(_MARKERS)],
                     markersize=3.5,
                     linewidth=1.7,
                     label=one_line(key),
                 )
-            axes.set_title(title, loc="left")
-            axes.legend(loc="best", fontsize=8.5)
+            axes.set_title(title if len(keys) > 1 else one_line(keys[0]), loc="left")
+            axes.xaxis.get_major_locator().set_params(integer=True)
+            if len(keys) > 1:
+                axes.legend(loc="best", fontsize=8.5, ncols=2)
         axes.set_xlabel(axis or "entry")
         return _svg(figure)
 
@@ -296,6 +297,17 @@ def _svg(figure: Figure) -> str:
     stream = io.StringIO()
     figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return stream.getvalue()
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a row and of the mappings in it."""
+    numbers: dict[str, float] = {}
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            numbers |= _flat(value)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            numbers[key] = value
+    return numbers
 
 
 def _plain_ticks(axes: Axes, ticks: Sequence[int]) -> None:

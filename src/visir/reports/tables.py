@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from visir.evaluation.compare import Comparison
+from visir.evaluation.explain import Explanation
+from visir.evaluation.published.judge import TOLERANCE, Judgement
 from visir.records import Protocol, Result
 from visir.reports.table import Cell, Column, Table
 from visir.reports.words import DIRECTION_WORDS, display, heading, in_reading_order
@@ -57,93 +60,105 @@ def systems_table(results: Sequence[Result], measures: Sequence[str], direction:
     return Table.of(columns, rows, caption=DIRECTION_WORDS.get(direction, direction))
 
 
-def comparison_table(rows: Iterable[Mapping[str, Cell]], *, first: str, second: str, correction: str = "") -> Table:
-    """A paired comparison of two systems, one row per direction and measure.
+def comparison_table(comparison: Comparison) -> Table:
+    """The differences of a comparison (`visir.evaluation.compare`), one row per system, direction and measure.
 
-    Each row is a mapping with `direction`, `measure`, `first` and `second` (the two aggregates, as they stand in a
-    `Result`), and, as far as known, `difference` (second − first), `low` and `high` (its confidence interval), `p` and
-    `p_corrected`. Fractions are printed as percent, and so are their differences (percentage points).
+    Fractions are printed as percent, and so are their differences (percentage points). The notes say which test it was,
+    over how large a family it was corrected, and which protocol fields differ by permission.
     """
+    several = len(comparison.systems) > 2
     columns = [
+        *([Column("system")] if several else []),
         Column("direction"),
         Column("measure"),
-        Column(first, 1),
-        Column(second, 1),
+        Column(comparison.systems[0], 1),
+        Column("other" if several else comparison.systems[-1], 1),
         Column("difference", 1, signed=True),
         Column("95 % interval"),
         Column("p", 4),
-        Column(f"p ({correction})" if correction else "p corrected", 4),
+        Column(f"p ({comparison.correction})", 4),
+        Column("better"),
     ]
-    made: list[list[Cell]] = []
-    for row in rows:
-        measure = str(row["measure"])
-        scale = display(measure).scale
-        low, high = _scaled(row.get("low"), scale), _scaled(row.get("high"), scale)
-        made.append(
+    rows: list[list[Cell]] = []
+    for one in comparison.differences:
+        scale = display(one.measure).scale
+        rows.append(
             [
-                DIRECTION_WORDS.get(str(row["direction"]), str(row["direction"])),
-                measure,
-                _scaled(row["first"], scale),
-                _scaled(row["second"], scale),
-                _scaled(row.get("difference"), scale),
-                None if low is None or high is None else f"{low:+.1f} … {high:+.1f}",
-                row.get("p"),
-                row.get("p_corrected"),
+                *([one.system] if several else []),
+                DIRECTION_WORDS.get(one.direction, one.direction),
+                one.measure,
+                scale * one.baseline_value,
+                scale * one.value,
+                scale * one.difference,
+                f"{scale * one.low:+.1f} … {scale * one.high:+.1f}",
+                one.p,
+                one.p_corrected,
+                None if one.difference == 0 else one.better,
             ]
         )
-    return Table.of(columns, made, caption=f"{second} against {first}")
+    allowed = [
+        f"allowed to differ, {name.replace('_', ' ')}: {' | '.join(map(str, values))}"
+        for name, values in comparison.allowed.items()
+    ]
+    how = f"{comparison.how}; correction over {comparison.family} comparisons: {comparison.correction}"
+    return Table.of(
+        columns,
+        rows,
+        caption=f"{' and '.join(comparison.systems[1:])} against {comparison.systems[0]}",
+        notes=[how, *allowed, *comparison.notes],
+    )
 
 
-def published_table(rows: Iterable[Mapping[str, Cell]], *, system: str, tolerance: float) -> Table:
-    """Measured against published values: `direction`, `measure`, `measured`, `published`, `within` per row.
-
-    Values are taken as they are to be printed (papers print percent); the relative difference is worked out here.
-    """
+def published_table(judgements: Sequence[Judgement], *, system: str, decimals: int = 2) -> Table:
+    """A result beside published values (`visir.evaluation.published`), in the units of the paper."""
     columns = [
         Column("direction"),
+        Column("published as"),
         Column("measure"),
-        Column("measured", 2),
-        Column("published", 2),
+        Column("published", decimals),
+        Column("here", decimals),
         Column("relative difference %", 1, signed=True),
-        Column(f"within ±{100 * tolerance:g} %"),
+        Column(f"within ±{100 * TOLERANCE:g} %"),
+        Column("printed digits"),
     ]
-    made: list[list[Cell]] = []
-    for row in rows:
-        measured, published = _scaled(row["measured"], 1.0), _scaled(row["published"], 1.0)
-        relative = 100 * (measured - published) / published if measured is not None and published else None
-        direction = str(row["direction"])
-        made.append(
-            [
-                DIRECTION_WORDS.get(direction, direction),
-                str(row["measure"]),
-                measured,
-                published,
-                relative,
-                row["within"],
-            ]
-        )
-    return Table.of(columns, made, caption=f"{system} against the published values")
+    rows: list[list[Cell]] = [
+        [
+            DIRECTION_WORDS.get(one.direction, one.direction),
+            one.label,
+            one.measure,
+            one.published,
+            one.ours,
+            100 * one.relative,
+            one.within,
+            one.digits,
+        ]
+        for one in judgements
+    ]
+    return Table.of(columns, rows, caption=f"{system} beside the published values")
 
 
-def explain_table(rows: Sequence[Mapping[str, Cell]], *, published: Mapping[str, float] | None = None) -> Table:
-    """Readings of one run, nearest to the published numbers first.
+def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2) -> Table:
+    """The readings of a run (`visir.evaluation.explain`), the nearest to the published numbers first, at most `limit`.
 
-    Each row has `reading` (in words), `distance` (mean absolute difference, in points), and one number per value name;
-    the value names are the further keys of the first row, in order. `published` becomes a first row to read against.
+    Distance is the mean relative difference in percent. The notes give the answer in a sentence.
     """
-    names = [name for name in rows[0] if name not in ("reading", "distance")] if rows else list(published or {})
-    columns = [Column("reading"), *(Column(name, 2) for name in names), Column("distance", 3, best="min")]
-    made: list[list[Cell]] = []
-    if published:
-        made.append(["published", *(published.get(name) for name in names), None])
-    ordered = sorted(rows, key=_distance)
-    made += [[row["reading"], *(row.get(name) for name in names), row["distance"]] for row in ordered]
-    return Table.of(columns, made, caption="Which reading gives the published numbers")
-
-
-def _distance(row: Mapping[str, Cell]) -> float:
-    distance = _scaled(row["distance"], 1.0)
-    return float("inf") if distance is None else distance
+    shown = explanation.fits[:limit]
+    names = list(dict.fromkeys((one.direction, one.label) for fit in shown for one in fit.values))
+    columns = [
+        Column("reading"),
+        *(Column(f"{direction} {label}", decimals) for direction, label in names),
+        Column("distance %", 2, best="min"),
+        Column("digits equal"),
+    ]
+    published = {(one.direction, one.label): one.published for fit in shown for one in fit.values}
+    rows: list[list[Cell]] = [["published", *(published.get(name) for name in names), None, None]]
+    for fit in shown:
+        ours = {(one.direction, one.label): one.ours for one in fit.values}
+        equal = f"{fit.reproduced} of {len(fit.values)}"
+        rows.append([str(fit.reading), *(ours.get(name) for name in names), 100 * fit.distance, equal])
+    more = len(explanation.fits) - len(shown)
+    notes = [explanation.sentence, *([f"further off, not shown: {more}"] if more else [])]
+    return Table.of(columns, rows, caption="Which reading gives the published numbers", notes=notes)
 
 
 def _aggregated(result: Result) -> list[str]:
@@ -158,10 +173,6 @@ def _rows(result: Result) -> list[tuple[str, dict[str, float]]]:
 
 def _shown(values: Mapping[str, float], name: str) -> float | None:
     return values[name] * display(name).scale if name in values else None
-
-
-def _scaled(value: Cell, scale: float) -> float | None:
-    return None if value is None or isinstance(value, str) else float(value) * scale
 
 
 def _notes(result: Result) -> list[str]:
