@@ -1,26 +1,40 @@
-"""Exact search."""
+"""Exact search: every query against every candidate of a declared gallery, one direction or both in one pass."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from visir.records import CANDIDATES, Direction, Embeddings, Gallery, Qrels, Ranks, Run, Ties
-from visir.search.ranks import ranks_of
-
-Similarity = Literal["cosine", "dot"]
+from visir.errors import EmbeddingError, RunError
+from visir.records import CANDIDATES, QUERIES, Direction, Embeddings, Gallery, Qrels, Ranks, Run, Ties
+from visir.search.scan import Asked, scan
+from visir.search.vectors import Side, Similarity
 
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search returns: the run, and the ranks of all positives (to the end of the gallery) if qrels were given."""
+    """What a search returns: the `run`, cut at its depth, and the `ranks` of all positives to the end of the gallery
+    (None when no judgements were given).
+    """
 
     run: Run
     ranks: Ranks | None
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One direction of a search, with all ids resolved."""
+
+    direction: Direction
+    queries: pa.StringArray
+    gallery: Gallery
+    qrels: Qrels | None
 
 
 def search(
@@ -35,26 +49,25 @@ def search(
     qrels: Qrels | None = None,
     name: str | None = None,
 ) -> Searched:
-    """Search one direction."""
-    gallery = gallery or Gallery.of(CANDIDATES[direction], candidates.ids, f"all encoded {CANDIDATES[direction]}s")
-    asked = qrels.queries if qrels is not None else queries.ids.take(pa.compute.sort_indices(queries.ids))
-    q, c = queries.select(asked), candidates.select(gallery.ids)
-    if similarity == "cosine":
-        q, c = q.normalise(), c.normalise()
-    scores = (q.vectors.astype(np.float64) @ c.vectors.astype(np.float64).T).astype(np.float32)
-    order = np.argsort(-scores, axis=1, kind="stable")
-    full = Run(
-        name or queries.encoder.name,
-        direction,
-        asked,
-        np.arange(len(asked) + 1, dtype=np.int64) * gallery.size,
-        gallery.ids,
-        order.ravel().astype(np.int32),
-        np.take_along_axis(scores, order, 1).ravel(),
-        gallery,
-        gallery.size,
-    )
-    return Searched(full.cut(depth), None if qrels is None else ranks_of(full, qrels, ties))
+    """Search one direction: "t2i" (queries are texts, candidates images) or "i2t".
+
+    - `gallery`: the declared candidates (default: all of `candidates`); each must have a vector.
+    - `qrels`: the judgements. Exactly the judged queries are searched (each must have a vector), and the ranks of their
+      positives are returned, exact to the end of the gallery. Without, all `queries` are searched.
+    - `depth`: how many documents per query the run keeps.
+    - `ties`: how equal scores are ordered where *ranks* are counted: "id" (smaller document id first, as in the run),
+      "pessimistic" (a positive after all non-positives of equal score), "optimistic" (before them). Positives that tie
+      with one another stand in order of id.
+
+    The score of a pair is a function of its two vectors alone: their cosine (or dot product) summed in float64 and
+    rounded to float32. Equal vectors have equal scores, wherever they stand; the order of the input, the gallery's
+    size, blocks and threads change nothing. (Scores taken from a plain matrix product do not have this property.)
+
+    Raises `EmbeddingError` for missing, zero (under cosine) or overlong vectors and unequal dimensions; `RunError` for
+    a gallery of the wrong modality.
+    """
+    task = _task(direction, queries, candidates, gallery, qrels)
+    return _one(task, queries, candidates, depth, similarity, ties, _name(name, queries, candidates))
 
 
 def search_both(
@@ -68,20 +81,156 @@ def search_both(
     qrels: Mapping[Direction, Qrels] | None = None,
     name: str | None = None,
 ) -> dict[Direction, Searched]:
-    """Search both directions."""
+    """Search both directions; where each side's queries are among the other direction's candidates, in one pass.
+
+    `galleries` and `qrels` are per direction; everything else is as in `search`, and so are the results, bit by bit.
+    """
     galleries, qrels = galleries or {}, qrels or {}
-    sides: dict[Direction, tuple[Embeddings, Embeddings]] = {"i2t": (images, texts), "t2i": (texts, images)}
+    i2t = _task("i2t", images, texts, galleries.get("i2t"), qrels.get("i2t"))
+    t2i = _task("t2i", texts, images, galleries.get("t2i"), qrels.get("t2i"))
+    name = _name(name, images, texts)
+    if not (_within(t2i.queries, i2t.gallery.ids) and _within(i2t.queries, t2i.gallery.ids)):
+        return {
+            "i2t": _one(i2t, images, texts, depth, similarity, ties, name),
+            "t2i": _one(t2i, texts, images, depth, similarity, ties, name),
+        }
+    _refuse_unlike(texts, images)
+    rows = Side(texts, texts.rows(i2t.gallery.ids), similarity)
+    columns = Side(images, images.rows(t2i.gallery.ids), similarity)
+    forward, backward = _asked(t2i, i2t.gallery.ids, depth), _asked(i2t, t2i.gallery.ids, depth)
+    scan(rows, columns, forward, backward, ties)
     return {
-        d: search(
-            a,
-            b,
-            d,
-            gallery=galleries.get(d),
-            depth=depth,
-            similarity=similarity,
-            ties=ties,
-            qrels=qrels.get(d),
-            name=name,
-        )
-        for d, (a, b) in sides.items()
+        "i2t": _searched(i2t, backward, name, depth, similarity, images, texts),
+        "t2i": _searched(t2i, forward, name, depth, similarity, texts, images),
     }
+
+
+def _one(
+    task: _Task, queries: Embeddings, candidates: Embeddings, depth: int, similarity: Similarity, ties: Ties, name: str
+) -> Searched:
+    _refuse_unlike(queries, candidates)
+    rows = Side(queries, queries.rows(task.queries), similarity)
+    columns = Side(candidates, candidates.rows(task.gallery.ids), similarity)
+    forward = _asked(task, task.queries, depth)
+    scan(rows, columns, forward, None, ties)
+    return _searched(task, forward, name, depth, similarity, queries, candidates)
+
+
+def _task(
+    direction: Direction, queries: Embeddings, candidates: Embeddings, gallery: Gallery | None, qrels: Qrels | None
+) -> _Task:
+    for side, wanted in ((queries, QUERIES[direction]), (candidates, CANDIDATES[direction])):
+        if side.modality != wanted:
+            raise EmbeddingError(
+                f"{direction} search takes {QUERIES[direction]} queries and {CANDIDATES[direction]} candidates; "
+                f"{side.modality} embeddings by {side.encoder.name} were given as the {wanted} side.",
+                hint="swap the two, or search the other direction",
+            )
+    if gallery is None:
+        gallery = Gallery.of(CANDIDATES[direction], candidates.ids, f"all encoded {CANDIDATES[direction]}s")
+    if gallery.ids is None or gallery.modality != CANDIDATES[direction]:
+        raise RunError(
+            f"{direction} search needs a listed gallery of {CANDIDATES[direction]}s; given: {gallery.description!r} "
+            f"({gallery.modality}, {'listed' if gallery.is_listed else 'only stated'}).",
+            hint="make one with Collection.image_gallery() or Collection.caption_gallery()",
+        )
+    # Sorted by id: the same searches, the same run, in whatever order the vectors were encoded.
+    asked = queries.ids.take(pc.sort_indices(queries.ids)) if qrels is None else qrels.queries
+    if len(asked) == 0:
+        raise RunError(f"{direction} search: there is no query.", hint="is the split, or the filter, right?")
+    return _Task(direction, asked, gallery, qrels)
+
+
+def _asked(task: _Task, row_ids: pa.StringArray, depth: int) -> Asked:
+    """The task in numbers; `row_ids` are the ids of the rows on the query side, in order."""
+    if depth < 1:
+        raise RunError(f"depth must be at least 1, not {depth}.")
+    query_of = pc.fill_null(pc.index_in(row_ids, task.queries), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    if task.qrels is None:
+        offsets, documents = np.zeros(len(task.queries) + 1, np.int64), np.empty(0, np.int64)
+    else:
+        asked, document, _ = _positives(task.qrels, task.gallery)
+        inside = document >= 0
+        counts = np.bincount(asked[inside], minlength=len(task.queries))
+        # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
+        offsets, documents = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), document[inside]
+    return Asked(query_of, offsets, documents, min(depth, task.gallery.size))
+
+
+def _positives(qrels: Qrels, gallery: Gallery) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """(m,) of all positives: the query's place, the document's place in the gallery (-1: not in it), the grade."""
+    positive = qrels.grades > 0
+    asked = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[positive]
+    place = pc.fill_null(pc.index_in(qrels.documents, gallery.ids), -1).to_numpy(zero_copy_only=False)
+    return asked, place.astype(np.int64)[positive], qrels.grades[positive]
+
+
+def _searched(
+    task: _Task,
+    asked: Asked,
+    name: str,
+    depth: int,
+    similarity: Similarity,
+    queries: Embeddings,
+    candidates: Embeddings,
+) -> Searched:
+    kept = asked.keys.shape[1]
+    high, low = _halves(asked.keys)
+    run = Run(
+        name=name,
+        direction=task.direction,
+        queries=task.queries,
+        offsets=np.arange(len(task.queries) + 1, dtype=np.int64) * kept,
+        documents=task.gallery.ids,
+        indices=low,
+        scores=_scores(high),
+        gallery=task.gallery,
+        depth=depth,
+        provenance=_provenance(similarity, queries, candidates),
+    )
+    return Searched(run, None if task.qrels is None else _ranks(task.qrels, task.gallery, asked))
+
+
+def _ranks(qrels: Qrels, gallery: Gallery, asked: Asked) -> Ranks:
+    query, place, grades = _positives(qrels, gallery)
+    ranks = np.zeros(len(place), np.int64)
+    ranks[place >= 0] = asked.better + 1
+    order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
+    offsets = np.concatenate([[0], np.cumsum(qrels.positives)]).astype(np.int64)
+    return Ranks(qrels.queries, offsets, ranks[order], grades[order], None, gallery.size)
+
+
+def _halves(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
+    """The score halves and the index halves of keys, flat."""
+    return (keys >> np.uint64(32)).astype(np.uint32).ravel(), keys.astype(np.uint32).view(np.int32).ravel()
+
+
+def _scores(high: NDArray[np.uint32]) -> NDArray[np.float32]:
+    mask = np.where(high > 0x7FFFFFFF, np.uint32(0), np.uint32(0x7FFFFFFF))
+    return (high ^ mask).view(np.float32)
+
+
+def _within(ids: pa.StringArray, among: pa.StringArray | None) -> bool:
+    return bool(pc.all(pc.is_in(ids, among)).as_py())
+
+
+def _name(name: str | None, first: Embeddings, second: Embeddings) -> str:
+    return name or " + ".join(dict.fromkeys([first.encoder.name, second.encoder.name]))
+
+
+def _provenance(similarity: Similarity, queries: Embeddings, candidates: Embeddings) -> dict[str, Any]:
+    return {
+        "search": "exact",
+        "similarity": similarity,
+        "queries": {"encoder": queries.encoder.name, "fingerprint": queries.encoder.fingerprint},
+        "candidates": {"encoder": candidates.encoder.name, "fingerprint": candidates.encoder.fingerprint},
+    }
+
+
+def _refuse_unlike(first: Embeddings, second: Embeddings) -> None:
+    if first.dimension != second.dimension:
+        raise EmbeddingError(
+            f"{first.modality} vectors by {first.encoder.name} have {first.dimension} values, "
+            f"{second.modality} vectors by {second.encoder.name} {second.dimension}: they are not of one space.",
+            hint="encode both sides with one model (or with heads trained together)",
+        )

@@ -1,0 +1,385 @@
+"""Compiled kernels of exact search: one scan of approximate scores gives top k and ranks that are exact.
+
+A BLAS product is fast, but its last bits depend on where in the matrix a pair stands: two equal vectors get unequal
+scores (measured: for 99 % of the
+columns, padding or not). So the product only *filters* here. The score of a pair is *defined* as its dot product in
+double precision, summed in one fixed order and rounded to float32 (`dot`): a function of the two vectors alone. With
+`slack` a proven bound on |product - score|, whatever lies outside of score ± slack is decided by the product, and the
+few pairs inside are scored exactly. Results do not depend on the BLAS, on its threads, on block sizes, or on the order
+of the input.
+
+The answers to a query are kept as `keys`: unsigned 64-bit numbers, smaller is better: score (falling) in the high half,
+candidate index (rising, that is the id order) in the low half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def njit(function: Function) -> Function:
+    """Compile on first use and keep the machine code on disk; the interpreter's lock is released while it runs."""
+    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+def njit_sum(function: Function) -> Function:
+    """The same, with leave to sum in the order that vector units like: one order, fixed when compiled."""
+    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})(function)
+    return compiled
+
+
+# All kernels are in this one file because the compiled code of one contains those it calls, and the cache on disk is
+# renewed when the file of the *caller* changes.
+#
+# Loops run over `range(len)` of a slice, never over `range(start, stop)`, and count in 32 bits: an index that might be
+# negative, or a 64-bit counter of 32-bit comparisons, keeps the compiler from using vector instructions (ten times
+# slower).
+
+CHUNK = 256
+PESSIMISTIC = 1
+
+
+@njit_sum
+def dot(query: Any, vector: Any) -> Any:
+    """The score of `query` (d, float64 copies of float32 values) and `vector` (d, float32), rounded to float32.
+
+    Products of two float32 are exact in float64, so only the order of the sums matters, and the compiled loop has one
+    order, whatever the place of the vectors in memory. (A processor with other vector units may have another: that
+    changes the float64 sum by some 1e-16, and what is left after rounding about once in 1e8 scores.)
+    """
+    total = 0.0
+    for i in range(query.shape[0]):
+        total += query[i] * np.float64(vector[i])
+    return np.float32(total)
+
+
+@njit
+def lengths(vectors: Any, out: Any) -> None:
+    """(n,) float64 Euclidean lengths of float32 rows, each summed in the fixed order of `dot`'s tail."""
+    for r in range(vectors.shape[0]):
+        total = 0.0
+        for i in range(vectors.shape[1]):
+            total += np.float64(vectors[r, i]) * np.float64(vectors[r, i])
+        out[r] = np.sqrt(total)
+
+
+@njit
+def divide_rows(vectors: Any, by: Any) -> None:
+    """Divide each float32 row by its own float64 length, in place; the quotient is rounded once."""
+    for r in range(vectors.shape[0]):
+        for i in range(vectors.shape[1]):
+            vectors[r, i] = np.float32(np.float64(vectors[r, i]) / by[r])
+
+
+@njit
+def score_pairs(left: Any, left_rows: Any, right: Any, right_rows: Any, out: Any) -> None:
+    """(p,) float32 scores of the pairs `left[left_rows[p]]`, `right[right_rows[p]]`."""
+    query = np.empty(left.shape[1], np.float64)
+    for p in range(left_rows.shape[0]):
+        _load(left[left_rows[p]], query)
+        out[p] = dot(query, right[right_rows[p]])
+
+
+@njit
+def _key(score: Any, index: Any) -> Any:
+    """A number that orders by falling score, then by rising index."""
+    plain = np.float32(score + np.float32(0.0))  # makes -0 and 0 one score
+    bits = plain.view(np.uint32)
+    mask = np.uint32(0x7FFFFFFF)
+    if bits > mask:  # a negative score: its bits rise as it falls
+        mask = np.uint32(0)
+    return (np.uint64(bits ^ mask) << np.uint64(32)) | np.uint64(index)
+
+
+@njit
+def score_of(key: Any) -> Any:
+    """The score inside a key."""
+    falling = np.uint32(key >> np.uint64(32))
+    mask = np.uint32(0x7FFFFFFF)
+    if falling > mask:
+        mask = np.uint32(0)
+    bits = np.uint32(falling ^ mask)
+    return bits.view(np.float32)
+
+
+@njit
+def _keep_smallest(keys: Any, n: int, k: int) -> Any:
+    """Move the k smallest of `keys[:n]` to the front (unsorted) and return the largest of them: Hoare's selection."""
+    left, right = 0, n - 1
+    while left < right:
+        pivot = keys[(left + right) // 2]
+        i, j = left, right
+        while i <= j:
+            while keys[i] < pivot:
+                i += 1
+            while keys[j] > pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            right = j
+        elif k - 1 >= i:
+            left = i
+        else:
+            break
+    return keys[k - 1]
+
+
+@njit
+def _reaching(scores: Any, low: Any) -> Any:
+    """How many of `scores` are `low` or more."""
+    total = np.uint32(0)
+    for i in range(scores.shape[0]):
+        total = np.uint32(total + np.uint32(scores[i] >= low))
+    return np.int64(total)
+
+
+@njit
+def _above_and_near(scores: Any, low: Any, high: Any) -> Any:
+    """How many of `scores` are above `high`, and how many are from `low` to `high`."""
+    above, reaching = np.uint32(0), np.uint32(0)
+    for i in range(scores.shape[0]):
+        above = np.uint32(above + np.uint32(scores[i] > high))
+        reaching = np.uint32(reaching + np.uint32(scores[i] >= low))
+    return np.int64(above), np.int64(reaching) - np.int64(above)
+
+
+@njit
+def _maxima_of_16(scores: Any, maxima: Any) -> None:
+    """`maxima[g]` of the scores 16 g to 16 g + 15; the last group may be shorter."""
+    whole = scores.shape[0] // 16
+    for g in range(whole):
+        group = scores[16 * g : 16 * g + 16]
+        highest = group[0]
+        for i in range(16):
+            highest = group[i] if group[i] > highest else highest
+        maxima[g] = highest
+    if whole < maxima.shape[0]:
+        maxima[whole] = scores[16 * whole :].max()
+
+
+@njit
+def _maxima_of_4(scores: Any, maxima: Any) -> None:
+    """`maxima[g]` of the scores 4 g to 4 g + 3; the last group may be shorter."""
+    whole = scores.shape[0] // 4
+    for g in range(whole):
+        a, b, c, d = scores[4 * g], scores[4 * g + 1], scores[4 * g + 2], scores[4 * g + 3]
+        ab = a if a > b else b
+        cd = c if c > d else d
+        maxima[g] = ab if ab > cd else cd
+    if whole < maxima.shape[0]:
+        maxima[whole] = scores[4 * whole :].max()
+
+
+@njit
+def _floor(maxima: Any, k: int) -> Any:
+    """A value that at least k scores reach, close to the k-th largest: that of the group maxima, because each of the
+    best k groups has a member that reaches it. Bracketed by bisection: a few counts are cheaper than a selection.
+    """
+    low = high = maxima[0]
+    for i in range(maxima.shape[0]):
+        low, high = min(low, maxima[i]), max(high, maxima[i])
+    for _ in range(14):
+        middle = np.float32(0.5) * low + np.float32(0.5) * high
+        reached = _reaching(maxima, middle)
+        if reached >= k:
+            low = middle
+            if reached <= k + k // 16:
+                break
+        else:
+            high = middle
+    return low
+
+
+@njit
+def _take_top(
+    scores: Any,
+    slack: Any,
+    query: Any,
+    vectors: Any,
+    first: int,
+    keys: Any,
+    fill: Any,
+    floor: Any,
+    q: int,
+    accepted: Any,
+    room: Any,
+) -> None:
+    """Bring the best of one block of candidates into `keys[q]`."""
+    k, width = keys.shape[1], scores.shape[0]
+    size = 16 if fill[q] == k or width >= 32 * k else 4
+    maxima = room[: (width + size - 1) // size]
+    if size == 16:
+        _maxima_of_16(scores, maxima)
+    else:
+        _maxima_of_4(scores, maxima)
+    if fill[q] == k:
+        low = floor[q] - slack
+    elif maxima.shape[0] >= k:
+        low = _floor(maxima, k) - np.float32(2.0) * slack
+    else:
+        low = np.float32(-np.inf)
+    n = 0
+    for g in range(maxima.shape[0]):
+        if maxima[g] >= low:
+            for i in range(g * size, min(g * size + size, width)):
+                accepted[n] = np.uint64(i)
+                n += scores[i] >= low
+    if n == 0:
+        return
+    for m in range(n):
+        at = np.int64(accepted[m])
+        accepted[m] = _key(dot(query, vectors[at]), first + at)
+    for m in range(fill[q]):
+        accepted[n + m] = keys[q, m]
+    n += fill[q]
+    fill[q] = min(n, k)
+    worst = _keep_smallest(accepted, n, fill[q])
+    for m in range(fill[q]):
+        keys[q, m] = accepted[m]
+    if fill[q] == k:
+        floor[q] = score_of(worst)
+
+
+@njit
+def _is_positive(documents: Any, document: int) -> bool:
+    """Whether `document` is in the sorted `documents`."""
+    at = np.searchsorted(documents, document)
+    return bool(at < documents.shape[0] and documents[at] == document)
+
+
+@njit
+def _count_better(
+    scores: Any,
+    slack: Any,
+    query: Any,
+    vectors: Any,
+    first: int,
+    offsets: Any,
+    documents: Any,
+    known: Any,
+    better: Any,
+    q: int,
+    ties: int,
+) -> None:
+    """Add to `better[p]`, for each positive p of query q, how many candidates of this block stand before it."""
+    for p in range(offsets[q], offsets[q + 1]):
+        score = known[p]
+        low, high = score - slack, score + slack
+        for start in range(0, scores.shape[0], CHUNK):
+            part = scores[start : start + CHUNK]
+            above, near = _above_and_near(part, low, high)
+            better[p] += above
+            if near == 0 or (near == 1 and 0 <= documents[p] - first - start < part.shape[0]):
+                continue  # nothing to look at, or the positive itself
+            for i in range(part.shape[0]):
+                document = first + start + i
+                if part[i] < low or part[i] > high or document == documents[p]:
+                    continue
+                other = dot(query, vectors[start + i])
+                if other > score:
+                    better[p] += 1
+                elif other == score:
+                    before = document < documents[p]
+                    if ties != 0 and not _is_positive(documents[offsets[q] : offsets[q + 1]], document):
+                        before = ties == PESSIMISTIC
+                    better[p] += before
+
+
+@njit
+def _load(vector: Any, query: Any) -> None:
+    for i in range(vector.shape[0]):
+        query[i] = vector[i]
+
+
+@njit
+def scan_rows(
+    tile: Any,
+    start: int,
+    stop: int,
+    queries: Any,
+    asked: Any,
+    slack: Any,
+    vectors: Any,
+    first: int,
+    keys: Any,
+    fill: Any,
+    floor: Any,
+    offsets: Any,
+    documents: Any,
+    known: Any,
+    better: Any,
+    ties: int,
+) -> None:
+    """Scan rows `start:stop` of a tile of approximate scores: row r belongs to `queries[r]` and to query `asked[r]`
+    (-1: to none), column c to candidate `first + c` with vector `vectors[c]`.
+    """
+    width = tile.shape[1]
+    query = np.empty(queries.shape[1], np.float64)
+    accepted = np.empty(width + keys.shape[1], np.uint64)
+    room = np.empty(width, np.float32)
+    for r in range(start, stop):
+        q = asked[r]
+        if q < 0:
+            continue
+        _load(queries[r], query)
+        _take_top(tile[r], slack, query, vectors, first, keys, fill, floor, q, accepted, room)
+        _count_better(tile[r], slack, query, vectors, first, offsets, documents, known, better, q, ties)
+
+
+@njit
+def scan_columns(
+    tile: Any,
+    start: int,
+    stop: int,
+    queries: Any,
+    asked: Any,
+    slack: Any,
+    vectors: Any,
+    first: int,
+    keys: Any,
+    fill: Any,
+    floor: Any,
+    offsets: Any,
+    documents: Any,
+    known: Any,
+    better: Any,
+    ties: int,
+) -> None:
+    """The same for columns `start:stop`: column c belongs to `queries[c]`, row r to candidate `first + r`.
+
+    Sixteen columns at a time are laid out as rows (a cache line holds sixteen scores), so that both directions are
+    scanned by the same code at the same speed.
+    """
+    height = tile.shape[0]
+    query = np.empty(queries.shape[1], np.float64)
+    accepted = np.empty(height + keys.shape[1], np.uint64)
+    room = np.empty(height, np.float32)
+    strip = np.empty((16, height + 16), np.float32)  # 16 more, so that the rows do not fall on one cache set
+    for at in range(start, stop, 16):
+        columns = min(16, stop - at)
+        if columns == 16:
+            for r in range(height):
+                for c in range(16):
+                    strip[c, r] = tile[r, at + c]
+        else:
+            for r in range(height):
+                for c in range(columns):
+                    strip[c, r] = tile[r, at + c]
+        for c in range(columns):
+            q = asked[at + c]
+            if q < 0:
+                continue
+            scores = strip[c, :height]
+            _load(queries[at + c], query)
+            _take_top(scores, slack, query, vectors, first, keys, fill, floor, q, accepted, room)
+            _count_better(scores, slack, query, vectors, first, offsets, documents, known, better, q, ties)
