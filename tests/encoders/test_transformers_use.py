@@ -55,7 +55,7 @@ def test_the_card_says_everything_that_changes_the_numbers(clip: Path) -> None:
         "tokenizer": "CLIPTokenizer",
         "template": "{}",
         "max_length": 77,
-        "padding": "longest",
+        "padding": "longest, right",
         "lower_case": True,
     }
     assert json.loads(json.dumps(card.to_dict())) == card.to_dict()
@@ -118,6 +118,18 @@ def test_tokens_equal_openais(data_dir: Path, tmp_path: Path) -> None:
     ids = [row[:length] for row, length in zip(encoded["input_ids"].tolist(), lengths, strict=True)]
     wrong = [row["caption"] for row, mine in zip(rows, ids, strict=True) if row["token_ids"] != mine]
     assert not wrong, wrong[:5]
+
+
+def test_siglip_2_is_lower_cased_as_in_its_training(tmp_path: Path) -> None:
+    """Fixed-resolution SigLIP 2 says it is a SigLIP, and comes with Gemma's tokenizer, which keeps case."""
+    tiny.save("siglip", tmp_path)
+    (tmp_path / "spiece.model").unlink()
+    tiny.gemma_tokenizer(tmp_path)
+    encoder = load(tmp_path, device="cpu")
+    assert encoder.card.text_preprocessing["tokenizer"].startswith("Gemma")
+    assert encoder.card.text_preprocessing["lower_case"] is True
+    loud, quiet, other = encoder.encode_texts(["A DOG runs", "a dog runs", "a cat runs"])
+    assert np.array_equal(loud, quiet) and not np.allclose(quiet, other, atol=1e-3)
 
 
 # --- images ---------------------------------------------------------------------------------------------------------

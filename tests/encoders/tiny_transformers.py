@@ -258,6 +258,16 @@ def sentencepiece_tokenizer(folder: Path) -> int:
     return int(sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size())
 
 
+def gemma_tokenizer(folder: Path) -> None:
+    """Gemma's tokenizer over single letters, with case."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ▁.,"
+    words = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *letters]
+    vocabulary = {token: place for place, token in enumerate(words)}
+    transformers.GemmaTokenizer(vocab=vocabulary, merges=[], add_bos_token=False, add_eos_token=True).save_pretrained(
+        folder
+    )
+
+
 def _tokenizer_config(folder: Path, name: str, limit: int, **settings: Any) -> None:
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": name, "model_max_length": limit, **settings})

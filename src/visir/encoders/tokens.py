@@ -86,7 +86,7 @@ class Tokens:
             "vocabulary": vocabulary_hash(self._tokenizer),
             "template": self.template,
             "max_length": self.limit,
-            "padding": self.padding,
+            "padding": f"{self.padding}, {self._tokenizer.padding_side}",
             "lower_case": self.lower or self._ids("Ä photo OF a Cat") == self._ids("ä photo of a cat"),
         }
 
