@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from visir.collections.descriptor import Format, JudgementFormat
 from visir.collections.draft import Draft
 from visir.collections.formats import FORMATS, JUDGEMENTS
+from visir.collections.garbage import collector_paused
 from visir.collections.locate import place_images
 from visir.errors import CollectionError, nearest
 from visir.records import Collection
@@ -47,7 +48,8 @@ def open_collection(
     images = query.pop("images", None) if images is None else images
     judgements = query.pop("judgements", None) if judgements is None else judgements
     split = query.pop("split", None) if split is None else split
-    read = found.read(path, **found.resolve({**query, **options}))
+    with collector_paused():
+        read = found.read(path, **found.resolve({**query, **options}))
     if isinstance(read, Draft):
         place_images(read, images)
         collection = read.build()
@@ -65,7 +67,8 @@ def read_draft(
     found, path, query = resolve(path_or_spec, format)
     images = query.pop("images", None) if images is None else images
     query.pop("judgements", None), query.pop("split", None)
-    read = found.read(path, **found.resolve({**query, **options}))
+    with collector_paused():
+        read = found.read(path, **found.resolve({**query, **options}))
     if isinstance(read, Draft):
         place_images(read, images)
     return read
