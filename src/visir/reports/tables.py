@@ -176,4 +176,7 @@ def _shown(values: Mapping[str, float], name: str) -> float | None:
 
 
 def _notes(result: Result) -> list[str]:
-    return [f"Percent, except ranks and rsum (points). Protocol {result.protocol.fingerprint[:12]}.", *result.notes]
+    return [
+        f"Fractions in percent; ranks, gains and rsum (points) as they are. Protocol {result.protocol.fingerprint[:12]}.",
+        *result.notes,
+    ]
