@@ -7,6 +7,10 @@ import sys
 import typer
 
 import visir
+from visir.cli.data import app as data
+from visir.cli.demo import demo
+from visir.cli.doctor import doctor
+from visir.cli.train import train
 
 app = typer.Typer(
     name="visir",
@@ -28,6 +32,12 @@ def _root(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Image–text retrieval whose numbers can be trusted."""
+
+
+app.add_typer(data, name="data")
+app.command()(train)
+app.command()(demo)
+app.command()(doctor)
 
 
 def run() -> None:

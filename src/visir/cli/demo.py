@@ -1,0 +1,73 @@
+"""`visir demo`: the whole road in one command: collect, encode, train, search, measure, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SCENES = "scenes:2000"
+FLICKR8K = "flickr8k/dataset_flickr8k.karpathy_schema.json.xz"
+QUERIES = {
+    "scenes": "a big spotted elephant in the desert under three kites",
+    "flickr8k": "a dog runs through the snow",
+}
+"""What is asked at the end, so that one sees an answer and not only numbers."""
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything the demo makes.")] = Path("demo"),
+    data: Annotated[
+        str, typer.Option(help="scenes (drawn here), flickr8k (photos under VISIR_DATA), or auto: photos if there.")
+    ] = "auto",
+    open_report: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
+) -> None:
+    """From nothing to a report: a collection, frozen features, trained heads, search both ways, measures.
+
+    Runs other verbs one after the other and prints each command line, so that every step can be repeated by hand.
+    """
+    import shlex
+    import sys
+    import webbrowser
+    from time import perf_counter
+
+    from visir.cli.main import app
+
+    which, collection = _choose(data)
+    model, result = out / "model", out / "result"
+    steps = [
+        ["data", "inspect", collection],
+        ["train", f"{which}-heads", "--out", str(model)],
+        ["evaluate", collection, "--model", str(model), "--split", "test", "--out", str(result), "--force"],
+        ["search", collection, "--model", str(model), "--split", "test", "-k", "3", QUERIES[which]],
+    ]
+    if (model / "visir.json").is_file():
+        typer.secho(f"{model} is trained already and is used as it is; remove it to train again", dim=True)
+        del steps[1]
+    started = perf_counter()
+    for step in steps:
+        typer.secho(f"\n$ visir {shlex.join(step)}", bold=True)
+        app(step, standalone_mode=False)
+    report = (result / "report.html").resolve()
+    typer.secho(f"\nDone in {perf_counter() - started:.0f} s. The report: {report}", bold=True)
+    if open_report and sys.stdout.isatty():
+        webbrowser.open(report.as_uri())
+
+
+def _choose(data: str) -> tuple[str, str]:
+    from visir.errors import VisirError, nearest
+    from visir.files import data_directory
+
+    photos = data_directory() / FLICKR8K
+    if data == "auto":
+        data = "flickr8k" if photos.is_file() else "scenes"
+    if data == "scenes":
+        return data, SCENES
+    if data != "flickr8k":
+        raise VisirError(f"unknown --data {data!r}", hint=nearest(data, ("auto", *QUERIES)))
+    if not photos.is_file():
+        raise VisirError(
+            f"{photos}: no such file.", hint="set VISIR_DATA to the folder that holds flickr8k/, or use --data scenes"
+        )
+    return data, str(photos)
