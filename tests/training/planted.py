@@ -17,7 +17,9 @@ def planted(images: int, *, seed: int, per_image: int = 2, noise: float = 0.0) -
     owners = np.repeat(np.arange(images), per_image)
     texts = facts[owners] @ to_text + noise * rng.normal(size=(len(owners), 20))
     captions = [f"c{row}" for row in range(len(owners))]
-    return Features((facts @ to_image).astype(np.float32), texts.astype(np.float32), owners, captions, {"seed": seed})
+    return Features(
+        (facts @ to_image).astype(np.float32)[None], texts.astype(np.float32), owners, captions, {"seed": seed}
+    )
 
 
 def recipe(**changes: object) -> Recipe:

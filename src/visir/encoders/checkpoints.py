@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from visir.encoders.base import Encoder
-from visir.encoders.families import CHECKPOINT_FILE, KINDS
+from visir.encoders.families import CHECKPOINT_FILE, KINDS, family_of
+from visir.encoders.loading import load
 from visir.errors import EncoderError
 from visir.files import read_json, write_json
 
@@ -38,3 +39,28 @@ def read_description(folder: Path) -> dict[str, Any]:
 def write_description(folder: Path, kind: str, content: dict[str, Any]) -> None:
     """Write `visir.json` with its kind first."""
     write_json(folder / CHECKPOINT_FILE, {"kind": kind, **content})
+
+
+def save_part(encoder: Encoder, folder: Path, name: str) -> dict[str, Any]:
+    """Keep an encoder that another one is made of: by its state in `folder / name`, or else by its name alone.
+
+    Returns the entry from which `load_part` brings it back.
+    """
+    if isinstance(encoder, Savable):
+        (folder / name).mkdir()
+        encoder.save(folder / name)
+        return {"folder": name}
+    return {"name": encoder.card.name, "revision": encoder.card.revision}
+
+
+def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: str) -> Encoder:
+    """Bring back what `save_part` kept; a device or dtype that its family cannot use is not asked of it."""
+    if "folder" in entry:
+        return load(folder / entry["folder"], device=device, dtype=dtype)
+    family = family_of(entry["name"])
+    return load(
+        entry["name"],
+        device=device if family.devices else None,
+        dtype=dtype if dtype in family.dtypes else "float32",
+        revision=entry["revision"] if family.revisions else None,
+    )

@@ -64,6 +64,7 @@ KINDS: Registry[str] = Registry("kind of checkpoint")
 KINDS.add("heads", "visir.encoders.heads")
 KINDS.add("bag-of-words", "visir.encoders.bag_of_words")
 KINDS.add("joined", "visir.encoders.joined")
+KINDS.add("views", "visir.encoders.views")
 KINDS.add("embeddings", "visir.encoders.exported")
 
 for _family in (
@@ -128,7 +129,7 @@ for _family in (
     Family(
         name="openclip",
         title="any model of open_clip",
-        form="openclip:ARCHITECTURE/PRETRAINED or a local folder",
+        form="openclip:ARCHITECTURE/PRETRAINED[?template=…] or a local folder",
         example="openclip:RN50/openai",
         module="visir.encoders.openclip",
         prefixes=("openclip",),
@@ -139,7 +140,7 @@ for _family in (
     Family(
         name="sentence",
         title="any sentence-transformers model (texts only)",
-        form="st:NAME or a local folder",
+        form="st:NAME[?option=value&…] or a local folder",
         example="st:all-MiniLM-L6-v2",
         module="visir.encoders.sentence",
         prefixes=("st",),

@@ -16,10 +16,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from visir.encoders.base import Encoder, Pixels
-from visir.encoders.checkpoints import Savable, read_description, write_description
+from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
 from visir.encoders.devices import pick_device
-from visir.encoders.families import family_of
-from visir.encoders.loading import load
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
@@ -178,13 +176,8 @@ def write_heads(folder: Path, encoder: HeadsEncoder, *, facts: Mapping[str, Any]
     content: dict[str, Any] = {}
     for side in _SIDES:
         backbone = encoder.backbones[side]
-        kept = isinstance(backbone, Savable)
-        if isinstance(backbone, Savable):
-            (folder / f"{side}_backbone").mkdir()
-            backbone.save(folder / f"{side}_backbone")
         content[side] = {
-            "backbone": f"{side}_backbone" if kept else backbone.card.name,
-            "inside": kept,
+            "backbone": save_part(backbone, folder, f"{side}_backbone"),
             "card": backbone.card.to_dict(),
             "head": asdict(encoder.heads[side].spec),
         }
@@ -206,7 +199,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> HeadsEncode
     heads: dict[Modality, Head] = {}
     for side in _SIDES:
         part = description[side]
-        backbones[side] = _load_backbone(folder, part, device, dtype)
+        backbones[side] = load_part(folder, part["backbone"], device, dtype)
         _refuse_another(folder, side, part["card"], backbones[side].card)
         head = Head(HeadSpec(**{**part["head"], "hidden": tuple(part["head"]["hidden"])}))
         state = {key.removeprefix(f"{side}."): value for key, value in tensors.items() if key.startswith(f"{side}.")}
@@ -218,18 +211,6 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> HeadsEncode
             ) from fault
         heads[side] = head
     return HeadsEncoder(backbones, heads, name=str(folder), device=device, weights=hash_file(weights))
-
-
-def _load_backbone(folder: Path, part: dict[str, Any], device: str | None, dtype: str) -> Encoder:
-    if part["inside"]:
-        return load(folder / part["backbone"], device=device, dtype=dtype)
-    family = family_of(part["backbone"])
-    return load(
-        part["backbone"],
-        device=device if family.devices else None,
-        dtype=dtype if dtype in family.dtypes else "float32",
-        revision=part["card"]["revision"] if family.revisions else None,
-    )
 
 
 def _refuse_misfit(side: Modality, backbone: Encoder, spec: HeadSpec) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
-from visir.encoders.checkpoints import Savable, read_description, write_description
-from visir.encoders.families import family_of
-from visir.encoders.loading import load
+from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard
@@ -62,29 +59,10 @@ class JoinedTexts(Encoder):
 
     def save(self, folder: Path) -> None:
         """Write the names of the parts into `folder`, and a folder for each part that has a state of its own."""
-        entries: list[dict[str, Any]] = []
-        for number, part in enumerate(self.parts):
-            if isinstance(part, Savable):
-                (folder / f"part{number}").mkdir()
-                part.save(folder / f"part{number}")
-                entries.append({"folder": f"part{number}"})
-            else:
-                entries.append({"name": part.card.name, "revision": part.card.revision})
+        entries = [save_part(part, folder, f"part{number}") for number, part in enumerate(self.parts)]
         write_description(folder, "joined", {"parts": entries})
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> JoinedTexts:
     """Read what `JoinedTexts.save` wrote."""
-    return JoinedTexts([_load_part(folder, entry, device, dtype) for entry in read_description(folder)["parts"]])
-
-
-def _load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: str) -> Encoder:
-    if "folder" in entry:
-        return load(folder / entry["folder"])
-    family = family_of(entry["name"])
-    return load(
-        entry["name"],
-        device=device if family.devices else None,
-        dtype=dtype if dtype in family.dtypes else "float32",
-        revision=entry["revision"] if family.revisions else None,
-    )
+    return JoinedTexts([load_part(folder, entry, device, dtype) for entry in read_description(folder)["parts"]])

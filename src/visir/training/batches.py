@@ -20,3 +20,8 @@ def batches_of_epoch(captions: int, size: int, *, seed: int, epoch: int) -> list
 def steps_per_epoch(captions: int, size: int) -> int:
     """How many batches an epoch has."""
     return -(-captions // size)
+
+
+def views_of_epoch(captions: int, views: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
+    """Under which of its image's views each caption is seen in an epoch: (captions,), drawn evenly."""
+    return np.random.default_rng([seed, epoch, 1]).integers(views, size=captions)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from visir.encoders.heads import Head, HeadSpec
 from visir.progress import Progress
 from visir.records import Modality
-from visir.training.batches import batches_of_epoch, steps_per_epoch
+from visir.training.batches import batches_of_epoch, steps_per_epoch, views_of_epoch
 from visir.training.features import Features
 from visir.training.loop import optimiser_over, run_epoch
 from visir.training.objectives.infonce import InfoNCE
@@ -110,9 +110,9 @@ class _Training:
         self.best: dict[str, Tensor] = {}
         with torch.random.fork_rng():
             torch.manual_seed(recipe.seed)
-            image = new_head(recipe.model.image, train.images.shape[1], recipe.model.dimension)
+            image = new_head(recipe.model.image, train.images.shape[2], recipe.model.dimension)
             text = new_head(recipe.model.text, train.texts.shape[1], recipe.model.dimension)
-        image.fit_scaling(train.images)
+        image.fit_scaling(train.images.reshape(-1, train.images.shape[2]))
         text.fit_scaling(train.texts)
         objective = InfoNCE(
             recipe.objective.temperature,
@@ -122,6 +122,7 @@ class _Training:
         self.modules = nn.ModuleDict({"image": image, "text": text, "objective": objective}).to(self.device)
         self.optimiser = optimiser_over([self.modules], recipe.optimiser.rate, recipe.optimiser.decay)
         self.steps = steps_per_epoch(len(train.texts), recipe.optimiser.batch)
+        self.views = np.zeros(len(train.texts), np.int64)
         self.images = torch.from_numpy(train.images)
         self.texts = torch.from_numpy(train.texts)
         self.owners = torch.from_numpy(train.owners)
@@ -146,6 +147,7 @@ class _Training:
     def run_epoch(self, advance: Callable[[int], None]) -> Epoch:
         number, started, settings = len(self.curve), time.perf_counter(), self.recipe.optimiser
         torch.manual_seed(_mixed(self.recipe.seed, number))  # dropout: by seed and epoch, as is the order of captions
+        self.views = views_of_epoch(len(self.texts), len(self.images), seed=self.recipe.seed, epoch=number)
         self.modules.train()
         loss = run_epoch(
             self._loss,
@@ -162,7 +164,7 @@ class _Training:
         trained = time.perf_counter() - started
         self.modules.eval()
         counted = validate(
-            self._project("image", self.validation.images),
+            self._project("image", self.validation.images.mean(axis=0)),
             self._project("text", self.validation.texts),
             self.validation.owners,
         )
@@ -200,7 +202,8 @@ class _Training:
     def _loss(self, rows: NDArray[np.int64]) -> Tensor:
         captions = torch.from_numpy(rows)
         owners = self.owners[captions]
-        images = self._head("image")(self.images[owners].to(self.device))
+        views = torch.from_numpy(self.views[rows])
+        images = self._head("image")(self.images[views, owners].to(self.device))
         texts = self._head("text")(self.texts[captions].to(self.device))
         normalise = nn.functional.normalize
         loss: Tensor = self._objective(normalise(images, dim=-1), normalise(texts, dim=-1), owners.to(self.device))

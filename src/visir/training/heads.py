@@ -15,6 +15,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.families import CHECKPOINT_FILE, family_of
 from visir.encoders.heads import HeadsEncoder, write_heads
 from visir.encoders.joined import JoinedTexts
+from visir.encoders.views import ImageViews
 from visir.errors import CollectionError, VisirError
 from visir.files import atomic_folder, write_bytes, write_json
 from visir.records import Collection, Modality
@@ -76,7 +77,7 @@ def train_heads(
     collection = collection or _collection(recipe)
     splits = [collection.split(one) for one in _splits(recipe)]
     backbones = _backbones(recipe, splits[0])
-    train, validation = (_features(backbones, split) for split in splits)
+    train, validation = _train_features(backbones, splits[0]), _validation_features(backbones, splits[1])
     encoded = time.perf_counter() - started
     write_bytes(out / RECIPE_FILE, recipe_text(recipe).encode())
     try:
@@ -101,7 +102,8 @@ def plan_heads(recipe: Recipe, *, collection: Collection | None = None) -> Plan:
     shapes = {"image": recipe.model.image, "text": recipe.model.text}
     heads = {side: new_head(shapes[side], dimensions[side], recipe.model.dimension) for side in SIDES}
     parameters = {side: sum(one.numel() for one in head.parameters()) for side, head in heads.items()}
-    rows = {"image": train.images.num_rows + validation.images.num_rows,
+    views = len(recipe.backbones.views)
+    rows = {"image": views * train.images.num_rows + validation.images.num_rows,
             "text": train.captions.num_rows + validation.captions.num_rows}  # fmt: skip
     features = sum(rows[side] * dimensions[side] for side in SIDES)
     # Every layer's input and output are kept for the backward pass, about four numbers per unit with GELU and dropout.
@@ -149,6 +151,8 @@ def _backbones(recipe: Recipe, train: Collection) -> dict[Modality, Encoder]:
     image = _load(recipe.backbones.image, recipe.device)
     if "image" not in image.modalities:
         raise image.cannot("image")
+    if recipe.backbones.views != ("whole",):
+        image = ImageViews(image, recipe.backbones.views)
     texts = [
         BagOfWords.fit(train.captions["text"].to_pylist()) if name == FITTED_WORDS else _load(name, recipe.device)
         for name in recipe.backbones.text
@@ -168,8 +172,18 @@ def _splits(recipe: Recipe) -> tuple[str, str]:
     return recipe.data.train, recipe.data.validation
 
 
-def _features(backbones: dict[Modality, Encoder], split: Collection) -> Features:
-    return Features.of(split, encode(backbones["image"], split, "image"), encode(backbones["text"], split, "text"))
+def _train_features(backbones: dict[Modality, Encoder], split: Collection) -> Features:
+    """Every view of an image by itself: training draws one of them each time it sees the image."""
+    image = backbones["image"]
+    views = [image.alone(view) for view in image.views] if isinstance(image, ImageViews) else [image]
+    return Features.of(
+        split, [encode(view, split, "image") for view in views], encode(backbones["text"], split, "text")
+    )
+
+
+def _validation_features(backbones: dict[Modality, Encoder], split: Collection) -> Features:
+    """Images as they will be encoded in use: the mean over the views."""
+    return Features.of(split, [encode(backbones["image"], split, "image")], encode(backbones["text"], split, "text"))
 
 
 def _facts(recipe: Recipe, train: Features, validation: Features, fitted: Fitted, encoded: float) -> dict[str, Any]:

@@ -42,11 +42,14 @@ class Data(Settings):
 class Backbones(Settings):
     """The frozen encoders, by the names that `visir.encoders.load` takes.
 
+    `views` are of every image: "whole", "mirrored", "centre", "centre mirrored" (`visir.encoders.views`). Training sees
+    one of them at random; in validation and in use their vectors are averaged. Each costs a forward pass per image.
     `text` may be several, whose vectors are then joined (`visir.encoders.joined`); "bow:fitted" among them is a bag of
     words whose vocabulary is taken from the training captions and kept inside the checkpoint.
     """
 
     image: str
+    views: Annotated[tuple[str, ...], Field(min_length=1)] = ("whole",)
     text: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_listed)]
 
 
