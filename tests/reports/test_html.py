@@ -15,7 +15,7 @@ from PIL import Image
 from visir.errors import CollectionError, ImageError
 from visir.records import Collection, Result, Run
 from visir.reports import write_report
-from visir.reports.figures import expected_by_chance
+from visir.reports.chance import expected_by_chance
 from visir.reports.thumbnails import thumbnails
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}

@@ -8,6 +8,8 @@ import pytest
 
 from visir.errors import VisirError
 from visir.reports import plots
+from visir.reports.chance import chance_curve
+from visir.reports.svg import themed
 
 RANKS = {"i2t": np.array([1.0, 3, 5, np.inf]), "t2i": np.array([1.0, 1, 2, 40])}
 
@@ -16,7 +18,7 @@ def drawn() -> dict[str, str]:
     random = np.random.default_rng(1)
     values = random.integers(1, 500, (2, 5000)).astype(float)
     return {
-        "curves": plots.hit_curves(RANKS, chance={"t2i": plots.chance_curve(np.ones(4, np.int64), 100, 40)}),
+        "curves": plots.hit_curves(RANKS, chance={"t2i": chance_curve(np.ones(4, np.int64), 100, 40)}),
         "bands": plots.rank_distribution(RANKS),
         "paired": plots.paired_plot(
             values[0], values[1], names=("A & <B>", "$C$"), measure="median_rank", higher_is_better=False
@@ -89,13 +91,13 @@ def test_nested_validation_is_taken_apart_and_rsum_has_a_scale_of_its_own():
 
 def test_chance_curve_by_hand():
     # One positive of four: k/4. Two of four: 1 - C(2, k)/C(4, k) = 1 - 2/4, 1 - 1/6, 1, 1.
-    assert plots.chance_curve(np.array([1]), 4, 4) == pytest.approx([0.25, 0.5, 0.75, 1.0])
-    assert plots.chance_curve(np.array([2]), 4, 4) == pytest.approx([0.5, 5 / 6, 1.0, 1.0])
-    assert plots.chance_curve(np.array([1, 2]), 4, 2) == pytest.approx([0.375, 2 / 3])
+    assert chance_curve(np.array([1]), 4, 4) == pytest.approx([0.25, 0.5, 0.75, 1.0])
+    assert chance_curve(np.array([2]), 4, 4) == pytest.approx([0.5, 5 / 6, 1.0, 1.0])
+    assert chance_curve(np.array([1, 2]), 4, 2) == pytest.approx([0.375, 2 / 3])
 
 
 def test_a_themed_plot_takes_its_colours_from_the_page(plotted):
-    fragment = plots.themed(plotted["curves"], "p1", 'a "label" & more')
+    fragment = themed(plotted["curves"], "p1", 'a "label" & more')
     root = ET.fromstring(fragment.replace("xlink:href", "href"))
     assert root.attrib["role"] == "img" and root.attrib["aria-label"] == 'a "label" & more'
     assert "var(--plot-1, #0072B2)" in fragment

@@ -44,7 +44,7 @@ def test_result_table_is_this_text(tiny):
         "| image → text    |        33.3 |       100.0 | 233.3 |          3.0 |\n"
         "| text → image    |        33.3 |       100.0 | 233.3 |          2.0 |\n"
         "| both directions |           – |           – | 466.7 |            – |\n\n"
-        f"Fractions in percent; ranks, gains and rsum (points) as they are. Protocol {made.protocol.fingerprint[:12]}.  \n"
+        f"Fractions in percent; ranks, gains and rsum as they are. Protocol {made.protocol.fingerprint[:12]}.  \n"
         "1 image was set aside.  \n"
     )
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from visir.records import DIRECTIONS, Direction, Qrels, Result, Run
 from visir.reports import plots
+from visir.reports.chance import expected_by_chance
 from visir.reports.examples import Examples, first_ranks
+from visir.reports.svg import themed
 from visir.reports.words import DIRECTION_WORDS
 
 Ranks = Mapping[str, NDArray[np.float64]]
@@ -41,14 +43,14 @@ def figures(
         random = " The thin dotted lines are what a random order would reach." if chance else ""
         made.append(
             Figure(
-                plots.themed(plots.hit_curves(ranks, chance=chance), "hits", f"Curves of hit@k. {_in_words(ranks)}"),
+                themed(plots.hit_curves(ranks, chance=chance), "hits", f"Curves of hit@k. {_in_words(ranks)}"),
                 "How far down one has to look",
                 f"Share of queries with a right answer among the first k (hit@k), k on a logarithmic scale.{random}",
             )
         )
         made.append(
             Figure(
-                plots.themed(plots.rank_distribution(ranks), "bands", f"Bars over bands of ranks. {_in_words(ranks)}"),
+                themed(plots.rank_distribution(ranks), "bands", f"Bars over bands of ranks. {_in_words(ranks)}"),
                 "Where the first right answer stands",
                 "Share of queries whose first right answer stands at each rank.",
             )
@@ -56,29 +58,12 @@ def figures(
     if training:
         made.append(
             Figure(
-                plots.themed(plots.training_curves(training), "training", "Training curves: loss and validation."),
+                themed(plots.training_curves(training), "training", "Training curves: loss and validation."),
                 "How it was trained",
                 f"Loss and validation measures over the {len(training):,} entries of the training history.",
             )
         )
     return made
-
-
-def expected_by_chance(
-    result: Result, runs: Mapping[Direction, Run], qrels: Mapping[Direction, Qrels]
-) -> dict[str, NDArray[np.float64]]:
-    """Direction -> (N,) hit@1 … hit@N expected of a random order of N candidates, for the directions with judgements.
-
-    Under folds N is the size of one fold's gallery: a query meets only its own fold.
-    """
-    expected: dict[str, NDArray[np.float64]] = {}
-    for direction, run in runs.items():
-        if direction in qrels:
-            positives = qrels[direction].select(run.queries).positives
-            size = max(1, round(run.gallery.size / result.protocol.folds))
-            if (positives > 0).any():
-                expected[direction] = plots.chance_curve(positives[positives > 0], size, size)
-    return expected
 
 
 def _ranks(

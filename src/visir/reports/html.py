@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from visir.files import write_bytes
 from visir.records import Collection, Direction, Qrels, Result, Run
+from visir.reports.chance import expected_by_chance
 from visir.reports.examples import Example, Examples, Kind, by_image
-from visir.reports.figures import expected_by_chance, figures
+from visir.reports.figures import figures
 from visir.reports.formats import to_html
 from visir.reports.library import Library
 from visir.reports.table import Table

@@ -1,69 +1,21 @@
-"""Plots as SVG text: the same input gives the same bytes, and the colours survive a colour-blind reader.
-
-Every function returns a complete SVG document (matplotlib's Agg-free SVG canvas, no global state, no dates, fixed ids).
-Colours are those of Okabe and Ito (2008), which stay apart under the common colour-vision deficiencies; lines differ in
-dash and marker as well, so that a black-and-white print still reads. `themed` turns a plot into a fragment that takes
-its colours from the page around it, light or dark.
-"""
+"""The plots: each function returns a complete SVG document, the same bytes for the same input."""
 
 from __future__ import annotations
 
-import html
-import io
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
+from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, to_svg
 from visir.reports.table import one_line
 from visir.reports.words import DIRECTION_WORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-INK, FAINT, GRID = "#444b55", "#7a828e", "#d5d9df"
-SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's colours, the darker ones first."""
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
-_MARKERS = ("o", "s", "^", "D")
-_THEME = {
-    INK: "var(--plot-ink, #444b55)",
-    FAINT: "var(--plot-faint, #7a828e)",
-    GRID: "var(--plot-grid, #d5d9df)",
-    **{colour: f"var(--plot-{number}, {colour})" for number, colour in enumerate(SERIES, 1)},
-}
-_SETTINGS: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "visir",
-    "font.family": ["sans-serif"],
-    "font.size": 10.0,
-    "text.color": INK,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 10.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "legend.frameon": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "path.simplify": True,
-    "text.usetex": False,
-    "text.parse_math": False,  # a "$" in a system's name is a dollar
-}
 _NO_MEASURES = ("second", "time", "rate", "lr", "temperature", "scale")
 _RANK_EDGES = (1, 2, 3, 6, 11, 21, 51, 101, 1001)
 
@@ -84,22 +36,20 @@ def hit_curves(
     top = limit or int(max((one.max() for one in finite if len(one)), default=10))
     top = max(top, 10)
     ks = np.unique(np.concatenate([np.arange(1, min(top, 20) + 1), np.geomspace(1, top, 80).astype(int)]))
-    with _figure(5.4, 3.5) as (figure, axes):
+    with drawing(5.4, 3.5) as (figure, axes):
         for number, (direction, one) in enumerate(ranks.items()):
             ordered = np.sort(one)
             values = 100 * np.searchsorted(ordered, ks, side="right") / len(one)
             label = DIRECTION_WORDS.get(direction, one_line(direction))
-            axes.plot(ks, values, color=SERIES[number], linestyle=_DASHES[number], linewidth=2, label=label)
+            axes.plot(ks, values, color=SERIES[number], linestyle=DASHES[number], linewidth=2, label=label)
             marks = [k for k in (1, 5, 10) if k <= top]
             heights = 100 * np.searchsorted(ordered, marks, side="right") / len(one)
-            axes.plot(marks, heights, _MARKERS[number], color=SERIES[number], markersize=5)
+            axes.plot(marks, heights, MARKERS[number], color=SERIES[number], markersize=5)
             if chance and direction in chance:
                 expected = chance[direction][ks[ks <= len(chance[direction])] - 1]
-                axes.plot(
-                    ks[: len(expected)], 100 * expected, color=SERIES[number], linewidth=0.9, linestyle=_DASHES[2]
-                )
+                axes.plot(ks[: len(expected)], 100 * expected, color=SERIES[number], linewidth=0.9, linestyle=DASHES[2])
         if chance:
-            axes.plot([], [], color=FAINT, linewidth=0.9, linestyle=_DASHES[2], label="random order")
+            axes.plot([], [], color=FAINT, linewidth=0.9, linestyle=DASHES[2], label="random order")
         axes.set_xscale("log")
         _plain_ticks(axes, [k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 10000, 100000) if k <= top])
         axes.set_xlim(0.93, top * 1.04)
@@ -107,7 +57,7 @@ def hit_curves(
         axes.set_xlabel("k: how far down the answer one looks")
         axes.set_ylabel("queries with a hit, %")
         axes.legend(loc="best")
-        return _svg(figure)
+        return to_svg(figure)
 
 
 def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> str:
@@ -119,7 +69,7 @@ def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> str:
     missing = any(len(one) < len(whole) for one, whole in zip(finite, ranks.values(), strict=True))
     if missing:
         names.append("not\nfound")
-    with _figure(5.4, 3.5) as (figure, axes):
+    with drawing(5.4, 3.5) as (figure, axes):
         width = 0.8 / len(ranks)
         for number, (direction, one) in enumerate(ranks.items()):
             counts = np.histogram(one[np.isfinite(one)], bins=[*edges, np.inf])[0].tolist()
@@ -135,7 +85,7 @@ def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> str:
         axes.set_xlabel("rank of the first right answer")
         axes.set_ylabel("queries, %")
         axes.legend(loc="best")
-        return _svg(figure)
+        return to_svg(figure)
 
 
 def paired_plot(
@@ -158,7 +108,7 @@ def paired_plot(
     first, second = first[keep], second[keep]
     as_ranks = measure.partition("@")[0].endswith("_rank")
     names = (one_line(names[0]), one_line(names[1]))
-    with _figure(7.4, 3.6, columns=2) as (figure, (left, right)):
+    with drawing(7.4, 3.6, columns=2) as (figure, (left, right)):
         x, y = (np.log10(first), np.log10(second)) if as_ranks else (first, second)
         spots, counts = np.unique(_gridded(np.stack([x, y], axis=1)), axis=0, return_counts=True)
         shown = 10**spots if as_ranks else spots
@@ -181,7 +131,7 @@ def paired_plot(
             left.xaxis.set_major_formatter("{x:,.0f}")
             left.yaxis.set_major_formatter("{x:,.0f}")
         ends = [shown.min(), shown.max()] if len(spots) else [0, 1]
-        left.plot(ends, ends, color=FAINT, linewidth=1, linestyle=_DASHES[1])
+        left.plot(ends, ends, color=FAINT, linewidth=1, linestyle=DASHES[1])
         left.set_xlabel(names[0])
         left.set_ylabel(names[1])
         left.set_title(f"{measure}, query by query", loc="left")
@@ -198,7 +148,7 @@ def paired_plot(
         right.set_title(f"{names[1]}: better {won:.0f} %, worse {lost:.0f} %", loc="left")
         right.set_xlabel("queries, in order of the difference, %")
         right.set_ylabel("places gained" if as_ranks else "difference")
-        return _svg(figure)
+        return to_svg(figure)
 
 
 def training_curves(history: Sequence[Mapping[str, Any]]) -> str:
@@ -223,7 +173,7 @@ def training_curves(history: Sequence[Mapping[str, Any]]) -> str:
     panels = [(title, keys) for title, keys in panels if keys]
     if not panels:
         raise VisirError("training curves: the history holds no numbers.", hint="give one mapping of numbers per epoch")
-    with _figure(5.4, 0.6 + 2.0 * len(panels), rows=len(panels)) as (figure, drawn):
+    with drawing(5.4, 0.6 + 2.0 * len(panels), rows=len(panels)) as (figure, drawn):
         for axes, (title, keys) in zip(drawn if len(panels) > 1 else [drawn], panels, strict=True):
             for number, key in enumerate(keys):
                 points = [(row.get(axis, at), row[key]) for at, row in enumerate(rows, 1) if key in row]
@@ -231,8 +181,8 @@ def training_curves(history: Sequence[Mapping[str, Any]]) -> str:
                     [x for x, _ in points],
                     [y for _, y in points],
                     color=SERIES[number % len(SERIES)],
-                    linestyle=_DASHES[number % len(_DASHES)],
-                    marker=_MARKERS[number % len(_MARKERS)],
+                    linestyle=DASHES[number % len(DASHES)],
+                    marker=MARKERS[number % len(MARKERS)],
                     markersize=3.5,
                     linewidth=1.7,
                     label=one_line(key),
@@ -242,61 +192,7 @@ def training_curves(history: Sequence[Mapping[str, Any]]) -> str:
             if len(keys) > 1:
                 axes.legend(loc="best", fontsize=8.5, ncols=2)
         axes.set_xlabel(axis or "entry")
-        return _svg(figure)
-
-
-def chance_curve(positives: NDArray[np.int64], gallery: int, limit: int) -> NDArray[np.float64]:
-    """(limit,) hit@1 … hit@limit expected of a random order: the mean over queries of 1 − C(N − m, k) / C(N, k).
-
-    `positives` are the m of each query, `gallery` is N. For one positive it is k / N.
-    """
-    counts, shares = np.unique(np.minimum(positives, gallery), return_counts=True)
-    ks = np.arange(limit)
-    missed = np.zeros(limit)
-    for m, share in zip(counts, shares, strict=True):
-        # No positive among the first k: a product of (N − m − i) / (N − i) over i < k.
-        factors = np.maximum(gallery - m - ks, 0) / np.maximum(gallery - ks, 1)
-        missed += share * np.cumprod(factors)
-    return np.asarray(1 - missed / shares.sum(), np.float64)
-
-
-def themed(svg: str, prefix: str, label: str) -> str:
-    """The plot as an inline fragment: colours from the page's CSS variables, ids unique to `prefix`, named `label`.
-
-    Texts take the page's font. The variables: `--plot-ink`, `--plot-faint`, `--plot-grid`, `--plot-1` … `--plot-6`.
-    """
-    body = svg[svg.index("<svg") :]
-    for colour, variable in _THEME.items():
-        body = re.sub(re.escape(colour), variable, body, flags=re.IGNORECASE)
-    body = re.sub(r"\s*<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", body))
-    body = re.sub(r' id="([^"]+)"', lambda found: f' id="{prefix}-{found[1]}"' if found[1] in used else "", body)
-    body = re.sub(r"(url\(|href=\")#", rf"\g<1>#{prefix}-", body)
-    view = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+) [\d.]+"', body)
-    size = f"max-width: {1.4 * float(view[1]):.0f}px; stroke-linejoin: round; stroke-linecap: butt" if view else ""
-    head = f'<svg {view[0] if view else ""} style="{size}" role="img" aria-label="{html.escape(label)}">'
-    body = re.sub(r"^<svg[^>]*>", lambda _: head, body)
-    # matplotlib's own style sheet would apply to the whole page, and its coordinates go to a millionth of a point.
-    body = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
-    body = re.sub(r"font-family: [^;\"]+;? ?", "", body)
-    return re.sub(r' d="[^"]*"', lambda found: _shorter(found[0]), body).strip()
-
-
-@contextmanager
-def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, Any]]:
-    """A figure in visir's style; matplotlib's own settings are back as they were afterwards."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_SETTINGS}):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        yield figure, figure.subplots(rows, columns)
-
-
-def _svg(figure: Figure) -> str:
-    stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return stream.getvalue()
+        return to_svg(figure)
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, float]:
@@ -313,11 +209,6 @@ def _flat(row: Mapping[str, Any]) -> dict[str, float]:
 def _plain_ticks(axes: Axes, ticks: Sequence[int]) -> None:
     axes.set_xticks(list(ticks), [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
-
-
-def _shorter(path: str) -> str:
-    rounded = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", path)
-    return re.sub(r"\s+", " ", rounded)
 
 
 def _band(first: int, following: int | None) -> str:
