@@ -176,7 +176,7 @@ def test_equal_vectors_get_equal_scores_wherever_they_stand(dimension: int) -> N
 
 
 def test_identical_vectors_everywhere() -> None:
-    """A collapsed encoder: every score ties. The rank of the i-th image by id is i; pessimistic: last, optimistic: 1."""
+    """A collapsed encoder: all scores tie. The i-th image by id has rank i; pessimistic: the last, optimistic: 1."""
     images, texts = np.ones((50, 16), np.float32), np.ones((50, 16), np.float32)
     qrels = Qrels.of([f"t{i:05}" for i in range(50)], [f"i{i:05}" for i in range(50)])
     for ties, expected in (("id", list(range(1, 51))), ("pessimistic", [50] * 50), ("optimistic", [1] * 50)):

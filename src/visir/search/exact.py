@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError, RunError
 from visir.records import CANDIDATES, QUERIES, Direction, Embeddings, Gallery, Qrels, Ranks, Run, Ties
 from visir.search.scan import Asked, scan
-from visir.search.vectors import Side, Similarity
+from visir.search.vectors import Side, Similarity, refuse_unlike
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def search_both(
             "i2t": _one(i2t, images, texts, depth, similarity, ties, name),
             "t2i": _one(t2i, texts, images, depth, similarity, ties, name),
         }
-    _refuse_unlike(texts, images)
+    refuse_unlike(texts, images)
     rows = Side(texts, texts.rows(i2t.gallery.ids), similarity)
     columns = Side(images, images.rows(t2i.gallery.ids), similarity)
     forward, backward = _asked(t2i, i2t.gallery.ids, depth), _asked(i2t, t2i.gallery.ids, depth)
@@ -108,7 +108,7 @@ def search_both(
 def _one(
     task: _Task, queries: Embeddings, candidates: Embeddings, depth: int, similarity: Similarity, ties: Ties, name: str
 ) -> Searched:
-    _refuse_unlike(queries, candidates)
+    refuse_unlike(queries, candidates)
     rows = Side(queries, queries.rows(task.queries), similarity)
     columns = Side(candidates, candidates.rows(task.gallery.ids), similarity)
     forward = _asked(task, task.queries, depth)
@@ -225,12 +225,3 @@ def _provenance(similarity: Similarity, queries: Embeddings, candidates: Embeddi
         "queries": {"encoder": queries.encoder.name, "fingerprint": queries.encoder.fingerprint},
         "candidates": {"encoder": candidates.encoder.name, "fingerprint": candidates.encoder.fingerprint},
     }
-
-
-def _refuse_unlike(first: Embeddings, second: Embeddings) -> None:
-    if first.dimension != second.dimension:
-        raise EmbeddingError(
-            f"{first.modality} vectors by {first.encoder.name} have {first.dimension} values, "
-            f"{second.modality} vectors by {second.encoder.name} {second.dimension}: they are not of one space.",
-            hint="encode both sides with one model (or with heads trained together)",
-        )

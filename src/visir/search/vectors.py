@@ -97,3 +97,13 @@ def _lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     lengths = np.empty(len(vectors), np.float64)
     kernels.lengths(vectors, lengths)
     return lengths
+
+
+def refuse_unlike(first: Embeddings, second: Embeddings) -> None:
+    """Raise `EmbeddingError` when two sides have vectors of unequal length."""
+    if first.dimension != second.dimension:
+        raise EmbeddingError(
+            f"{first.modality} vectors by {first.encoder.name} have {first.dimension} values, "
+            f"{second.modality} vectors by {second.encoder.name} {second.dimension}: they are not of one space.",
+            hint="encode both sides with one model (or with heads trained together)",
+        )
