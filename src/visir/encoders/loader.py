@@ -52,6 +52,8 @@ def load_images(
             return fault
         try:
             return encoder.preprocess(image)
+        except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
+            return ImageError(f"{reader.where(row)}: {fault.message}", hint=fault.hint)
         except VisirError:
             raise
         except Exception as fault:
