@@ -325,3 +325,46 @@ def test_timing_and_versions(toy: Collection) -> None:
     assert set(result.timing) == {"search", "measure"}
     assert result.versions["visir"]
     assert result.versions["numpy"] == np.__version__
+
+
+def test_cross_modal_dcg_by_hand() -> None:
+    """Two images on the axes; a0 = (0.6, 0.8) is nearer to b: ranks b (0.8), then its own a. b0 = (0, 1).
+
+    Self-estimated: a0: 0.8 / log2(2) + 1 / log2(3) = 0.8 + 0.63093; b0: 1 + 0 / log2(3) = 1.
+    By an estimator that sees b as (0.28, 0.96) and a0 as (1, 0): a0 with b is worth 0.28: 0.28 + 0.63093.
+    """
+    collection = make_collection(2, 1)
+    system = (embed("image", ["i0", "i1"], np.eye(2)), embed("text", ["i0#0", "i1#0"], [[0.6, 0.8], [0, 1]]))
+    own = evaluate(collection, system, estimator="self", directions=["t2i"])
+    assert own.result.values("t2i", "dcg_cm@10") == pytest.approx([0.8 + 1 / np.log2(3), 1.0])
+    assert own.result.protocol.estimator == "self (circular): toy"
+    assert any("circular" in note for note in own.result.notes)
+    other = (
+        embed("image", ["i0", "i1"], [[1, 0], [0.28, 0.96]], "judge"),
+        embed("text", ["i0#0", "i1#0"], [[2, 0], [0, 3]], "judge"),
+    )
+    result = evaluate(collection, system, estimator=other, measures=["dcg_cm@1", "dcg_cm@2", "hit@1"]).result
+    assert result.values("t2i", "dcg_cm@1") == pytest.approx([0.28, 1.0])
+    assert result.values("t2i", "dcg_cm@2") == pytest.approx([0.28 + 1 / np.log2(3), 1.0])
+    assert result.mean("t2i", "dcg_cm@1") == pytest.approx(0.64)
+    assert result.protocol.estimator == "judge"
+    assert result.notes == ("no rsum: it needs hit@5, hit@10",)
+    assert evaluate(collection, system, estimator=system).result.protocol.estimator == "self (circular): toy"
+    by_run = evaluate(collection, own.runs, estimator="self").result
+    assert by_run.values("t2i", "dcg_cm@10") == pytest.approx(own.result.values("t2i", "dcg_cm@10"))
+
+
+def test_cross_modal_dcg_refusals(toy: Collection) -> None:
+    system = random_pair(toy)
+    with pytest.raises(ConfigurationError, match="dcg_cm needs an estimator"):
+        evaluate(toy, system, measures=["dcg_cm@10"])
+    with pytest.raises(ConfigurationError, match="write dcg_cm@p"):
+        evaluate(toy, system, measures=["dcg_cm"], estimator="self")
+    with pytest.raises(ConfigurationError, match="unknown estimator 'clip'"):
+        evaluate(toy, system, estimator="clip")  # type: ignore[arg-type]
+    with pytest.raises(ProtocolError, match=r"dcg_cm@10 looks deeper than the run .*, which is 2 deep"):
+        evaluate(toy, system, estimator="self", depth=2)
+    gallery = Gallery.of("image", ["i0", "i1", "i2", "i3"])
+    scored = Run.ranked("bm25", "t2i", ["i0#0"], ["i0"], [17.3], gallery)
+    with pytest.raises(ConfigurationError, match=r"reach 17\.3; they are no cosines"):
+        evaluate(toy, scored, measures=["dcg_cm@1"], estimator="self")

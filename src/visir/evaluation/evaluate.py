@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError
 from visir.evaluation.captions import Choice, choose
+from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
 from visir.evaluation.folds import cut
 from visir.evaluation.galleries import galleries_of, gallery_said, queries_said
 from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
@@ -64,6 +65,7 @@ def evaluate(
     depth: int = 100,
     similarity: Similarity = "cosine",
     measures: Sequence[str] | None = None,
+    estimator: System | Literal["self"] | None = None,
     name: str | None = None,
     conditions: Mapping[str, Any] | None = None,
     skip_broken: bool = False,
@@ -86,7 +88,9 @@ def evaluate(
     - `folds`: 5 for COCO's "5-fold 1k" (see `folds.py`)
     - `depth`: how many documents per query are kept in the runs. Ranks, and with them all measures, are exact to the
       end of the gallery whatever the depth, except for runs that come from outside.
-    - `measures`: names; None takes the default ones
+    - `measures`: names; None takes the default ones (and `dcg_cm@10` when there is an estimator)
+    - `estimator`: who says what a wrong answer is worth, for `dcg_cm@p` (see `cross_modal.py`): another encoder or its
+      pair of embeddings; "self" takes the system's own cosines, which is circular, and the protocol says so
     - `conditions`: what else was done to the task, and only the caller knows: `rerank`, `perturbation`,
       `query_template`, `extra`
     - `skip_broken`: images that cannot be encoded are set aside with their captions, and counted in the notes, instead
@@ -97,6 +101,7 @@ def evaluate(
     `ProtocolError` for a run that does not fit.
     """
     refuse_faulty(captions, recall, ties, gallery, directions, folds, depth, conditions, collection, split)
+    names, cutoffs = split_names(measures, estimator is not None)
     whole = collection
     part = collection.split(split)
     timing: dict[str, float] = {}
@@ -149,14 +154,18 @@ def evaluate(
     )
     notes += missing_positives(qrels, pools, ranks)
     started = time.perf_counter()
-    result = score(label, ranks, protocol, measures=measures, timing=timing, notes=notes)
+    judged = {one: _one_qrels(part, one, relevance, parts) for one, parts in qrels.items()}
+    further = None
+    if cutoffs:
+        judge = _judge(estimator, part, vectors, encoding)
+        who = judge.line if judge else f"self (circular): {label}"
+        protocol = protocol.changed(estimator=who)
+        further = {one: dcg_cm(kept[one], judged[one], cutoffs, judge) for one in asked}
+        if "(circular)" in who:
+            notes.append("dcg_cm is circular: the system under test says itself what its wrong answers are worth")
+    result = score(label, ranks, protocol, measures=names, further=further, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
-    return Evaluation(
-        result,
-        kept,
-        {one: _one_qrels(part, one, relevance, parts) for one, parts in qrels.items()},
-        part.captions.select(["id", "image_id"]),
-    )
+    return Evaluation(result, kept, judged, part.captions.select(["id", "image_id"]))
 
 
 def _encode(
@@ -172,6 +181,33 @@ def _encode(
     texts = encode(encoder, collection, "text", **options)
     timing["encode texts"] = time.perf_counter() - started
     return images, texts
+
+
+def _judge(
+    estimator: System | Literal["self"] | None,
+    part: Collection,
+    system: tuple[Embeddings, Embeddings] | None,
+    encoding: Mapping[str, Any],
+) -> Estimator | None:
+    """The estimator of `dcg_cm`; None when it is a run's own cosines."""
+    if isinstance(estimator, str):
+        if estimator != "self":
+            raise ConfigurationError(
+                f"unknown estimator {estimator!r}", hint="give an encoder, its embeddings, or 'self' (circular)"
+            )
+        return None if system is None else Estimator(*system, is_system=True)
+    if estimator is None:
+        raise ConfigurationError(
+            "dcg_cm needs an estimator: who says what a wrong answer is worth?",
+            hint="estimator=another encoder, or 'self' (circular)",
+        )
+    vectors = embeddings_of(estimator)
+    if isinstance(estimator, Encoder):
+        vectors = _encode(estimator, part, False, encoding, {})
+    if vectors is None:
+        raise refuse(estimator)
+    cards = [one.encoder.fingerprint for one in vectors]
+    return Estimator(*vectors, is_system=system is not None and cards == [one.encoder.fingerprint for one in system])
 
 
 def _set_aside(collection: Collection, images: Embeddings, notes: list[str]) -> Collection:

@@ -1,0 +1,122 @@
+"""Cross-modal DCG: every answer earns something, a true pair 1, any other what an estimator says it is worth.
+
+Brittleness paper, section 4.2: DCG_CM at p = Σ_{i=1..p} rel_i / log2(i + 1), with rel_i = 1 if query and document are a
+true pair, otherwise the cosine similarity of the two *as an encoder sees them*, image on one side, text on the other.
+It is not normalised: with p = 10 and one positive, a perfect system whose other answers are at cosine c scores
+1 + 3.54 c. The other reading, DCG over graded judgements alone, is `ndcg@k`.
+
+Who estimates is part of the protocol. The paper lets CLIP ViT-B/32 estimate for all systems, CLIP itself among them.
+Then the system's own confidence in its wrong answers counts as their worth, and a system that is surer of its mistakes
+scores higher. That is circular: it is allowed, and said on the card.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import ConfigurationError, ProtocolError
+from visir.records import Embeddings, Qrels, Run
+from visir.search.pairs import score_pairs
+
+NAME = re.compile(r"dcg_cm@([1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """Who estimates how near a query and a wrong answer are: image and text vectors of one space.
+
+    `is_system`: whether that is the system under test; `line` is how the protocol names it.
+    """
+
+    images: Embeddings
+    texts: Embeddings
+    is_system: bool = False
+
+    @property
+    def line(self) -> str:
+        """The name on the card."""
+        name = " + ".join(dict.fromkeys([self.images.encoder.name, self.texts.encoder.name]))
+        return f"self (circular): {name}" if self.is_system else name
+
+
+def split_names(measures: Sequence[str] | None, has_estimator: bool) -> tuple[list[str] | None, list[int]]:
+    """(measures of ranks, the cutoffs of the "dcg_cm@p" among the names); p = 10 by default with an estimator."""
+    if measures is None:
+        return None, [10] if has_estimator else []
+    cutoffs = []
+    for name in measures:
+        if name.startswith("dcg_cm"):
+            found = NAME.fullmatch(name)
+            if not found:
+                raise ConfigurationError(f"{name!r}: write dcg_cm@p with a whole number p from 1.", hint="dcg_cm@10")
+            cutoffs.append(int(found[1]))
+    return [name for name in measures if not name.startswith("dcg_cm")] or None, cutoffs
+
+
+def dcg_cm(run: Run, qrels: Qrels, cutoffs: Sequence[int], estimator: Estimator | None) -> pa.Table:
+    """Per-query values: columns query_id (as in `qrels`) and dcg_cm@p for each cutoff p.
+
+    `estimator` None takes the run's own scores, which must be cosines (an imported run by the estimator itself). A
+    cosine below 0 stays below 0, as in the formula. A query that is not answered scores 0. Raises `ProtocolError` when
+    the run goes less deep than p, `ConfigurationError` when its scores are no cosines.
+    """
+    matrix = gains(run, qrels, max(cutoffs), estimator)
+    discounts = np.log2(np.arange(2, matrix.shape[1] + 2))
+    return pa.table(
+        {"query_id": qrels.queries} | {f"dcg_cm@{p}": (matrix[:, :p] / discounts[:p]).sum(axis=1) for p in cutoffs}
+    )
+
+
+def gains(run: Run, qrels: Qrels, p: int, estimator: Estimator | None) -> NDArray[np.float64]:
+    """(judged queries, p): the gain of each of the first p answers; 0 where there is none."""
+    if p > run.depth and run.depth < run.gallery.size:
+        raise ProtocolError(
+            f"dcg_cm@{p} looks deeper than the run {run.name} ({run.direction}), which is {run.depth} deep.",
+            hint=f"search deeper, or measure dcg_cm@{run.depth}",
+        )
+    lengths = np.diff(run.offsets)
+    place = np.arange(len(run.scores)) - np.repeat(run.offsets[:-1], lengths)
+    asked = pc.fill_null(pc.index_in(run.queries, qrels.queries), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    row = np.repeat(asked, lengths)
+    top = (place < p) & (row >= 0)
+    row, place, document = row[top], place[top], run.indices[top].astype(np.int64)
+    worth = _own_scores(run)[top] if estimator is None else _estimated(run, qrels, row, document, estimator)
+    query = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))
+    listed = pc.fill_null(pc.index_in(qrels.documents, run.documents), -1).to_numpy(zero_copy_only=False)
+    true = (qrels.grades > 0) & (listed >= 0)
+    positive = np.isin(row * len(run.documents) + document, query[true] * len(run.documents) + listed[true])
+    matrix = np.zeros((len(qrels), p))
+    matrix[row, place] = np.where(positive, 1.0, worth)
+    return matrix
+
+
+def _own_scores(run: Run) -> NDArray[np.float64]:
+    highest = float(np.abs(run.scores).max()) if len(run.scores) else 0.0
+    if highest > 1 + 1e-4:
+        raise ConfigurationError(
+            f"the scores of run {run.name} ({run.direction}) reach {highest:.3g}; they are no cosines.",
+            hint="give an estimator: an encoder, or the pair of its image and text embeddings",
+        )
+    return run.scores.astype(np.float64)
+
+
+def _estimated(
+    run: Run, qrels: Qrels, row: NDArray[np.int64], document: NDArray[np.int64], estimator: Estimator
+) -> NDArray[np.float64]:
+    images, texts = estimator.images, estimator.texts
+    queries, documents = (texts, images) if run.direction == "t2i" else (images, texts)
+    asked = _rows(queries, qrels.queries, row)
+    return score_pairs(queries, asked, documents, _rows(documents, run.documents, document)).astype(np.float64)
+
+
+def _rows(side: Embeddings, ids: pa.StringArray, used: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(m,) the row in `side` of each of `ids[used]`; only ids that are used need a vector."""
+    distinct, place = np.unique(used, return_inverse=True)
+    return side.rows(ids.take(pa.array(distinct)))[place]
