@@ -146,6 +146,28 @@ def test_preprocessing_from_many_threads(clip: Path) -> None:
         assert together[0].dtype == np.float32 and together[0].shape == (3, 32, 32)
 
 
+def test_looking_levels_up_gives_the_processors_own_bits(tmp_path: Path) -> None:
+    from visir.encoders.image_processors import ImageProcessor
+
+    settings: dict[str, dict[str, Any]] = {
+        "CLIPImageProcessor": {},
+        "SiglipImageProcessor": {},
+        "BlipImageProcessor": {},
+        "EfficientNetImageProcessor": {"do_normalize": True, "rescale_offset": True, "rescale_factor": 1 / 127.5},
+    }
+    for name, changed in settings.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        tiny.image_processor(name, folder, **changed)
+        (folder / "config.json").write_text('{"model_type": "clip"}')
+        processor = ImageProcessor(folder, "pil")
+        # EfficientNet's also divides by the deviation at the end, table or not: there the plain call stays.
+        assert (processor._table is None) == (name == "EfficientNetImageProcessor")
+        for photo in tiny.photos():
+            expected = processor._plain_call(to_rgb(photo))
+            assert np.array_equal(processor.pixels(to_rgb(photo)), expected), name
+
+
 def test_the_two_processors_differ_by_grey_levels(clip: Path) -> None:
     pil, torchvision = (load(f"{clip}?processor={backend}", device="cpu") for backend in ("pil", "torchvision"))
     photo = to_rgb(tiny.photos()[2])

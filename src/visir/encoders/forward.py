@@ -1,4 +1,4 @@
-"""The forward pass: NumPy in, NumPy out, with arithmetic that does not depend on global switches."""
+"""The forward pass: NumPy in, NumPy out, convolutions in full precision."""
 
 from __future__ import annotations
 

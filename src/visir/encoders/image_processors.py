@@ -45,13 +45,51 @@ class ImageProcessor:
 
         settings = self._processor.to_dict()
         size = dict(settings.get("size") or {}) if settings.get("do_resize", True) else {}
-        self._shortest_edge = size.get("shortest_edge")
+        self._shortest_edge: int | None = size.get("shortest_edge")
+        self._table: NDArray[np.float32] | None = None
+        if backend == "pil":  # torchvision is as fast by itself
+            self._table = self._levels_table()
 
     def pixels(self, image: Image) -> NDArray[np.float32]:
         """One RGB image as the model wants it. Pure: the processor holds nothing but its settings."""
         refuse_sliver(image, self._shortest_edge)
+        if self._table is None:
+            return self._plain_call(image)
+        levels = self._levels(image)
+        result = np.empty(levels.shape, np.float32)
+        for channel, table in enumerate(self._table):
+            np.take(table, levels[channel], out=result[channel], mode="clip")
+        return result
+
+    def _plain_call(self, image: Image) -> NDArray[np.float32]:
         values = self._processor(images=image, return_tensors="np")["pixel_values"][0]
         return np.ascontiguousarray(values, dtype=np.float32)
+
+    def _levels(self, image: Image) -> NDArray[Any]:
+        """Resized and cropped, but still grey levels 0 … 255: uint8 (3, H, W)."""
+        answer = self._processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")
+        levels: NDArray[Any] = answer["pixel_values"][0]
+        return levels
+
+    def _levels_table(self) -> NDArray[np.float32] | None:
+        """What the processor makes of each grey level of each channel, (3, 256), found by asking it.
+
+        Rescaling and normalising a whole image in NumPy costs 0.8 to 2.6 ms (224 to 384 pixels), up to half of all
+        preprocessing; looking values up costs a fraction of that and gives the same bits. None when a trial image does
+        not come out the same: the processor then does more to values than that.
+        """
+        from PIL import Image
+
+        trial = Image.fromarray(np.random.default_rng(0).integers(0, 256, (41, 67, 3), dtype=np.uint8))
+        if self._levels(trial).dtype != np.uint8:
+            return None
+        ramp = np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2)
+        still = {key: False for key in ("do_resize", "do_center_crop") if key in self._processor.to_dict()}
+        answer = self._processor(images=Image.fromarray(ramp), return_tensors="np", **still)["pixel_values"][0]
+        if answer.shape != (3, 16, 16):
+            return None
+        self._table = answer.reshape(3, 256).astype(np.float32)
+        return self._table if np.array_equal(self.pixels(trial), self._plain_call(trial)) else None
 
     def values(self) -> dict[str, Any]:
         """Every setting as plain values, for the card; "backend" and "class" among them."""
