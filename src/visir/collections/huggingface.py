@@ -165,7 +165,7 @@ def _rows(part: _Part, columns: dict[str, Any], root: Path) -> Iterator[dict[str
     has_names = pa.types.is_struct(schema.field(image).type) and schema.field(image).type.get_field_index("path") >= 0
     if part.file.suffix == ".parquet":
         # Of the image column only the names are read; the bytes stay where they are.
-        table = pq.read_table(part.file, columns=[*wanted, *([f"{image}.path"] if has_names else [])])
+        table = pq.ParquetFile(part.file).read(columns=[*wanted, *([f"{image}.path"] if has_names else [])])
         count = pq.read_metadata(part.file).num_rows
     else:
         table = ArrowArchive(part.file).table

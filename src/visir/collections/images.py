@@ -206,4 +206,7 @@ def _looks_like(data: bytes) -> str:
         return "a Git LFS pointer, not the file itself"
     if head.startswith((b"<?xml", b"<svg")):
         return "XML or SVG, which has no pixels"
+    for start, name in ((b"\x89PNG", "PNG"), (b"\xff\xd8", "JPEG"), (b"GIF8", "GIF"), (b"RIFF", "WebP")):
+        if data.startswith(start):
+            return f"it begins like a {name}, but is damaged"
     return f"{len(data):,} bytes that no decoder knows"

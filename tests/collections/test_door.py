@@ -1,0 +1,127 @@
+"""`open_collection`: specs, sniffing, options, and what it says when it does not know."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toys import jpeg, karpathy
+
+from visir.collections import open_collection, portable
+from visir.collections.formats import FORMATS, JUDGEMENTS
+from visir.errors import CollectionError, VisirError
+
+LISTS = [{"image": "a.jpg", "caption": "x"}]
+COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"id": 1, "image_id": 1, "caption": "x"}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("d.json", karpathy(), "karpathy"),
+        ("captions.json", COCO, "coco_captions"),
+        ("list.json", LISTS, "annotation_list"),
+        ("X_FG_ann.json", {"a": ["x"]}, "fine_grained"),
+        ("x.token", "a.jpg#0\tx\n", "flickr_tokens"),
+        ("test_caps.txt", "1\n2\n3\n4\n5\n", "vsepp"),
+        ("t.csv", "image,text\na,b\n", "table"),
+        ("s.tar", {"a.txt": b"x", "a.jpg": jpeg()}, "webdataset"),
+        ("p.zip", {"a.jpg": jpeg()}, "photos"),
+        ("dir/a.jpg", jpeg(), "photos"),
+        ("dir/metadata.csv", "file_name,text\na.jpg,x\n", "imagefolder"),
+    ],
+)
+def test_exactly_one_format_is_told_from_the_content(write, name: str, content: object, expected: str) -> None:
+    path = write(name, content)
+    if name.startswith("dir/"):
+        path = path.parent
+    found = [key for key, one in FORMATS.items() if one.sniff(path)]
+    assert found == [expected]
+
+
+def test_a_prefix_an_option_and_a_split(write) -> None:
+    content = karpathy("restval")
+    content["images"][1]["split"] = "val"
+    path = write("d.json", content)
+    assert open_collection(f"karpathy:{path}?restval=keep&split=restval+val&images=none").images.num_rows == 2
+    assert open_collection(path, split="val").images["id"].to_pylist() == ["b.jpg"]
+    with pytest.raises(CollectionError, match=r"unknown split 'tset'\n  → did you mean 'train'\?|known: train, val"):
+        open_collection(path, split="tset")
+
+
+def test_a_folder_with_one_or_several_collections(write, tmp_path) -> None:
+    write("x/d.json", karpathy())
+    write("x/README.md", "about")
+    write("x/a.jpg", jpeg())
+    assert open_collection(tmp_path / "x").name == "toy"
+    write("x/tokens.token", "a.jpg#0\tx\n")
+    with pytest.raises(CollectionError, match=r"several collections in this folder\.\n  → name one of: karpathy:"):
+        open_collection(tmp_path / "x")
+
+
+def test_unknown_things_name_the_nearest(write) -> None:
+    path = write("d.json", karpathy())
+    with pytest.raises(VisirError, match=r"unknown collection format 'karpaty'\n  → did you mean 'karpathy'"):
+        open_collection(path, format="karpaty")
+    with pytest.raises(VisirError, match=r"unknown collection format 'karpaty'\n  → did you mean 'karpathy'"):
+        open_collection(f"karpaty:{path}")
+    with pytest.raises(CollectionError, match=r"karpathy: unknown option 'restvall'\n  → did you mean 'restval'"):
+        open_collection(path, restvall="keep")
+    with pytest.raises(CollectionError, match="names the format 'karpathy', and format='table' another"):
+        open_collection(f"karpathy:{path}", format="table")
+    with pytest.raises(CollectionError, match=r"no known format of collections\.\n  → name it with --format"):
+        open_collection(write("x.bin", b"\x00\x01"))
+    with pytest.raises(CollectionError, match="nowhere: no such file or folder"):
+        open_collection("nowhere")
+    with pytest.raises(VisirError, match="no such file"):
+        open_collection("karpathy:nowhere.json")
+
+
+def test_scenes(write) -> None:
+    found = open_collection("scenes:20?seed=3&size=64", split="train")
+    assert found.images["split"].to_pylist() == ["train"] * 16
+    with pytest.raises(CollectionError, match="scenes:many: not a number of scenes"):
+        open_collection("scenes:many")
+    with pytest.raises(CollectionError, match=r"option size='big': pixels of a side"):
+        open_collection("scenes:5?size=big")
+    with pytest.raises(CollectionError, match="holds its own pictures; images= does not apply"):
+        open_collection("scenes:5", images="x.zip")
+
+
+def test_a_collection_passes_through(write) -> None:
+    found = open_collection(write("d.json", karpathy()))
+    assert open_collection(found) is found
+    assert open_collection(found, split="test").images.num_rows == 2
+
+
+def test_the_working_directory_may_change(write, tmp_path, monkeypatch) -> None:
+    write("d.json", karpathy())
+    write("a.jpg", jpeg())
+    monkeypatch.chdir(tmp_path)
+    found = open_collection("d.json")
+    saved = portable.save(found, "portable")
+    monkeypatch.chdir("/")
+    from visir.collections.images import ImageReader
+
+    assert ImageReader(found).open(0).size == ImageReader(saved).open(0).size == (12, 8)
+
+
+def test_formats_describe_themselves() -> None:
+    assert (len(list(FORMATS)), len(list(JUDGEMENTS))) == (13, 3)
+    for registry in (FORMATS, JUDGEMENTS):
+        for name, one in registry.items():
+            assert one.name == name
+            assert one.title
+            assert one.layout
+            assert callable(one.read)
+            assert one.sniff(Path("/nonexistent/path")) is False
+            assert all(option.about for option in one.options)
+
+
+def test_importing_the_package_is_light() -> None:
+    code = (
+        "import sys, visir.collections; print([m for m in ('pyarrow', 'PIL', 'torch', 'pandas') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,115 @@
+"""Finding the pictures that a source names: beside it or where one says, in folders, zips and tars."""
+
+from __future__ import annotations
+
+import pytest
+from toys import jpeg, karpathy
+
+from visir.collections import open_collection
+from visir.collections.images import ImageReader
+from visir.errors import CollectionError
+
+
+def colours(collection) -> list[tuple[int, int, int]]:
+    reader = ImageReader(collection)
+    return [reader.open(row).getpixel((0, 0)) for row in range(len(reader))]
+
+
+RED, BLUE = (255, 0, 0), (0, 0, 255)
+PICTURES = {"a.jpg": jpeg("red", form="PNG"), "b.jpg": jpeg("blue", form="PNG")}
+
+
+@pytest.mark.parametrize("where", ["", "Images/", "deep/er/still/"])
+def test_a_folder_beside_the_source(write, where: str) -> None:
+    path = write("dataset.json", karpathy())
+    for name, data in PICTURES.items():
+        write(where + name, data)
+    found = open_collection(path)
+    assert colours(found) == [RED, BLUE]
+    assert "images: 2 of 2 found" in found.source
+
+
+@pytest.mark.parametrize("name", ["pictures.zip", "pictures.tar"])
+def test_an_archive_beside_the_source(write, name: str) -> None:
+    path = write("dataset.json", karpathy())
+    write(name, {f"val2014/{key}": data for key, data in PICTURES.items()})
+    found = open_collection(path)
+    assert colours(found) == [RED, BLUE]
+    assert f"images: 2 of 2 found in {name}" in found.source
+
+
+def test_the_official_annotations_folder_looks_next_door(write) -> None:
+    path = write("coco/annotations/dataset.json", karpathy())
+    for name, data in PICTURES.items():
+        write(f"coco/images/{name}", data)
+    assert colours(open_collection(path)) == [RED, BLUE]
+
+
+def test_several_given_places_and_what_stays_missing(write, tmp_path) -> None:
+    path = write("x/dataset.json", karpathy())
+    one = write("one.zip", {"a.jpg": PICTURES["a.jpg"]})
+    (tmp_path / "two").mkdir()
+    found = open_collection(path, images=[one, tmp_path / "two"])
+    assert found.images["path"].to_pylist() == ["a.jpg", None]
+    assert found.images["archive"].to_pylist() == ["../one.zip", None]
+    assert "images: 1 of 2 found in one.zip" in found.source
+    write("two/b.jpg", PICTURES["b.jpg"])
+    assert colours(open_collection(path, images=[one, tmp_path / "two"])) == [RED, BLUE]
+
+
+def test_nothing_found_is_an_error_only_where_a_place_was_given(write, tmp_path) -> None:
+    path = write("dataset.json", karpathy())
+    (tmp_path / "elsewhere").mkdir()
+    assert open_collection(path).images["path"].null_count == 2
+    with pytest.raises(CollectionError, match=r"none of its 2 images is in .*elsewhere.*\n.*such as 'a\.jpg'"):
+        open_collection(path, images=tmp_path / "elsewhere")
+    with pytest.raises(CollectionError, match="nowhere does not exist"):
+        open_collection(path, images=tmp_path / "nowhere")
+
+
+def test_none_does_not_look(write) -> None:
+    path = write("dataset.json", karpathy())
+    write("a.jpg", PICTURES["a.jpg"])
+    found = open_collection(path, images="none")
+    assert found.images["path"].null_count == 2
+    assert "images not looked for" in found.source
+
+
+def test_the_longest_shared_path_wins(write) -> None:
+    path = write("dataset.json", karpathy(filepath="val2014"))
+    for name in PICTURES:
+        write(f"train2014/{name}", jpeg("lime", form="PNG"))
+        write(f"val2014/{name}", PICTURES[name])
+    assert colours(open_collection(path)) == [RED, BLUE]
+
+
+def test_an_ambiguous_name_is_a_fault(write) -> None:
+    path = write("dataset.json", karpathy())
+    for folder in ("one", "two"):
+        write(f"{folder}/a.jpg", PICTURES["a.jpg"])
+    with pytest.raises(CollectionError, match=r"image 'a\.jpg' could be 'one/a\.jpg' or 'two/a\.jpg'; say which"):
+        open_collection(path)
+
+
+def test_coco_2014_names_match_2017_files(write) -> None:
+    content = [{"image": "val2014/COCO_val2014_000000000042.jpg", "caption": "a dog"}]
+    path = write("coco_test.json", content)
+    write("val2017/000000000042.jpg", PICTURES["a.jpg"])
+    found = open_collection(path)
+    assert found.images["id"].to_pylist() == ["42"]
+    assert colours(found) == [RED]
+
+
+def test_a_broken_archive_beside_is_told_and_a_given_one_is_an_error(write) -> None:
+    path = write("dataset.json", karpathy())
+    broken = write("broken.zip", b"no zip")
+    assert "broken.zip left aside" in open_collection(path).source
+    with pytest.raises(CollectionError, match="not a readable zip"):
+        open_collection(path, images=broken)
+
+
+def test_links_in_a_circle_end(write, tmp_path) -> None:
+    path = write("dataset.json", karpathy())
+    write("deep/a.jpg", PICTURES["a.jpg"])
+    (tmp_path / "deep" / "loop").symlink_to(tmp_path / "deep")
+    assert open_collection(path).images["path"].to_pylist() == ["deep/a.jpg", None]
