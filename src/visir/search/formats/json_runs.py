@@ -1,0 +1,81 @@
+"""Runs as JSON: ours, which comes back identical, and the nested `{query: {document: score}}` of other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from visir.errors import RunError
+from visir.files import read_json, write_json
+from visir.records import Direction, Gallery, Run, strings
+from visir.search.formats.dictionaries import from_dict
+
+_FORMAT = "visir run 1"
+
+
+def write(run: Run, path: str | Path) -> None:
+    """Write one object: what the run is, and `answers`: {query: [[document, score], …]}, best first."""
+    ids = run.documents.to_pylist()
+    scores, indices = run.scores.astype(np.float64).tolist(), run.indices.tolist()
+    cuts = zip(run.queries.to_pylist(), run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
+    gallery = run.gallery
+    write_json(
+        path,
+        {
+            "format": _FORMAT,
+            "name": run.name,
+            "direction": run.direction,
+            "depth": run.depth,
+            "scores": str(run.scores.dtype),
+            "gallery": {
+                "modality": gallery.modality,
+                "size": gallery.size,
+                "description": gallery.description,
+                "ids": None if gallery.ids is None else gallery.ids.to_pylist(),
+            },
+            "provenance": run.provenance,
+            "answers": {q: [[ids[indices[e]], scores[e]] for e in range(a, b)] for q, a, b in cuts},
+        },
+    )
+
+
+def read(
+    path: str | Path,
+    direction: Direction | None = None,
+    gallery: Gallery | None = None,
+    *,
+    depth: int | None = None,
+    name: str | None = None,
+) -> Run:
+    """Read our own JSON (nothing need be given), or nested dictionaries: by falling score, ties by id."""
+    given = read_json(path)
+    if isinstance(given, dict) and given.get("format") == _FORMAT:
+        known = given["gallery"]
+        pairs = [pair for answer in given["answers"].values() for pair in answer]
+        documents = strings([document for document, _ in pairs]).dictionary_encode()
+        return Run(
+            given["name"],
+            given["direction"],
+            strings(list(given["answers"])),
+            np.cumsum([0, *map(len, given["answers"].values())]).astype(np.int64),
+            strings(documents.dictionary),
+            documents.indices.to_numpy().astype(np.int32),
+            np.array([score for _, score in pairs], given["scores"]),
+            Gallery(
+                known["modality"],
+                None if known["ids"] is None else strings(known["ids"]),
+                known["size"],
+                known["description"],
+            ),
+            given["depth"],
+            given["provenance"],
+        )
+    if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
+        raise RunError(f"{path}: expected an object of objects, {{query: {{document: score}}}}.")
+    if direction is None or gallery is None:
+        raise RunError(
+            f"{path}: this file does not say over which gallery and in which direction it was made.",
+            hint="give both, e.g. direction='t2i', gallery=Gallery.stated('image', 31783, 'all images of Flickr30k')",
+        )
+    return from_dict(given, direction, gallery, name=name or Path(path).stem, depth=depth, where=str(path))
