@@ -1,0 +1,108 @@
+"""`visir compare`: results beside one another, or beside published values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.records import Result
+
+
+def compare(
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT…", help="Folders that visir evaluate --out wrote; the first is the baseline."),
+    ],
+    published: Annotated[
+        str | None,
+        typer.Option(help="Compare with published values: a JSON or TOML file, or the name of a shipped table."),
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="The published name of each system, in the order of the results, where it differs."),
+    ] = None,
+    collection: Annotated[str | None, typer.Option(help="The published name of the collection.")] = None,
+    tolerance: Annotated[float, typer.Option(help="Relative tolerance for published values.")] = 0.05,
+    measure: Annotated[list[str] | None, typer.Option("--measure", help="Measures by name (repeatable).")] = None,
+    test: Annotated[str, typer.Option(help="t or randomisation.")] = "t",
+    correction: Annotated[str, typer.Option(help="holm, bonferroni or none.")] = "holm",
+    by_image: Annotated[
+        bool, typer.Option("--by-image", help="Treat the captions of one image together: they are not independent.")
+    ] = False,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="A protocol field that may differ (repeatable). All others may not.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of randomisation and bootstrap.")] = 0,
+) -> None:
+    """Say whether systems differ, query by query, with significance; or whether published values are reproduced.
+
+    Results of different protocols are refused with the list of differences, unless each is allowed by name.
+    """
+    from rich.console import Console
+
+    from visir.evaluation.compare import compare as compare_results
+    from visir.evaluation.results import load_evaluation
+    from visir.reports import comparison_table, to_terminal
+
+    console = Console()
+    loaded = [load_evaluation(one) for one in results]
+    if published is not None:
+        _beside_published([one.result for one in loaded], published, system, collection, tolerance)
+        if len(loaded) == 1:
+            return
+    clusters: dict[str, str] = {}
+    if by_image:
+        for one in loaded:
+            if one.captions is not None:
+                ids, images = one.captions["id"].to_pylist(), one.captions["image_id"].to_pylist()
+                clusters |= dict(zip(ids, images, strict=True))
+    comparison = compare_results(
+        [one.result for one in loaded],
+        measures=measure,
+        test=test,  # type: ignore[arg-type]
+        correction=correction,  # type: ignore[arg-type]
+        allow=allow or (),
+        clusters=clusters if by_image else None,
+        seed=seed,
+    )
+    console.print(to_terminal(comparison_table(comparison)))
+
+
+def _beside_published(
+    results: list[Result], published: str, names: list[str] | None, collection: str | None, tolerance: float
+) -> None:
+    from rich.console import Console
+
+    from visir.errors import ConfigurationError
+    from visir.evaluation.published import judge, load, orders
+    from visir.reports import published_table, to_terminal
+
+    console = Console()
+    table = load(published)
+    if names is not None and len(names) != len(results):
+        raise ConfigurationError(f"{len(names)} --system for {len(results)} results.", hint="name each, in order")
+    systems = names or [result.system for result in results]
+    if collection is None and len(table.collections) > 1:
+        collection = results[0].protocol.collection
+    only = systems[0] if len(table.systems) > 1 or len(systems) > 1 else None
+    console.print(f"{table.title}\n{table.source}", style="dim", soft_wrap=True, highlight=False, markup=False)
+    for result, name in zip(results, systems, strict=True):
+        row = table.row(name if only else None, collection)
+        judged = judge(
+            result.aggregates, row, recall=result.protocol.recall, decimals=table.decimals, tolerance=tolerance
+        )
+        console.print(to_terminal(published_table(judged, system=result.system, decimals=table.decimals)))
+        within = sum(one.within for one in judged)
+        console.print(
+            f"{within} of {len(judged)} values within ±{100 * tolerance:g} % (R@k read as {result.protocol.recall}@k)"
+        )
+    if len(results) > 1:
+        ours = {name: result.aggregates for name, result in zip(systems, results, strict=True)}
+        for one in orders(ours, table, collection=collection, recall=results[0].protocol.recall):
+            verdict = (
+                "kept" if one.kept else "not kept: " + "; ".join(f"{a} should be above {b}" for a, b in one.swapped)
+            )
+            console.print(f"order of systems, {one.direction} {one.label}: {verdict}", highlight=False)

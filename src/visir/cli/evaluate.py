@@ -1,0 +1,195 @@
+"""`visir evaluate`: search a collection with a system, measure it, and say under which protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.evaluation.evaluate import Evaluation
+    from visir.records import Collection, Run
+
+
+def evaluate(
+    collection: Annotated[
+        str,
+        typer.Argument(
+            metavar="COLLECTION",
+            help="A file or folder in any known format, FORMAT:PATH, scenes:2000; or a log of the brittleness paper.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="A model: a hub name, a checkpoint folder, st:…, openclip:…")
+    ] = None,
+    embeddings: Annotated[
+        list[str] | None,
+        typer.Option("--embeddings", "-e", help="Vectors made elsewhere: npz:FILE, npy:FOLDER, parquet:FILE."),
+    ] = None,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run", help="A run made elsewhere: FILE of visir's, t2i=FILE for TREC, Parquet, JSON (repeatable)."
+        ),
+    ] = None,
+    images: Annotated[
+        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip or tar; or none.")
+    ] = None,
+    judgements: Annotated[
+        list[str] | None,
+        typer.Option("--judgements", "-j", help="Judgements to attach (CxC, ECCV Caption, …)."),
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="The split, or several: train+val. Default: everything.")] = None,
+    relevance: Annotated[str, typer.Option(help="What counts as right: links, or a set of judgements.")] = "links",
+    captions: Annotated[
+        str, typer.Option(help="Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'.")
+    ] = "all",
+    recall: Annotated[str, typer.Option(help="What R@k and rsum mean: hit, recall, capped_recall.")] = "hit",
+    ties: Annotated[str, typer.Option(help="Equal scores: id, pessimistic, optimistic.")] = "id",
+    gallery: Annotated[str, typer.Option(help="Candidates: of the split, or of the whole collection.")] = "split",
+    folds: Annotated[int, typer.Option(help="Mean over disjoint folds: 5 for COCO's 5-fold 1k.")] = 1,
+    depth: Annotated[int, typer.Option(help="How many answers per query are kept in the runs.")] = 100,
+    measure: Annotated[
+        list[str] | None, typer.Option("--measure", help="Measures by name (repeatable). Default: the usual ones.")
+    ] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="Model that estimates the gains of dcg_cm; 'self' is circular, and says so.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What to call the system.")] = None,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Set images aside that cannot be read, and count them.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
+    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    batch_size: Annotated[int | None, typer.Option(help="Inputs per forward pass.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for result.json, per-query values, runs and report.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a result that is there already.")] = False,
+) -> None:
+    """Measure text-to-image and image-to-text search under a declared protocol.
+
+    Prints the table and the protocol card. With --out it writes result.json, per-query Parquet files, the runs, and a
+    report in one HTML file.
+    """
+    from visir.errors import ConfigurationError, VisirError
+    from visir.evaluation.brittleness_runs import evaluate_log, is_log
+    from visir.evaluation.brittleness_runs import read as read_log
+    from visir.evaluation.evaluate import evaluate as evaluate_collection
+    from visir.evaluation.results import is_result
+
+    if out is not None and is_result(out) and not force:
+        raise VisirError(f"{out} holds a result already.", hint="choose another folder, or replace it with --force")
+    if is_log(collection):
+        if model or embeddings or run:
+            raise ConfigurationError(
+                f"{collection} is a run already.", hint="leave out --model, --embeddings and --run"
+            )
+        evaluated = evaluate_log(read_log(collection), recall=recall, ties=ties)  # type: ignore[arg-type]
+        _show(evaluated, None, out)
+        return
+    if sum(map(bool, (model, embeddings, run))) != 1:
+        raise ConfigurationError(
+            "name exactly one system to evaluate.", hint="--model NAME, --embeddings npz:FILE, or --run FILE"
+        )
+    from visir.collections import open_collection
+
+    opened = open_collection(collection, images=_one_or_all(images), judgements=judgements)
+    options: dict[str, Any] = {"batch_size": batch_size} if model else {}
+    evaluated = evaluate_collection(
+        opened,
+        _system(model, embeddings, run, opened, split, gallery, captions, device, dtype),
+        split=split,
+        relevance=relevance,
+        captions=captions,
+        recall=recall,  # type: ignore[arg-type]
+        ties=ties,  # type: ignore[arg-type]
+        gallery=gallery,  # type: ignore[arg-type]
+        folds=folds,
+        depth=depth,
+        measures=measure,
+        estimator=_estimator(estimator, device, dtype),
+        name=name,
+        skip_broken=skip_broken,
+        **options,
+    )
+    _show(evaluated, opened.split(split), out)
+
+
+def _system(
+    model: str | None,
+    embeddings: list[str] | None,
+    runs: list[str] | None,
+    collection: Collection,
+    split: str | None,
+    gallery: str,
+    captions: str,
+    device: str | None,
+    dtype: str,
+) -> Any:
+    from visir.encoders import encode, load
+    from visir.evaluation.captions import choose
+
+    if model:
+        return load(model, device=device, dtype=dtype)
+    pool = collection if gallery == "collection" else collection.split(split)
+    if embeddings:
+        encoders = [load(one if ":" in one else f"{Path(one).suffix[1:] or 'npy'}:{one}") for one in embeddings]
+        return [
+            encode(encoder, pool, modality)
+            for encoder in encoders
+            for modality in ("image", "text")
+            if modality in encoder.modalities
+        ]
+    return [_run(one, choose(pool, captions)) for one in runs or []]
+
+
+def _run(given: str, pool: Collection) -> Run:
+    """A run from FILE, which says itself what it is, or from DIRECTION=FILE, made over the declared gallery."""
+    from visir.search.formats import read_run
+
+    direction, equals, path = given.partition("=")
+    if not equals:
+        return read_run(given)
+    gallery = pool.caption_gallery() if direction == "i2t" else pool.image_gallery()
+    return read_run(path, direction=direction, gallery=gallery)
+
+
+def _estimator(name: str | None, device: str | None, dtype: str) -> Any:
+    if name is None or name == "self":
+        return name
+    from visir.encoders import load
+
+    return load(name, device=device, dtype=dtype)
+
+
+def _one_or_all(values: list[str] | None) -> Any:
+    return values[0] if values and len(values) == 1 else values or None
+
+
+def _show(evaluation: Evaluation, collection: Collection | None, out: Path | None) -> None:
+    from rich.console import Console
+
+    from visir.evaluation.results import save
+    from visir.reports import card_table, measures_table, to_terminal, write_report
+
+    console = Console()
+    result = evaluation.result
+    console.print(to_terminal(measures_table(result)))
+    console.print(to_terminal(card_table(result.protocol)))
+    if out is None:
+        return
+    save(evaluation, out)
+    command = _command()
+    write_report(out / "report.html", result, runs=evaluation.runs, collection=collection, command=command)
+    console.print(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}", soft_wrap=True, highlight=False)
+
+
+def _command() -> str:
+    """The command line that was given, so that the report says how to make it again."""
+    import shlex
+    import sys
+
+    return shlex.join(["visir", *sys.argv[1:]])

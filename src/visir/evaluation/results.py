@@ -1,0 +1,148 @@
+"""Results on disk: plain open files in one folder, written atomically, loaded back identical.
+
+    result.json                  protocol, aggregates, versions, timing, notes, and which files belong to it
+    per_query_{direction}.parquet  query_id and one column per measure
+    run_{direction}.parquet      what the search answered (`visir.search.formats`)
+    qrels_{direction}.parquet    what it was judged by: query_id, document_id, grade
+    captions.parquet             id, image_id of the captions that took part, in the source's order
+
+`result.json` is written last: a folder without it is an evaluation that did not finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from visir.errors import VisirError
+from visir.evaluation.evaluate import Evaluation
+from visir.files import atomic_path, read_json, write_json
+from visir.records import DIRECTIONS, Direction, Protocol, Qrels, Result, Run
+from visir.search.formats import read_run, write_run
+
+FORMAT = 1
+
+
+def save(
+    result: Result | Evaluation,
+    folder: str | Path,
+    *,
+    runs: Mapping[Direction, Run] | None = None,
+    qrels: Mapping[Direction, Qrels] | None = None,
+    captions: pa.Table | None = None,
+) -> Path:
+    """Write a result, or a whole evaluation, into a folder; files of an earlier result there are replaced."""
+    if isinstance(result, Evaluation):
+        return save(result.result, folder, runs=result.runs, qrels=result.qrels, captions=result.captions)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "result.json").unlink(missing_ok=True)
+    files: list[str] = []
+
+    def table(name: str, content: pa.Table) -> None:
+        with atomic_path(folder / name) as temporary:
+            pq.write_table(content, temporary, compression="zstd")
+        files.append(name)
+
+    for direction, values in result.per_query.items():
+        table(f"per_query_{direction}.parquet", values)
+    for direction, run in (runs or {}).items():
+        write_run(run, folder / f"run_{direction}.parquet")
+        files.append(f"run_{direction}.parquet")
+    for direction, judged in (qrels or {}).items():
+        queries = judged.queries.take(pa.array(np.repeat(np.arange(len(judged)), np.diff(judged.offsets))))
+        columns = {"query_id": queries, "document_id": judged.documents, "grade": judged.grades}
+        table(f"qrels_{direction}.parquet", pa.table(columns).replace_schema_metadata({"relevance": judged.name}))
+    if captions is not None:
+        table("captions.parquet", captions)
+    for name in _ours():
+        if name not in files:
+            (folder / name).unlink(missing_ok=True)
+    write_json(folder / "result.json", {"visir_result": FORMAT, **result.to_dict(), "files": files})
+    return folder
+
+
+def load(folder: str | Path) -> Result:
+    """The result in a folder (or of a `result.json`). Raises `VisirError` naming what is missing or altered."""
+    folder, content = _open(folder)
+    protocol = Protocol.from_dict(content["protocol"])
+    if protocol.fingerprint != content["protocol_fingerprint"]:
+        raise VisirError(
+            f"{folder / 'result.json'}: the protocol was altered after the evaluation (its hash does not fit).",
+            hint="evaluate again; a number must not travel with another protocol",
+        )
+    per_query = {
+        name.removeprefix("per_query_").removesuffix(".parquet"): _table(folder / name)
+        for name in content["files"]
+        if name.startswith("per_query_")
+    }
+    return Result(
+        content["system"],
+        protocol,
+        per_query,
+        content["aggregates"],
+        content["versions"],
+        content["timing"],
+        tuple(content["notes"]),
+    )
+
+
+def load_evaluation(folder: str | Path) -> Evaluation:
+    """The result with its runs, judgements and captions, as far as they were saved."""
+    folder, content = _open(folder)
+    files = content["files"]
+    runs: dict[Direction, Run] = {}
+    qrels: dict[Direction, Qrels] = {}
+    for direction in DIRECTIONS:
+        if f"run_{direction}.parquet" in files:
+            runs[direction] = read_run(folder / f"run_{direction}.parquet")
+        if f"qrels_{direction}.parquet" in files:
+            judged = _table(folder / f"qrels_{direction}.parquet")
+            name = (judged.schema.metadata or {}).get(b"relevance", b"links").decode()
+            qrels[direction] = Qrels.of(
+                judged["query_id"], judged["document_id"], judged["grade"].to_numpy(), name=name
+            )
+    captions = _table(folder / "captions.parquet") if "captions.parquet" in files else None
+    return Evaluation(load(folder), runs, qrels, captions)
+
+
+def is_result(path: str | Path) -> bool:
+    """Whether a path is a folder with a result, or a `result.json`."""
+    path = Path(path)
+    return (path / "result.json").is_file() or (path.name == "result.json" and path.is_file())
+
+
+def _open(given: str | Path) -> tuple[Path, dict[str, Any]]:
+    folder = Path(given)
+    folder = folder.parent if folder.name == "result.json" else folder
+    if not (folder / "result.json").is_file():
+        raise VisirError(
+            f"{folder}: no result.json in it.",
+            hint="name the folder that visir evaluate --out wrote; without result.json an evaluation did not finish",
+        )
+    content = read_json(folder / "result.json")
+    if not isinstance(content, dict) or content.get("visir_result") != FORMAT:
+        raise VisirError(f"{folder / 'result.json'}: not a result of this visir.", hint="evaluate again")
+    return folder, content
+
+
+def _table(path: Path) -> pa.Table:
+    if not path.is_file():
+        raise VisirError(
+            f"{path} belongs to the result and is missing.", hint="copy the whole folder, or evaluate again"
+        )
+    try:
+        return pq.read_table(path)
+    except pa.ArrowInvalid as fault:
+        raise VisirError(f"{path}: not a readable Parquet file: {fault}", hint="evaluate again") from fault
+
+
+def _ours() -> list[str]:
+    """Every file name that `save` may write: so a new result never lies beside leftovers of an older one."""
+    kinds = ("per_query", "run", "qrels")
+    return [*(f"{kind}_{direction}.parquet" for kind in kinds for direction in DIRECTIONS), "captions.parquet"]

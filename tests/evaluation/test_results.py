@@ -1,0 +1,94 @@
+"""A result comes back identical, and nothing half written or altered passes for one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from evaluation_toys import make_collection, random_pair
+
+from visir.errors import VisirError
+from visir.evaluation.compare import compare
+from visir.evaluation.evaluate import Evaluation, evaluate
+from visir.evaluation.results import is_result, load, load_evaluation, save
+from visir.files import read_json, write_json
+from visir.records import Gallery
+
+COLLECTION = make_collection(20, 2)
+
+
+@pytest.fixture(scope="module")
+def evaluation() -> Evaluation:
+    return evaluate(COLLECTION, random_pair(COLLECTION), estimator="self", conditions={"extra": {"shortcut": 0.5}})
+
+
+def test_round_trip(evaluation: Evaluation, tmp_path: Path) -> None:
+    save(evaluation, tmp_path / "out")
+    again = load_evaluation(tmp_path / "out")
+    result, back = evaluation.result, again.result
+    assert back.to_dict() == result.to_dict()
+    assert back.protocol == result.protocol
+    assert back.protocol.fingerprint == result.protocol.fingerprint
+    for direction in result.directions:
+        assert back.per_query[direction].equals(result.per_query[direction])
+        mine, theirs = evaluation.runs[direction], again.runs[direction]
+        assert theirs.to_table().equals(mine.to_table())
+        assert theirs.gallery.fingerprint == mine.gallery.fingerprint
+        assert (theirs.name, theirs.depth, theirs.provenance) == (mine.name, mine.depth, mine.provenance)
+        assert again.qrels[direction].to_dict() == evaluation.qrels[direction].to_dict()
+    assert again.captions is not None
+    assert again.captions.equals(evaluation.captions)
+    assert all(one.p == 1 for one in compare([result, back]).differences)
+    assert load(tmp_path / "out" / "result.json").to_dict() == result.to_dict()
+
+
+def test_the_loaded_runs_give_the_same_numbers(evaluation: Evaluation, tmp_path: Path) -> None:
+    again = load_evaluation(save(evaluation, tmp_path / "out"))
+    assert evaluate(COLLECTION, again.runs, estimator="self").result.aggregates == evaluation.result.aggregates
+
+
+def test_leftovers_of_an_earlier_result_go_and_other_files_stay(evaluation: Evaluation, tmp_path: Path) -> None:
+    save(evaluation, tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    one_way = evaluate(COLLECTION, random_pair(COLLECTION), directions=["t2i"])
+    save(one_way.result, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "per_query_t2i.parquet", "result.json"}
+    assert load_evaluation(tmp_path).runs == {}
+
+
+def test_an_unfinished_folder_is_no_result(evaluation: Evaluation, tmp_path: Path) -> None:
+    save(evaluation, tmp_path)
+    assert is_result(tmp_path)
+    (tmp_path / "result.json").unlink()
+    assert not is_result(tmp_path)
+    with pytest.raises(VisirError, match=r"no result\.json in it"):
+        load(tmp_path)
+
+
+def test_what_was_altered_or_lost_is_named(evaluation: Evaluation, tmp_path: Path) -> None:
+    save(evaluation, tmp_path)
+    content = read_json(tmp_path / "result.json")
+    altered = content | {"protocol": content["protocol"] | {"recall": "recall"}}
+    write_json(tmp_path / "result.json", altered)
+    with pytest.raises(VisirError, match="the protocol was altered after the evaluation"):
+        load(tmp_path)
+    write_json(tmp_path / "result.json", content)
+    (tmp_path / "per_query_i2t.parquet").write_bytes(b"PAR1 cut")
+    with pytest.raises(VisirError, match=r"per_query_i2t\.parquet: not a readable Parquet file"):
+        load(tmp_path)
+    (tmp_path / "per_query_i2t.parquet").unlink()
+    with pytest.raises(VisirError, match=r"per_query_i2t\.parquet belongs to the result and is missing"):
+        load(tmp_path)
+    write_json(tmp_path / "result.json", {"something": "else"})
+    with pytest.raises(VisirError, match="not a result of this visir"):
+        load(tmp_path)
+
+
+def test_a_stated_gallery_survives(tmp_path: Path) -> None:
+    evaluation = evaluate(COLLECTION, random_pair(COLLECTION), directions=["t2i"])
+    stated = Gallery.stated("image", 20, "by their word")
+    runs = {"t2i": replace(evaluation.runs["t2i"], gallery=stated)}
+    again = load_evaluation(save(replace(evaluation, runs=runs), tmp_path))  # type: ignore[arg-type]
+    gallery = again.runs["t2i"].gallery
+    assert (gallery.ids, gallery.size, gallery.description) == (None, 20, "by their word")
