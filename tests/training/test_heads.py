@@ -21,7 +21,7 @@ def small(**changes: object) -> Recipe:
     values: dict[str, object] = {
         "name": "small",
         "data": {"collection": "scenes:120?size=64"},
-        "backbones": {"image": "pixels", "text": ["bow:64", "bow:fitted"]},
+        "backbones": {"image": "pixels", "text": ["bow:64", "bow:fitted:2048"]},
         "model": {"dimension": 16, "text": {"hidden": [24], "shortcut": True, "dropout": 0.1}},
         "optimiser": {"epochs": 3, "batch": 32, "rate": 0.003},
     }
@@ -46,7 +46,7 @@ def test_the_folder_holds_what_it_should_and_nothing_of_the_way_there(checkpoint
     facts = description["facts"]
     assert [epoch["epoch"] for epoch in facts["curve"]] == [1, 2, 3]
     assert facts["validation"] == facts["curve"][facts["chosen_epoch"] - 1]["validation"]
-    assert facts["trained_on"]["image backbone"] == load("pixels").card.fingerprint
+    assert facts["trained_on"]["image backbone"] == [load("pixels").card.fingerprint]
 
 
 def test_the_loaded_encoder_gives_the_validated_figures_end_to_end(checkpoint: Path) -> None:

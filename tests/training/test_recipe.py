@@ -74,6 +74,12 @@ keep = "rsun"
     assert "--set model.text.hiden=[3]: unknown key 'model.text.hiden': did you mean 'hidden'?" in text
 
 
+@pytest.mark.parametrize("name", ["bow:fitted", "bow:fitted:", "bow:fitted:many", "bow:fitted:0"])
+def test_a_fitted_bag_of_words_says_how_many(plain: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"backbones\.text.*needs its number of words: bow:fitted:2048"):
+        read_recipe(plain, [f"backbones.text={name}"])
+
+
 def test_missing_keys_and_sections(tmp_path: Path) -> None:
     path = tmp_path / "empty.toml"
     path.write_text("[data]\n")

@@ -153,14 +153,17 @@ def _backbones(recipe: Recipe, train: Collection) -> dict[Modality, Encoder]:
         raise image.cannot("image")
     if recipe.backbones.views != ("whole",):
         image = ImageViews(image, recipe.backbones.views)
-    texts = [
-        BagOfWords.fit(train.captions["text"].to_pylist()) if name == FITTED_WORDS else _load(name, recipe.device)
-        for name in recipe.backbones.text
-    ]
+    texts = [_text_encoder(name, recipe.device, train) for name in recipe.backbones.text]
     for text in texts:
         if "text" not in text.modalities:
             raise text.cannot("text")
     return {"image": image, "text": texts[0] if len(texts) == 1 else JoinedTexts(texts)}
+
+
+def _text_encoder(name: str, device: str, train: Collection) -> Encoder:
+    if not name.startswith(FITTED_WORDS):
+        return _load(name, device)
+    return BagOfWords.fit(train.captions["text"].to_pylist(), limit=int(name.removeprefix(FITTED_WORDS)))
 
 
 def _load(name: str, device: str) -> Encoder:

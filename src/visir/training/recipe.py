@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from visir.files import data_directory
 from visir.training.settings import Settings, read_settings
@@ -16,11 +16,20 @@ Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0.0)]
 
 
-FITTED_WORDS = "bow:fitted"
+FITTED_WORDS = "bow:fitted:"
+"""Before the number of words, the name of a bag of words that is fitted to the training captions."""
 
 
 def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
+
+
+def _countable(name: str) -> str:
+    if name.startswith(FITTED_WORDS.rstrip(":")):
+        count = name.removeprefix(FITTED_WORDS)
+        if not count.isdecimal() or int(count) == 0:
+            raise ValueError(f"a fitted bag of words needs its number of words: {FITTED_WORDS}2048")
+    return name
 
 
 class Data(Settings):
@@ -44,13 +53,15 @@ class Backbones(Settings):
 
     `views` are of every image: "whole", "mirrored", "centre", "centre mirrored" (`visir.encoders.views`). Training sees
     one of them at random; in validation and in use their vectors are averaged. Each costs a forward pass per image.
-    `text` may be several, whose vectors are then joined (`visir.encoders.joined`); "bow:fitted" among them is a bag of
-    words whose vocabulary is taken from the training captions and kept inside the checkpoint.
+    `text` may be several, whose vectors are then joined (`visir.encoders.joined`); "bow:fitted:2048" among them is a
+    bag of the 2,048 most frequent words of the training captions, which is kept inside the checkpoint.
     """
 
     image: str
     views: Annotated[tuple[str, ...], Field(min_length=1)] = ("whole",)
-    text: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_listed)]
+    text: Annotated[
+        tuple[Annotated[str, AfterValidator(_countable)], ...], Field(min_length=1), BeforeValidator(_listed)
+    ]
 
 
 class HeadShape(Settings):
