@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visir.training.batches import batches_of_epoch, steps_per_epoch
+from visir.evaluation.measures import measure
+from visir.records import Embeddings, EncoderCard, Qrels
+from visir.search.exact import search_both
+from visir.training.batches import batches_of_epoch, steps_per_epoch, views_of_epoch
 from visir.training.schedule import warmup_cosine
 from visir.training.state import load_state, save_state
 from visir.training.validation import validate
@@ -33,6 +38,15 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
     assert len({tuple(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
 
 
+def test_views_are_drawn_evenly_by_seed_and_epoch_alone() -> None:
+    drawn = views_of_epoch(3000, 3, seed=1, epoch=2)
+    assert np.array_equal(drawn, views_of_epoch(3000, 3, seed=1, epoch=2))
+    assert not np.array_equal(drawn, views_of_epoch(3000, 3, seed=1, epoch=3))
+    # 1,000 expected of each, standard deviation √(3000 · ⅓ · ⅔) ≈ 26.
+    assert all(abs(count - 1000) < 130 for count in np.bincount(drawn))
+    assert not views_of_epoch(9, 1, seed=0, epoch=0).any()
+
+
 def test_schedule_by_hand() -> None:
     # 10 steps, 20 % warm-up: two rising steps 1/2, 1; then the cosine over 8 steps: 1 at its first, 1/2 half-way.
     shares = [warmup_cosine(step, 10, 0.2) for step in range(10)]
@@ -51,6 +65,26 @@ def test_validation_by_hand() -> None:
     assert found["t2i hit@5"] == 100.0
     assert found["i2t hit@1"] == 100.0  # image 0 by c0 (1.0 > 0.6), image 1 by c2 (1.0 > 0.8)
     assert found["rsum"] == pytest.approx(500 + 200 / 3)
+
+
+def test_validation_is_what_search_and_the_measures_say() -> None:
+    rng = np.random.default_rng(0)
+    owners = np.repeat(np.arange(40), 3)
+    images = rng.normal(size=(40, 6)).astype(np.float32)
+    texts = (images[owners] + 2.0 * rng.normal(size=(120, 6))).astype(np.float32)
+    card = EncoderCard("random", "test")
+    ids = pa.array([f"i{row:02}" for row in range(40)]), pa.array([f"c{row:03}" for row in range(120)])
+    image = Embeddings("image", ids[0], images, card).normalise()
+    text = Embeddings("text", ids[1], texts, card).normalise()
+    pairs = ids[0].take(pa.array(owners))
+    qrels = {"i2t": Qrels.of(pairs, ids[1]), "t2i": Qrels.of(ids[1], pairs)}
+    found = validate(image.vectors, text.vectors, owners)
+    names = ["hit@1", "hit@5", "hit@10"]
+    for direction, searched in search_both(image, text, qrels=qrels, ties="pessimistic").items():
+        table = measure(searched.ranks, names)
+        for name in names:
+            assert found[f"{direction} {name}"] == pytest.approx(100 * pc.mean(table[name]).as_py())
+            assert 5 < found[f"{direction} {name}"] < 100  # neither trivial nor hopeless
 
 
 def test_a_collapsed_or_broken_space_scores_nothing() -> None:
