@@ -258,6 +258,13 @@ def test_no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             load(name, device="cpu")
 
 
+def test_openais_own_files_hold_code_and_are_refused(tmp_path: Path) -> None:
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), tmp_path / "RN50.pt")
+    with pytest.raises(EncoderError, match="TorchScript archive, which holds code") as caught:
+        load(f"openclip:RN50/{tmp_path}/RN50.pt", device="cpu")
+    assert "openclip:RN50/openai" in caught.value.hint
+
+
 @pytest.mark.parametrize("damage", ["cut", "other architecture", "pickle"])
 def test_damaged_weights(zoo: Path, tmp_path: Path, damage: str) -> None:
     path: Any = tmp_path / "weights.safetensors"

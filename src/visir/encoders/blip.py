@@ -73,7 +73,7 @@ class BlipEncoder(Encoder, Reranker):
 
         This is the second of the matching head's two outputs, as in BLIP's own evaluation (which then adds the cosine
         of the first stage: that sum is the caller's). The other common reading, the softmax probability of
-        "match", is 1.0 to the last bit for many pairs at the top, and such ties cannot be ranked.
+        "match", saturates towards 1.0, where float32 has few steps left to rank by.
 
         An image that occurs several times (the same object) goes through the vision tower once.
         """

@@ -189,6 +189,7 @@ def every_family() -> list[Family]:
 
 
 def _forms() -> str:
+    width = max(len(family.form) for family in every_family())
     return "name a model in one of these forms:\n" + "\n".join(
-        f"      {family.form:<55} e.g. {family.example}" for family in every_family()
+        f"      {family.form:<{width}}  e.g. {family.example}" for family in every_family()
     )

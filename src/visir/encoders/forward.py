@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def inference() -> Iterator[None]:
     """No gradients, and convolutions in full float32.
 
-    cuDNN computes float32 convolutions in TF32 (10-bit mantissa) unless told otherwise, which moves a vision
-    transformer's patch embedding by about 1e-3: more than the last printed digit of a recall can bear. Autotuning is
-    off because it may choose another kernel in another run.
+    cuDNN computes float32 convolutions in TF32 (10 bits of mantissa) unless told otherwise, and a vision transformer
+    begins with one: "float32" on the card would not be true. Autotuning is off because it may choose another kernel in
+    another run.
     """
     import torch
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 BACKENDS = ("pil", "torchvision")
 """The two implementations of one processor: first the one taken unless another is asked for.
 
-They differ by up to about one grey level of 255 per pixel after resizing (PIL and torchvision round bicubic
-interpolation differently), which can move a rank. "pil" is what the published CLIP, SigLIP and BLIP numbers were made
-with and what transformers used by itself before version 5; "torchvision" ("fast") is the default there since.
+They differ by a grey level of 255 here and there after resizing (PIL and torchvision round bicubic interpolation
+differently), which can move a rank. "pil" is what OpenAI's CLIP and Salesforce's BLIP resize with and what transformers
+used by itself before version 5; "torchvision" ("fast") is the default there since.
 """
 
-MAX_RESIZED_PIXELS = 1 << 27  # 134 million: as many as PIL lets an image have without calling it a bomb, and some
+MAX_RESIZED_PIXELS = 1 << 27  # 134 million: PIL warns of a decompression bomb at 89 million, and refuses at twice that
 
 
 class ImageProcessor:

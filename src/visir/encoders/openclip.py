@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,6 +167,7 @@ def _load(name: str, source: Source, template: str, device: str, dtype: str) -> 
     import open_clip
     import torch
 
+    _refuse_torchscript(name, source)
     _fetch(name, source)
     model, transform = open_clip.create_model_from_pretrained(
         source.model, pretrained=source.pretrained, precision="fp32", force_quick_gelu=source.quick_gelu
@@ -187,6 +189,19 @@ def _load(name: str, source: Source, template: str, device: str, dtype: str) -> 
         dtype=dtype,
     )
     return OpenClipEncoder(card, model.to(device, getattr(torch, dtype)), transform, tokenizer, device=device)
+
+
+def _refuse_torchscript(name: str, source: Source) -> None:
+    """OpenAI's own `RN50.pt` and its siblings are TorchScript: programs, which are not run here."""
+    path = Path(source.pretrained or "")
+    if path.is_file() and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if any("/code/" in entry for entry in archive.namelist()):
+                raise EncoderError(
+                    f"{name}: this file is a TorchScript archive, which holds code beside the weights.",
+                    hint=f"openclip:{source.model}/openai fetches OpenAI's weights; for others, save the state_dict as "
+                    "safetensors (and name an architecture with -quickgelu for weights that descend from OpenAI's)",
+                )
 
 
 def _fetch(name: str, source: Source) -> None:
