@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -166,7 +167,7 @@ def _fill(
         if modality == "image"
         else _texts(encoder, collection, journal.done, size)
     )
-    with Progress(f"encoding {modality}s with {encoder.card.name}", total, f"{modality}s") as advance:
+    with closing(parts), Progress(f"encoding {modality}s with {encoder.card.name}", total, f"{modality}s") as advance:
         advance(journal.done)
         at = journal.done
         for part in parts:
@@ -178,17 +179,18 @@ def _fill(
 
 def _images(
     encoder: Encoder, collection: Collection, start: int, size: int, workers: int | None, skip_broken: bool
-) -> Iterator[_Part]:
-    for loaded in load_images(
-        collection, encoder, start=start, batch_size=size, workers=workers, skip_broken=skip_broken
-    ):
-        vectors = (
-            encoder.embed_images(loaded.pixels) if loaded.pixels else np.zeros((0, encoder.dimension), dtype=np.float32)
-        )
-        yield _Part(loaded.stop, vectors, loaded.broken)
+) -> Generator[_Part, None, None]:
+    batches = load_images(collection, encoder, start=start, batch_size=size, workers=workers, skip_broken=skip_broken)
+    with closing(batches):
+        for loaded in batches:
+            if loaded.pixels:
+                vectors = encoder.embed_images(loaded.pixels)
+            else:
+                vectors = np.zeros((0, encoder.dimension), dtype=np.float32)
+            yield _Part(loaded.stop, vectors, loaded.broken)
 
 
-def _texts(encoder: Encoder, collection: Collection, start: int, size: int) -> Iterator[_Part]:
+def _texts(encoder: Encoder, collection: Collection, start: int, size: int) -> Generator[_Part, None, None]:
     column = collection.captions["text"]
     window = size * _WINDOW
     for begin in range(start, len(column), window):

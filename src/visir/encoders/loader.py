@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 
 from visir.collections.images import ImageReader
@@ -33,7 +34,7 @@ def usable_cores() -> int:
 
 def load_images(
     collection: Collection, encoder: Encoder, *, start: int, batch_size: int, workers: int | None, skip_broken: bool
-) -> Iterator[Loaded]:
+) -> Generator[Loaded, None, None]:
     """The images of the collection from row `start` on, preprocessed, in batches, at most a few batches ahead.
 
     Threads suffice: decoding and resizing happen in C without the interpreter's lock, and nothing has to be copied
@@ -66,24 +67,26 @@ def load_images(
         (begin, min(begin + batch_size, len(ids)))
         for begin in range(start - start % batch_size, len(ids), batch_size)
     ]  # fmt: skip
-    for begin, stop, prepared in _ahead(prepare, [(max(a, start), b) for a, b in bounds], workers):
-        pixels: list[Pixels] = []
-        broken: dict[str, str] = {}
-        for row, one in enumerate(prepared, begin):
-            if not isinstance(one, ImageError):
-                pixels.append(one)
-            elif skip_broken:
-                broken[ids[row]] = one.message
-            else:
-                raise ImageError(
-                    one.message, hint=f"{one.hint}; or set broken images aside, counted: --skip-broken"
-                ) from one
-        yield Loaded(begin, stop, pixels, broken)
+    # Closed explicitly: after an error the traceback would keep the generator, and so its threads, alive.
+    with closing(_ahead(prepare, [(max(a, start), b) for a, b in bounds], workers)) as batches:
+        for begin, stop, prepared in batches:
+            pixels: list[Pixels] = []
+            broken: dict[str, str] = {}
+            for row, one in enumerate(prepared, begin):
+                if not isinstance(one, ImageError):
+                    pixels.append(one)
+                elif skip_broken:
+                    broken[ids[row]] = one.message
+                else:
+                    raise ImageError(
+                        one.message, hint=f"{one.hint}; or set broken images aside, counted: --skip-broken"
+                    ) from one
+            yield Loaded(begin, stop, pixels, broken)
 
 
 def _ahead(
     work: Callable[[int], Pixels | ImageError], bounds: list[tuple[int, int]], workers: int | None
-) -> Iterator[tuple[int, int, list[Pixels | ImageError]]]:
+) -> Generator[tuple[int, int, list[Pixels | ImageError]], None, None]:
     executor = ThreadPoolExecutor(workers or usable_cores(), thread_name_prefix="load")
     waiting: deque[tuple[int, int, list[Future[Pixels | ImageError]]]] = deque()
     coming = iter(bounds)

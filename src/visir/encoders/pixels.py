@@ -77,7 +77,7 @@ def _statistics(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     parts = [
         _count(colour, _COLOURS, _COLOUR_GRID),
         _count(colour * 5 + np.where(strength > _EDGE_ABOVE, 1 + four, 0), _COLOURS * 5, 1),
-        _count(eight, 8, _EDGE_GRID, strength / 64),
+        _count(eight, 8, _EDGE_GRID, strength / np.float32(64)),
         _count(_texture(light), 256, _TEXTURE_GRID),
     ]
     return np.sqrt(np.concatenate(parts, axis=1))

@@ -1,0 +1,135 @@
+"""`visir encode`: a collection through a model, kept for every later verb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.encoders import Encoding
+    from visir.records import Embeddings, EncoderCard, Modality
+
+
+def encode(
+    collection: Annotated[
+        str,
+        typer.Argument(
+            metavar="COLLECTION",
+            help="A file or folder in any known format, FORMAT:PATH, or scenes:2000.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            help="A hub id, openclip:…, st:…, onnx:FILE#tensor, npz:FILE, pixels, bow, mobilenet_v2, or a folder.",
+            show_default=False,
+        ),
+    ],
+    split: Annotated[str | None, typer.Option(help="One split only ('train+val' for several).")] = None,
+    modality: Annotated[
+        str | None, typer.Option(help="image, text or both. Default: what the model encodes.", show_default=False)
+    ] = None,
+    images: Annotated[
+        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip, tar (repeatable).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write the vectors into this folder: NPY, Parquet, JSON.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace that folder if it exists.")] = False,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Set broken images aside, counted, instead of stopping.")
+    ] = False,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Inputs per forward pass. Default: the model's own.", show_default=False)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Threads that decode images. Default: one per core.", show_default=False)
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1, mps. Default: the fastest there is.", show_default=False)
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="Arithmetic of the forward pass: float32, bfloat16, float16.")] = "float32",
+    revision: Annotated[
+        str | None, typer.Option(help="A commit or tag of a model on the hub.", show_default=False)
+    ] = None,
+) -> None:
+    """Encode the images and captions of a collection, once.
+
+    The vectors are kept by content, so evaluate, search and train find them and encode nothing again. An interrupted
+    encode goes on where it stopped when the same command is run again.
+    """
+    from visir.collections import open_collection
+    from visir.encoders import encode_collection, load
+    from visir.errors import VisirError
+
+    wanted = _wanted(modality)
+    if out is not None and out.exists() and not force:
+        raise VisirError(f"{out} exists already.", hint="choose another folder, or replace it with --force")
+    opened = open_collection(collection, images=images, split=split)
+    encoder = load(model, device=device, dtype=dtype, revision=revision)
+    sides = wanted or tuple(side for side in _SIDES if side in encoder.modalities)
+    typer.echo(f"{opened.name}: {opened.images.num_rows:,} images, {opened.captions.num_rows:,} captions"
+               f"{f', split {split}' if split else ''}")  # fmt: skip
+    done: dict[Modality, Embeddings] = {}
+    for side in sides:
+        encoding = encode_collection(
+            encoder, opened, side, batch_size=batch_size, workers=workers, skip_broken=skip_broken
+        )
+        _report(side, encoding)
+        done[side] = encoding.embeddings
+    _print_card(encoder.card)
+    if out is not None:
+        from visir.encoders.exported import export
+
+        export(out, done, replace=force)
+        typer.echo(f"written: {out} (load it again by this name)")
+
+
+_SIDES: tuple[Modality, Modality] = ("image", "text")
+
+
+def _wanted(modality: str | None) -> tuple[Modality, ...]:
+    """The modalities asked for; empty when nothing was said."""
+    from visir.errors import VisirError, nearest
+
+    choices: dict[str | None, tuple[Modality, ...]] = {None: (), "image": ("image",), "text": ("text",), "both": _SIDES}
+    if modality not in choices:
+        known = [name for name in choices if name is not None]
+        raise VisirError(f"unknown modality {modality!r}", hint=nearest(str(modality), known))
+    return choices[modality]
+
+
+def _report(side: Modality, encoding: Encoding) -> None:
+    vectors = encoding.embeddings.vectors
+    shape = f"{len(vectors):,} × {vectors.shape[1]:,}"
+    if encoding.computed:
+        rate = encoding.computed / encoding.seconds if encoding.seconds else 0.0
+        how = f"{encoding.computed:,} encoded in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"
+        if encoding.resumed:
+            how += f", {encoding.resumed:,} taken over from an interrupted run"
+    else:
+        how = "found in the store" if encoding.folder else "imported"
+    typer.echo(f"{side}s: {shape}, {how}")
+    for name, reason in list(encoding.broken.items())[:10]:
+        typer.echo(f"  set aside: {name}: {reason}")
+    if encoding.broken:
+        typer.echo(f"  {len(encoding.broken):,} broken in all; they are in no gallery")
+    if encoding.folder:
+        typer.echo(f"  kept in {encoding.folder}")
+
+
+def _print_card(card: EncoderCard) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("encoder", card.name, show_edge=False, title_justify="left")
+    for name, value in card.to_dict().items():
+        if name != "name" and value not in (None, {}):
+            shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+            table.add_row(name.replace("_", " "), shown)
+    Console().print(table)

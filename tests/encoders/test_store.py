@@ -1,0 +1,313 @@
+"""The store: found again, never mistaken, never half-valid."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from encoder_toys import Means, photos
+
+from visir.encoders import Store, encode, encode_collection
+from visir.encoders.journal import HEADER_BYTES, Journal
+from visir.errors import EmbeddingError, VisirError
+from visir.records import Collection, EncoderCard
+
+HERE = Path(__file__).parent
+
+
+def entry_files(store: Store) -> dict[str, bytes]:
+    found = [path for path in store.root.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    return {path.name: path.read_bytes() for path in found if path.name in ("vectors.npy", "ids.parquet")}
+
+
+def test_what_was_encoded_is_found_and_memory_mapped(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 10), Store(tmp_path / "store")
+    first, again = Means(), Means()
+    made = encode_collection(first, collection, "image", store=store)
+    found = encode_collection(again, collection, "image", store=store)
+    assert first.seen == [4, 4, 2]
+    assert again.seen == []
+    assert (made.computed, found.computed, found.resumed) == (10, 0, 0)
+    assert isinstance(found.embeddings.vectors, np.memmap)
+    assert found.embeddings.vectors[3].tolist() == [3, 6, 9]  # the colour (i, 2i, 3i) of photo 3
+    assert found.embeddings.ids.to_pylist() == collection.images["id"].to_pylist()
+    folder = made.folder
+    assert folder is not None
+    assert sorted(path.name for path in folder.iterdir()) == ["card.json", "ids.parquet", "vectors.npy"]
+    card = json.loads((folder / "card.json").read_text())
+    assert (card["count"], card["dimension"], card["modality"], card["broken"]) == (10, 3, "image", {})
+    assert np.load(folder / "vectors.npy").shape == (10, 3)  # a plain NPY for anyone else
+
+
+def test_the_default_store_is_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "elsewhere"))
+    folder = encode_collection(Means(), photos(tmp_path / "photos", 2), "image").folder
+    assert folder is not None
+    assert folder.is_relative_to(tmp_path / "elsewhere" / "embeddings")
+
+
+def test_key_depends_on_everything_that_changes_vectors_and_on_nothing_else(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 4), Store(tmp_path / "store")
+    card = EncoderCard("m", "toy", weights="w", image_preprocessing={"size": 8}, text_preprocessing={"template": ""})
+
+    def key(side: str = "image", of: Collection = collection, **changes: object) -> str:
+        return store.key(EncoderCard(**{**card.to_dict(), **changes}), of, side)  # type: ignore[arg-type]
+
+    differing = [
+        key(),
+        key(weights="v"),
+        key(dtype="bfloat16"),
+        key(revision="r2"),
+        key(image_preprocessing={"size": 9}),
+        key("text"),
+        key("text", text_preprocessing={"template": "a photo of {}"}),
+        key(of=collection.keep_images(np.array([True, True, True, False]))),
+        key(weights=None),
+        key(weights=None, name="another"),
+    ]
+    assert len(set(differing)) == len(differing)
+    assert key(name="another path to it") == key()  # the weights say which model it is
+    assert key(text_preprocessing={"template": "x"}) == key()  # texts are not images
+    backwards = Collection("other name", collection.images.take(pa.array([3, 2, 1, 0])), collection.captions,
+                           root=collection.root)  # fmt: skip
+    assert key(of=backwards) == key()
+
+
+def test_a_changed_photo_is_another_input(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 4), Store(tmp_path / "store")
+    before = encode(Means(), collection, "image", store=store).vectors[1].tolist()
+    photos(tmp_path / "new", 8)
+    shutil.copy(tmp_path / "new" / "p007.png", tmp_path / "photos" / "p001.png")
+    after = encode(Means(), collection, "image", store=store).vectors[1].tolist()
+    assert (before, after) == ([1, 2, 3], [7, 14, 21])
+
+
+def test_photos_in_a_zip_are_known_by_their_checksums(tmp_path: Path) -> None:
+    photos(tmp_path / "photos", 3)
+    store = Store(tmp_path / "store")
+    keys = []
+    for name in ("a.zip", "b.zip"):
+        archive = shutil.make_archive(str(tmp_path / name.removesuffix(".zip")), "zip", tmp_path / "photos")
+        images = {
+            "id": ["x", "y", "z"],
+            "path": ["p000.png", "p001.png", "p002.png"],
+            "archive": [Path(archive).name] * 3,
+        }
+        zipped = Collection.build("zipped", images=images, root=tmp_path)
+        keys.append(store.key(Means().card, zipped, "image"))
+        os.utime(tmp_path / "photos" / "p000.png")  # another time of change, the same bytes
+    assert keys[0] == keys[1]
+
+
+def test_entries_are_returned_in_the_order_asked_for(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 5), Store(tmp_path / "store")
+    encode(Means(), collection, "image", store=store)
+    order = pa.array([4, 0, 3, 1, 2])
+    shuffled = Collection("shuffled", collection.images.take(order), collection.captions, root=collection.root)
+    encoder = Means()
+    found = encode(encoder, shuffled, "image", store=store)
+    assert encoder.seen == []
+    assert found.vectors[:, 0].tolist() == [4, 0, 3, 1, 2]
+    assert found.ids.to_pylist() == ["p004", "p000", "p003", "p001", "p002"]
+
+
+def test_a_damaged_entry_is_noticed_and_encoded_again(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 5), Store(tmp_path / "store")
+    folder = encode_collection(Means(), collection, "image", store=store).folder
+    assert folder is not None
+    sound = (folder / "vectors.npy").read_bytes()
+    data = bytearray(sound)
+    data[-1] ^= 1
+    (folder / "vectors.npy").write_bytes(data)
+    with pytest.warns(UserWarning, match=r"damaged \(the vectors are not those that were written\)"):
+        again = encode_collection(Means(), collection, "image", store=store)
+    assert again.computed == 5
+    assert (folder / "vectors.npy").read_bytes() == sound
+
+
+CHILD = """
+import sys
+sys.path.insert(0, {here!r})
+from pathlib import Path
+from encoder_toys import Means, photos
+from visir.encoders import Store, encode_collection, journal
+journal._FLUSH_SECONDS = 0.0
+collection = photos_at = None
+from visir.records import Collection
+import pyarrow.parquet as pq
+collection = Collection("photos", pq.read_table({images!r}), pq.read_table({captions!r}), root=Path({root!r}))
+print("ready", flush=True)
+done = encode_collection(Means(pause={pause}), collection, {side!r}, store=Store({store!r}))
+print(done.computed, done.resumed, flush=True)
+"""
+
+
+def child(collection: Collection, store: Store, tmp_path: Path, *, side: str = "image", pause: float) -> list[str]:
+    import pyarrow.parquet as pq
+
+    images, captions = tmp_path / "images.parquet", tmp_path / "captions.parquet"
+    pq.write_table(collection.images, images)
+    pq.write_table(collection.captions, captions)
+    code = CHILD.format(here=str(HERE), images=str(images), captions=str(captions), root=str(collection.root),
+                        store=str(store.root), pause=pause, side=side)  # fmt: skip
+    return [sys.executable, "-c", code]
+
+
+@pytest.mark.parametrize("side", ["image", "text"])
+def test_a_killed_encode_goes_on_and_ends_with_identical_bytes(tmp_path: Path, side: str) -> None:
+    collection = photos(tmp_path / "photos", 100, captions=2)
+    whole, killed = Store(tmp_path / "whole"), Store(tmp_path / "killed")
+    encode(Means(), collection, side, store=whole)  # type: ignore[arg-type]
+    process = subprocess.Popen(child(collection, killed, tmp_path, side=side, pause=0.05))
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        journals = list(killed.root.rglob("journal.jsonl"))
+        if journals and journals[0].read_bytes().count(b"\n") >= 3:
+            break
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert entry_files(killed).keys() == {"vectors.npy"}  # unfinished: without ids and card it is no entry
+    resumed = encode_collection(Means(), collection, side, store=killed)  # type: ignore[arg-type]
+    total = 100 if side == "image" else 200
+    assert resumed.resumed >= 3
+    assert resumed.computed == total - resumed.resumed
+    assert entry_files(killed) == entry_files(whole)
+    assert not list(killed.root.rglob("*.unfinished"))
+
+
+def test_two_writers_encode_once(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 20), Store(tmp_path / "store")
+    command = child(collection, store, tmp_path, pause=0.1)
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=60) for process in both]
+    assert sorted(out.split("\n")[1] for out, _ in said) == ["0 0", "20 0"]
+    assert any("another process is encoding the same; waiting for it" in err for _, err in said)
+
+
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="RLIMIT_FSIZE is POSIX")
+def test_a_full_disk_leaves_nothing_half_valid_and_is_resumed(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 100), Store(tmp_path / "store")
+    command = child(collection, store, tmp_path, pause=0.0)
+    # 100 vectors of 12 bytes and the header need 1,328 bytes; files are not allowed to grow beyond 700.
+    command[2] = FULL.format(limit=700) + command[2]
+    failed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert failed.returncode != 0
+    assert "cannot be written" in failed.stderr
+    assert "make room (or name another place in VISIR_CACHE) and run the same again" in failed.stderr
+    assert "Traceback" in failed.stderr  # only the command line hides it
+    assert not list(store.root.rglob("card.json"))
+    resumed = encode_collection(Means(), collection, "image", store=store)
+    assert 0 < resumed.computed < 100
+    assert resumed.computed + resumed.resumed == 100
+    whole = Store(tmp_path / "whole")
+    encode(Means(), collection, "image", store=whole)
+    assert entry_files(store) == entry_files(whole)
+
+
+def journal(folder: Path, inputs: int = 10, dimension: int = 2, key: str = "k") -> Journal:
+    return Journal(folder, pa.array([f"i{n}" for n in range(inputs)]), dimension, {"key": key})
+
+
+def fill(folder: Path) -> None:
+    """Inputs 0–3 and 4–7 (of which i5 is broken) on disk in two parts, then stopped."""
+    with journal(folder) as begun:
+        begun.append(4, np.arange(8, dtype=np.float32).reshape(4, 2), {})
+        begun.flush()
+        begun.append(8, np.full((3, 2), 7, dtype=np.float32), {"i5": "torn"})
+
+
+def test_journal_resumes_after_what_is_safely_on_disk(tmp_path: Path) -> None:
+    fill(tmp_path)
+    with journal(tmp_path) as again:
+        assert (again.done, again.rows, again.broken) == (8, 7, {"i5": "torn"})
+        again.append(10, np.ones((2, 2), dtype=np.float32), {})
+        again.finish({})
+    assert np.load(tmp_path / "vectors.npy").shape == (9, 2)
+
+
+@pytest.mark.parametrize(
+    ("damage", "done"),
+    [
+        ("torn vectors", 4),  # the second part lost its last bytes
+        ("changed byte", 4),  # a byte of the second part differs
+        ("torn line", 4),  # the second journal line is cut
+        ("line without end", 4),  # complete but for its line end
+        ("changed count", 4),  # the line says another stop
+        ("first line gone", 0),  # the chain begins with the first part
+        ("garbage after", 8),  # a third part was begun and never finished
+        ("another plan", 0),
+        ("no plan", 0),
+    ],
+)
+def test_journal_trusts_only_what_still_holds(tmp_path: Path, damage: str, done: int) -> None:
+    fill(tmp_path)
+    vectors, lines = tmp_path / "vectors.npy", tmp_path / "journal.jsonl"
+    data, text = vectors.read_bytes(), lines.read_bytes()
+    assert len(data) == HEADER_BYTES + 7 * 2 * 4
+    if damage == "torn vectors":
+        vectors.write_bytes(data[:-3])
+    elif damage == "changed byte":
+        vectors.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+    elif damage == "torn line":
+        lines.write_bytes(text[:-10])
+    elif damage == "line without end":
+        lines.write_bytes(text[:-1])
+    elif damage == "changed count":
+        lines.write_bytes(text.replace(b'"stop":8', b'"stop":9'))
+    elif damage == "first line gone":
+        lines.write_bytes(text.split(b"\n", 1)[1])
+    elif damage == "garbage after":
+        vectors.write_bytes(data + b"half a part")
+    elif damage == "no plan":
+        (tmp_path / "plan.json").unlink()
+    with journal(tmp_path, key="another" if damage == "another plan" else "k") as again:
+        assert again.done == done
+        assert vectors.stat().st_size == HEADER_BYTES + again.rows * 2 * 4  # nothing half-written stays behind
+
+
+def test_nan_is_refused_with_its_ids_and_what_came_before_is_kept(tmp_path: Path) -> None:
+    class Breaks(Means):
+        def embed_images(self, batch):  # type: ignore[no-untyped-def]
+            vectors = super().embed_images(batch)
+            vectors[vectors[:, 0] == 6] = np.nan
+            vectors[vectors[:, 0] == 7, 1] = np.inf
+            return vectors
+
+    collection, store = photos(tmp_path / "photos", 10), Store(tmp_path / "store")
+    with pytest.raises(EmbeddingError, match=r"NaN or infinite values for 2 inputs: 'p006', 'p007'.*") as caught:
+        encode(Breaks(), collection, "image", store=store)
+    assert "encode in float32 or bfloat16" in caught.value.hint
+    sound = Means()
+    assert encode_collection(sound, collection, "image", store=store).resumed == 4
+    assert sound.seen == [4, 2]
+
+
+def test_wrong_shape_from_an_encoder_is_refused(tmp_path: Path) -> None:
+    class Short(Means):
+        def embed_images(self, batch):  # type: ignore[no-untyped-def]
+            return super().embed_images(batch)[:-1]
+
+    with pytest.raises(EmbeddingError, match=r"returned \(3, 3\) for 4 inputs of dimension 3"):
+        encode(Short(), photos(tmp_path / "photos", 10), "image")
+
+
+def test_nothing_to_encode_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(VisirError, match="there are no texts to encode"):
+        encode(Means(), Collection.build("bare", images={"id": ["a"]}), "text")
