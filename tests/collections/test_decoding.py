@@ -156,10 +156,10 @@ def test_broken_pictures_name_the_image(write, kind: str) -> None:
 def test_a_decompression_bomb_is_refused_before_decoding() -> None:
     data = saved(Image.new("1", (20_000, 20_000)), "PNG")  # 400 million pixels in a few kilobytes
     assert len(data) < 100_000
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ImageError, match="over the limit of 89,478,485 pixels"):
         decode(data, "image 'bomb'")
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def test_the_pixel_limit_is_an_option() -> None:

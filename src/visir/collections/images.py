@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from visir.collections.archives import Archive, open_archive
-from visir.errors import ImageError
+from visir.errors import CollectionError, ImageError
 from visir.records import Collection
 
 MAX_PIXELS = 89_478_485
@@ -134,7 +134,7 @@ class ImageReader:
         except OSError as fault:
             reason = f"{self.where(row)}: cannot be read: {fault.strerror or fault}."
             raise ImageError(reason, hint="visir data check lists all such images") from fault
-        except ImageError as fault:
+        except CollectionError as fault:  # the archive, or the member in it
             raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
 
     def open(self, row: int) -> Image.Image:

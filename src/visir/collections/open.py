@@ -181,4 +181,5 @@ def _listed(value: object) -> list[str | Path]:
 
 
 def _formats_hint(registry: Any) -> str:
-    return f"name it with --format; known: {', '.join(registry)} (visir data formats explains them)"
+    how = "name it with --format" if registry is FORMATS else "put its name before it (name:path)"
+    return f"{how}; known: {', '.join(registry)} (visir data formats explains them)"
