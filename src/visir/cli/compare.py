@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from visir.evaluation.published import Judgement
     from visir.records import Result
 
 
@@ -78,9 +83,8 @@ def _beside_published(
 
     from visir.errors import ConfigurationError
     from visir.evaluation.published import judge, load, orders
-    from visir.reports import published_table, to_terminal
 
-    console = Console()
+    console = Console(highlight=False)
     table = load(published)
     if names is not None and len(names) != len(results):
         raise ConfigurationError(f"{len(names)} --system for {len(results)} results.", hint="name each, in order")
@@ -94,11 +98,12 @@ def _beside_published(
         judged = judge(
             result.aggregates, row, recall=result.protocol.recall, decimals=table.decimals, tolerance=tolerance
         )
-        console.print(to_terminal(published_table(judged, system=result.system, decimals=table.decimals)))
+        console.print(_judged(judged, table.decimals))
         within = sum(one.within for one in judged)
-        console.print(
-            f"{within} of {len(judged)} values within ±{100 * tolerance:g} % (R@k read as {result.protocol.recall}@k)"
-        )
+        digits = sum(one.digits != "off" for one in judged)
+        verdict = f"{within} of {len(judged)} values within ±{100 * tolerance:g} %, {digits} to the printed digits"
+        read_as = f"R@k read as {result.protocol.recall}@k"
+        console.print(f"{result.system}: {verdict} ({read_as})", markup=False, soft_wrap=True)
     if len(results) > 1:
         ours = {name: result.aggregates for name, result in zip(systems, results, strict=True)}
         for one in orders(ours, table, collection=collection, recall=results[0].protocol.recall):
@@ -106,3 +111,27 @@ def _beside_published(
                 "kept" if one.kept else "not kept: " + "; ".join(f"{a} should be above {b}" for a, b in one.swapped)
             )
             console.print(f"order of systems, {one.direction} {one.label}: {verdict}", highlight=False)
+
+
+def _judged(judged: Sequence[Judgement], decimals: int) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    shown = Table(box=box.SIMPLE_HEAD)
+    for heading in ("", "read as"):
+        shown.add_column(heading)
+    for heading in ("published", "here", "difference"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("within", "digits"):
+        shown.add_column(heading)
+    for one in judged:
+        shown.add_row(
+            f"{one.direction} {one.label}",
+            one.measure,
+            f"{one.published:.{decimals}f}",
+            f"{one.ours:.{decimals}f}",
+            f"{one.relative:+.1%}",
+            "yes" if one.within else "no",
+            one.digits,
+        )
+    return shown

@@ -111,7 +111,7 @@ def evaluate(
         depth=depth,
         measures=measure,
         estimator=_estimator(estimator, device, dtype),
-        name=name,
+        name=name or (Path(embeddings[0].partition("?")[0]).stem if embeddings else None),
         skip_broken=skip_broken,
         **options,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from visir.evaluation.explain import Explanation
     from visir.evaluation.rescoring import Material
 
 
@@ -36,11 +37,8 @@ def explain(
     Readings: which recall, which captions of each image, which candidates, folds, ties, depth. What the run does not
     allow to compute is listed with the reason.
     """
-    from rich.console import Console
-
     from visir.evaluation.explain import explain as explain_run
     from visir.evaluation.published import load
-    from visir.reports import explain_table, to_terminal
 
     table = load(published)
     material, name, source = _material(result, collection, model)
@@ -50,11 +48,43 @@ def explain(
         table.row(wanted, row or (source if len(table.collections) > 1 else None)),
         decimals=table.decimals,
     )
-    console = Console()
-    console.print(to_terminal(explain_table(found, limit=limit, decimals=table.decimals)))
-    console.print("not computable from this run:", style="dim")
+    _show(found, limit, table.decimals)
+
+
+def _show(found: Explanation, limit: int, decimals: int) -> None:
+    """Readings are numbered and listed below the values: their words would not fit beside them."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    fits = found.fits[:limit]
+    values = Table(box=box.SIMPLE_HEAD)
+    values.add_column("")
+    for heading in ("published", *(f"[{number}]" for number in range(1, len(fits) + 1))):
+        values.add_column(heading.replace("[", "\\["), justify="right", no_wrap=True)
+    names = {(one.direction, one.label): one.published for fit in fits for one in fit.values}
+    for (direction, label), published in names.items():
+        cells = [f"{direction} {label}", f"{published:.{decimals}f}"]
+        for fit in fits:
+            ours = [one for one in fit.values if (one.direction, one.label) == (direction, label)]
+            digits = f"{ours[0].ours:.{decimals}f}" if ours else "–"
+            cells.append(f"[bold]{digits}[/bold]" if ours and ours[0].digits != "off" else digits)
+        values.add_row(*cells)
+    console.print(values)
+    console.print("Bold: to the printed digits. Readings, the nearest first (mean relative difference):")
+    for number, fit in enumerate(fits, 1):
+        exact = f"{fit.reproduced} of {len(fit.values)} to the printed digits"
+        console.print(f"[{number}] {fit.reading}: {fit.distance:.2%}, {exact}", markup=False, soft_wrap=True)
+        if fit.same:
+            same = " / ".join(map(str, fit.same))
+            console.print(f"    the same numbers come from: {same}", style="dim", markup=False, soft_wrap=True)
+    if len(found.fits) > limit:
+        console.print(f"{len(found.fits) - limit} further readings are not shown (--limit)", style="dim")
+    console.print("Not computable from what is at hand:", style="dim")
     for reading, reason in found.not_computable:
-        console.print(f"  {reading}: {reason}", style="dim", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"- {reading}: {reason}", style="dim", soft_wrap=True, markup=False)
+    console.print(f"\n→ {found.sentence}", style="bold", markup=False, soft_wrap=True)
 
 
 def _material(path: Path, collection: str | None, model: str | None) -> tuple[Material, str, str]:

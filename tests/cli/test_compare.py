@@ -1,0 +1,79 @@
+"""`visir compare`: results beside one another and beside published values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from verbs import say
+
+from visir.cli.compare import compare
+from visir.evaluation.evaluate import evaluate
+from visir.evaluation.results import save
+from visir.files import write_json
+from visir.records import Collection, Embeddings, EncoderCard
+
+IDS = [f"i{at}" for at in range(40)]
+COLLECTION = Collection.build(
+    "toy",
+    images={"id": IDS},
+    captions={
+        "id": [f"{one}#{n}" for one in IDS for n in range(2)],
+        "text": ["words"] * 80,
+        "image_id": [one for one in IDS for _ in range(2)],
+    },
+)
+
+
+def result(folder: Path, name: str, noise: float, **options: object) -> Path:
+    rng = np.random.default_rng(7)
+    images = rng.normal(size=(40, 16))
+    texts = np.repeat(images, 2, axis=0) + noise * rng.normal(size=(80, 16))
+    card = EncoderCard(name, "imported")
+    pair = (
+        Embeddings("image", IDS, images.astype(np.float32), card),  # type: ignore[arg-type]
+        Embeddings("text", COLLECTION.captions["id"], texts.astype(np.float32), card),  # type: ignore[arg-type]
+    )
+    return save(evaluate(COLLECTION, pair, **options), folder / name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flags", [(), ("--test", "randomisation", "--correction", "bonferroni"), ("--by-image",)])
+def test_two_results(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    said = say(compare, result(tmp_path, "poor", 4.0), result(tmp_path, "good", 0.5), *flags)
+    assert said.status == 0, said.text
+    for part in ("good against poor", "hit@10", "rsum", "95 % interval", "mean_rank"):
+        assert part in said.text
+    assert ("images, captions of one image together" in said.text) == ("--by-image" in flags)
+    assert ("randomisation test (seed 0)" in said.text) == ("randomisation" in flags)
+
+
+def test_unlike_protocols_are_refused(tmp_path: Path) -> None:
+    usual, other = result(tmp_path, "a", 1.0), result(tmp_path, "b", 1.0, recall="capped_recall")
+    said = say(compare, usual, other)
+    assert said.status == 2
+    assert "recall: 'hit' | 'capped_recall'" in said.text
+    assert "--allow recall" in said.text
+    allowed = say(compare, usual, other, "--allow", "recall", "--measure", "hit@1")
+    assert allowed.status == 0
+    assert "allowed to differ, recall" in allowed.text
+
+
+def test_published_values_and_the_order_of_systems(tmp_path: Path) -> None:
+    file = tmp_path / "paper.json"
+    rows = [{"system": name, "t2i": {"R@1": value}} for name, value in (("good", 20.0), ("poor", 60.0))]
+    write_json(file, {"title": "A table", "source": "A paper", "rows": rows})
+    folders = [result(tmp_path, "good", 0.5), result(tmp_path, "poor", 4.0)]
+    said = say(compare, *folders, "--published", file)
+    assert "good: 0 of 1 values within ±5 %, 0 to the printed digits (R@k read as hit@k)" in said.text
+    assert "order of systems, t2i R@1: not kept: poor should be above good" in said.text
+    assert "good against" not in said.text
+    assert "poor against good" in said.text
+    alone = say(compare, folders[0], "--published", file, "--system", "poor", "--tolerance", "9")
+    assert "1 of 1 values within ±900 %" in alone.text
+    assert "did you mean 'poor'" in say(compare, folders[0], "--published", file, "--system", "por").text
+
+
+def test_faults(tmp_path: Path) -> None:
+    assert "no result.json in it" in say(compare, tmp_path, tmp_path).text
+    assert "at least two results" in say(compare, result(tmp_path, "a", 1.0)).text

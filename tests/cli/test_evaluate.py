@@ -1,0 +1,88 @@
+"""`visir evaluate` end to end on generated scenes, and on real CLIP vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from verbs import say
+
+from visir.cli.evaluate import evaluate
+from visir.collections import open_collection
+from visir.evaluation.results import load, load_evaluation
+from visir.search.formats import write_run
+
+SCENES = "scenes:24?size=64"
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> Path:
+    collection = open_collection(SCENES)
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(collection.images.num_rows, 32))
+    ids = collection.images["id"].to_pylist()
+    rows = [ids.index(one) for one in collection.captions["image_id"].to_pylist()]
+    texts = images[rows] + 2 * rng.normal(size=(len(rows), 32))
+    file = tmp_path / "vectors.npz"
+    np.savez(file, image=images.astype(np.float32), text=texts.astype(np.float32))
+    return file
+
+
+def test_table_card_and_files(vectors: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said = say(evaluate, SCENES, "--embeddings", vectors, "--out", out)
+    assert said.status == 0
+    for part in ("image → text", "hit@1 (R@1)", "rsum", "Protocol card", "galleries t2i", "24 images", "120 captions"):
+        assert part in said.text, said.text
+    names = {path.name for path in out.iterdir()}
+    assert {"result.json", "report.html", "per_query_i2t.parquet", "run_t2i.parquet", "qrels_i2t.parquet"} <= names
+    assert load(out).system == "vectors"
+    assert "<html" in (out / "report.html").read_text("utf-8")
+    again = say(evaluate, SCENES, "--embeddings", vectors, "--out", out)
+    assert again.status == 2
+    assert "holds a result already" in again.text
+    assert say(evaluate, SCENES, "--embeddings", vectors, "--out", out, "--force").status == 0
+
+
+def test_runs_from_files(vectors: Path, tmp_path: Path) -> None:
+    out, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    say(evaluate, SCENES, "--embeddings", vectors, "--out", out)
+    own = say(evaluate, SCENES, "--run", out / "run_t2i.parquet", "--run", out / "run_i2t.parquet", "--out", second)
+    assert own.status == 0, own.text
+    for measure in ("hit@1", "hit@10", "mrr"):
+        assert load(second).mean("t2i", measure) == load(out).mean("t2i", measure)
+    write_run(load_evaluation(out).runs["t2i"], tmp_path / "mine.trec")
+    trec = say(evaluate, SCENES, "--run", f"t2i={tmp_path / 'mine.trec'}", "--out", third)
+    assert trec.status == 0, trec.text
+    assert load(third).directions == ("t2i",)
+    assert load(third).mean("t2i", "rsum") == load(out).mean("t2i", "rsum")
+
+
+def test_a_system_is_named_exactly_once(vectors: Path) -> None:
+    assert "name exactly one system to evaluate" in say(evaluate, SCENES).text
+    assert "name exactly one system" in say(evaluate, SCENES, "--model", "bow", "--embeddings", vectors).text
+    unknown = say(evaluate, SCENES, "--embeddings", vectors, "--split", "tset", "--recall", "hits")
+    assert unknown.status == 2
+
+
+def test_real_clip_vectors(data_dir: Path, tmp_path: Path) -> None:
+    """The figures in the data's README: i2t 79.5 / 97.6 / 99.6, t2i 80.5 / 97.0 / 99.2."""
+    folder = data_dir / "clip_embeddings"
+    said = say(
+        evaluate,
+        folder / "shopsphere_1126_descriptions.csv.xz",
+        *("--images", "none", "--embeddings", f"npz:{folder / 'shopsphere_1126_clip_f16.npz'}", "--out", tmp_path),
+    )
+    assert said.status == 0, said.text
+    result = load(tmp_path)
+    assert [round(100 * result.mean("i2t", f"hit@{k}"), 1) for k in (1, 5, 10)] == [79.5, 97.6, 99.6]
+    assert [round(100 * result.mean("t2i", f"hit@{k}"), 1) for k in (1, 5, 10)] == [80.5, 97.0, 99.2]
+
+
+def test_a_log_of_the_brittleness_paper(data_dir: Path, tmp_path: Path) -> None:
+    log = data_dir / "brittleness-runs" / "f30k" / "clip" / "i2t" / "none.parquet"
+    said = say(evaluate, log, "--recall", "capped_recall", "--out", tmp_path)
+    assert "209.9" in said.text
+    assert load(tmp_path).protocol.recall == "capped_recall"
+    assert "is a run already" in say(evaluate, log, "--model", "bow").text

@@ -1,0 +1,28 @@
+"""Run one verb as the command line would, faults printed and exit status 2 included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import typer
+from typer.testing import CliRunner
+
+from visir.errors import VisirError
+
+
+@dataclass(frozen=True)
+class Said:
+    status: int
+    text: str
+
+
+def say(verb: Callable[..., None], *arguments: object) -> Said:
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(verb)
+    result = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
+    if isinstance(result.exception, VisirError):
+        return Said(2, result.output + str(result.exception))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Said(result.exit_code, result.output)
