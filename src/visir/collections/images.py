@@ -44,7 +44,9 @@ def to_rgb(image: Image.Image) -> Image.Image:
       models' own loaders do not.
     """
     image.load()
-    turn = _TURNS.get(image.getexif().get(_ORIENTATION, 1))
+    # Parsing metadata costs a tenth of decoding a small JPEG; most have none, and Pillow says so in `info`.
+    bare = image.format == "JPEG" and not any(key in image.info for key in _METADATA)
+    turn = None if bare else _TURNS.get(image.getexif().get(_ORIENTATION, 1))
     if turn is not None:
         image = image.transpose(turn)
         for key in _METADATA:  # else the next reader would turn it again
