@@ -5,8 +5,9 @@
 The rival is what evaluation scripts of image–text models usually do: a `Dataset` that opens, decodes and transforms,
 `DataLoader(num_workers=2, batch_size=64)`, and the model in the main process. It runs twice: with visir's encoder as
 its transform and model (the difference is loading and storing alone), and, for MobileNetV2, with torchvision's
-transforms and an onnxruntime session as it is by default (the difference is everything). Rounds alternate, so that other load on the machine hits all alike;
-medians are printed. Ours includes checking and writing the vectors to disk, the rival's only collects them.
+transforms and an onnxruntime session as it is by default (the difference is everything). Rounds alternate, so that
+other load on the machine hits all alike; medians are printed. Ours includes checking and writing the vectors to disk,
+the rival's only collects them.
 
 Needs the Flickr8k test photos and MobileNetV2 under VISIR_DATA.
 """
