@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from visir.evaluation import explain
 from visir.evaluation.brittleness_runs import evaluate_log, read
-from visir.evaluation.explain import explain
 from visir.evaluation.published import load
-from visir.evaluation.rescoring import Material
 from visir.files import data_directory
 
 
@@ -25,15 +24,14 @@ def main() -> None:
     for path in sorted(folder.glob("*/*/*/none.parquet")):
         log = read(path)
         direction = log.direction
-        usual = evaluate_log(log).result
-        dcg = usual.mean(direction, "dcg_cm@10")
-        material = Material({direction: log.run}, {direction: log.qrels}, fixed={direction: {"dcg_cm@10": dcg}})
-        found = explain(material, table.row(log.system, log.collection))
+        evaluation = evaluate_log(log)
+        usual = evaluation.result
+        found = explain(evaluation, table.row(log.system, log.collection))
         print(f"\n{log.collection}, {log.system}, {direction}: {found.best.reading}")
         for note in log.notes:
             print(f"  note: {note}")
         for value in found.best.values:
-            hit = {"rsum": usual.mean(direction, "rsum"), "DCG": dcg}.get(value.label)
+            hit = {"rsum": usual.mean(direction, "rsum"), "DCG": usual.mean(direction, "dcg_cm@10")}.get(value.label)
             if hit is None:
                 hit = 100 * usual.mean(direction, f"hit@{value.label[2:]}")
             print(

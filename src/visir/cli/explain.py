@@ -96,10 +96,6 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
 
     evaluation = evaluate_log(read(path)) if is_log(path) else load_evaluation(path)
     result = evaluation.result
-    fixed = {
-        direction: {name: value for name, value in result.aggregates[direction].items() if name.startswith("dcg_cm")}
-        for direction in evaluation.runs
-    }
     vectors = None
     if (collection is None) != (model is None):
         raise ConfigurationError("to search anew, both are needed.", hint="--collection COLLECTION --model MODEL")
@@ -119,5 +115,4 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
         part = whole or opened.split(split)
         encoder = load(model)
         vectors = (encode(encoder, part, "image"), encode(encoder, part, "text"))
-    material = Material(evaluation.runs, evaluation.qrels, evaluation.captions, vectors, fixed)
-    return material, result.system, result.protocol.collection
+    return Material.of(evaluation, vectors), result.system, result.protocol.collection

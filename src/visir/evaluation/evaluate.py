@@ -33,7 +33,7 @@ from visir.records import (
     Run,
     Ties,
 )
-from visir.search.exact import Similarity
+from visir.search.vectors import Similarity
 
 
 @dataclass(frozen=True, eq=False)

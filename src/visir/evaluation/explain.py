@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.measures import MEASURES, measure
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published import Judgement, PublishedRow
@@ -62,12 +63,15 @@ class Explanation:
         return self.fits[0]
 
 
-def explain(material: Material, row: PublishedRow, *, decimals: int = 2) -> Explanation:
+def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int = 2) -> Explanation:
     """Re-score runs under every reading that the material allows and rank the readings by distance to a published row.
 
-    The labels "R@k" and "rsum" are read in every way; labels that name a measure ("hit@5", "mrr") mean just that.
+    `material`: an `Evaluation`, or a `Material` that has the vectors too, which makes every reading computable. The
+    labels "R@k" and "rsum" are read in every way; labels that name a measure ("hit@5", "mrr") mean just that.
     Raises `VisirError` when the row has no value for the directions of the runs.
     """
+    if isinstance(material, Evaluation):
+        material = Material.of(material)
     wanted = {
         direction: labels
         for direction in DIRECTIONS

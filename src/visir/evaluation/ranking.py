@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.evaluation import gallery_check
+from visir.evaluation.gallery_check import check
 from visir.evaluation.restrict import restrict
 from visir.records import Direction, Embeddings, Gallery, Qrels, Ranks, Run, Ties
-from visir.search.exact import Searched, Similarity, search, search_both
+from visir.search.exact import Searched, search, search_both
 from visir.search.ranks import ranks_of
+from visir.search.vectors import Similarity
 
 Ranked = tuple[dict[Direction, list[Ranks]], dict[Direction, Run]]
 """Per direction the ranks of each fold, and one run."""
@@ -71,7 +72,7 @@ def rank_runs(
     ranks: dict[Direction, list[Ranks]] = {}
     for direction, parts in qrels.items():
         run = runs[direction]
-        note = gallery_check.check(run, declared[direction])
+        note = check(run, declared[direction])
         notes += [note] if note else []
         judged = pa.concat_arrays([part.queries for part in parts])
         unanswered = len(judged) - int(pc.sum(pc.is_in(judged, run.queries)).as_py())

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from visir.errors import VisirError
 from visir.evaluation.captions import Choice
+from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.ranking import search_vectors
 from visir.evaluation.readings import Reading
 from visir.evaluation.restrict import is_whole, restrict
@@ -40,6 +41,19 @@ class Material:
     captions: pa.Table | None = None
     vectors: tuple[Embeddings, Embeddings] | None = None
     fixed: Mapping[Direction, Mapping[str, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, vectors: tuple[Embeddings, Embeddings] | None = None) -> Material:
+        """What an evaluation leaves behind for re-scoring; its cross-modal DCG is taken as it was computed."""
+        fixed = {
+            direction: {
+                name: value
+                for name, value in evaluation.result.aggregates[direction].items()
+                if name.startswith("dcg_cm")
+            }
+            for direction in evaluation.runs
+        }
+        return cls(evaluation.runs, evaluation.qrels, evaluation.captions, vectors, fixed)
 
 
 def rank(material: Material, direction: Direction, reading: Reading, cutoff: int) -> list[Ranks]:
