@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +78,24 @@ def test_an_interrupted_training_resumes_exactly(tmp_path: Path, after: int, obj
     assert told == list(range(after + 1, 7))
     assert same_bits(whole, resumed)
     assert (whole.chosen, whole.temperature) == (resumed.chosen, resumed.temperature)
+
+
+KILLED = """
+import os, pathlib, sys
+sys.path.insert(0, sys.argv[2])
+from planted import planted, recipe
+from visir.training.fit import fit_heads
+die = lambda epoch: os.kill(os.getpid(), 9) if epoch.epoch == 3 else None
+fit_heads(recipe(), planted(300, seed=1), planted(60, seed=2), folder=pathlib.Path(sys.argv[1]), report=die)
+"""
+
+
+def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    arguments = [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parent)]
+    assert subprocess.run(arguments, env=threads, check=False).returncode == -9
+    resumed = fit_heads(recipe(), TRAIN, VALIDATION, folder=tmp_path, resume=True)
+    assert same_bits(fit_heads(recipe(), TRAIN, VALIDATION), resumed)
 
 
 def test_a_state_of_another_training_is_refused_naming_every_difference(tmp_path: Path) -> None:

@@ -80,8 +80,8 @@ def fit_heads(
 
     - `folder`: where the state is written after each epoch (one file, replaced in one step); None keeps none
     - `resume`: go on from that state when there is one. The result is the same, bit for bit, as without the
-      interruption:
-      the order of captions and the dropout of an epoch depend on the seed and its number alone.
+      interruption: the order of captions, their views and the dropout of an epoch depend on the seed and its number
+      alone.
     - `report`: called after each epoch
 
     Raises `TrainingError`, naming the captions of the batch, when the loss is NaN or infinite.

@@ -68,8 +68,7 @@ def train_heads(
 
     Backbone vectors go through the store, so a second training over the same backbones encodes nothing. Raises
     `VisirError` when `out` holds something already, and `TrainingError` when the loss is NaN or infinite (the ids of
-    the
-    batch are then also in `stopped-batch.json`).
+    the batch are then also in `stopped-batch.json`).
     """
     out = Path(out)
     _refuse_taken(out, resume)

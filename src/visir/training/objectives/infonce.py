@@ -11,9 +11,9 @@ from torch.nn import functional
 
 Siblings = Literal["apart", "negatives"]
 
-_SHARPEST = 100.0
-"""The largest 1/τ that a learnt temperature may reach (CLIP, Radford et al. 2021, section 2.5): beyond it training is
-unstable."""
+_SHARPEST = math.log(100.0)
+"""The largest log(1 / τ) that a learnt temperature may have (CLIP, Radford et al. 2021, section 2.5): beyond it
+training is unstable."""
 
 
 class InfoNCE(nn.Module):
@@ -30,10 +30,9 @@ class InfoNCE(nn.Module):
       neither LTD nor VSE++ looks at which image a caption in the batch belongs to. Ask for it to reproduce them.
 
     `temperature` is τ > 0: LTD uses 0.05 fixed, VSE++ with InfoNCE 0.07 learnt, CLIP learns it from 0.07. (Libraries
-    that
-    speak of a *scale* mean 1 / τ; those that average over one direction only report half of another loss.) A learnt τ
-    is
-    kept as log(1 / τ) in float64, and 1 / τ is held at or below 100.
+    that speak of a *scale* mean 1 / τ; those that average over one direction only report half of another loss.) A
+    learnt τ is kept as log(1 / τ) in float64. Where it has passed 0.01 it is put back there before the next batch, as
+    CLIP's authors do; clamping inside the graph instead would cut its gradient off and it could never return.
     """
 
     def __init__(self, temperature: float = 0.05, *, learnt: bool = False, siblings: Siblings = "apart") -> None:
@@ -46,7 +45,7 @@ class InfoNCE(nn.Module):
     @property
     def temperature(self) -> float:
         """τ as it stands now."""
-        return 1.0 / float(self._scale().detach())
+        return math.exp(-float(self.log_scale.detach()))
 
     def forward(self, images: Tensor, texts: Tensor, owners: Tensor) -> Tensor:
         """The loss of a batch, a scalar.
@@ -54,13 +53,13 @@ class InfoNCE(nn.Module):
         `images` and `texts` are (n, d) unit vectors, row i of one matching row i of the other; `owners` (n,) integers
         say which image each pair belongs to (equal for siblings).
         """
-        scores = images @ texts.T * self._scale().to(images.dtype)
+        if self.learnt:
+            with torch.no_grad():
+                self.log_scale.clamp_(max=_SHARPEST)
+        scores = images @ texts.T * self.log_scale.exp().to(images.dtype)
         if self.siblings == "apart":
             same = owners[:, None] == owners[None, :]
             same.fill_diagonal_(False)
             scores = scores.masked_fill(same, -torch.inf)
         own = torch.arange(len(scores), device=scores.device)
         return (functional.cross_entropy(scores, own) + functional.cross_entropy(scores.T, own)) / 2
-
-    def _scale(self) -> Tensor:
-        return self.log_scale.exp().clamp(max=_SHARPEST) if self.learnt else self.log_scale.exp()
