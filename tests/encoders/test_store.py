@@ -221,8 +221,17 @@ def test_a_full_disk_leaves_nothing_half_valid_and_is_resumed(tmp_path: Path) ->
     assert entry_files(store) == entry_files(whole)
 
 
-def journal(folder: Path, inputs: int = 10, dimension: int = 2, key: str = "k") -> Journal:
-    return Journal(folder, pa.array([f"i{n}" for n in range(inputs)]), dimension, {"key": key})
+def test_a_cache_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    encoder = Means()
+    with pytest.raises(VisirError, match=r"cannot be written or locked \(Not a directory\)") as caught:
+        encode(encoder, photos(tmp_path / "photos", 2), "image", store=Store(tmp_path / "file"))
+    assert "VISIR_CACHE=FOLDER" in caught.value.hint
+    assert encoder.seen == []
+
+
+def journal(folder: Path) -> Journal:
+    return Journal(folder, pa.array([f"i{n}" for n in range(10)]), 2, {"key": "k"})
 
 
 def fill(folder: Path) -> None:
@@ -253,6 +262,7 @@ def test_journal_resumes_after_what_is_safely_on_disk(tmp_path: Path) -> None:
         ("first line gone", 0),  # the chain begins with the first part
         ("garbage after", 8),  # a third part was begun and never finished
         ("another plan", 0),
+        ("another order", 0),
         ("no plan", 0),
     ],
 )
@@ -277,7 +287,8 @@ def test_journal_trusts_only_what_still_holds(tmp_path: Path, damage: str, done:
         vectors.write_bytes(data + b"half a part")
     elif damage == "no plan":
         (tmp_path / "plan.json").unlink()
-    with journal(tmp_path, key="another" if damage == "another plan" else "k") as again:
+    ids = pa.array([f"i{n}" for n in (range(9, -1, -1) if damage == "another order" else range(10))])
+    with Journal(tmp_path, ids, 2, {"key": "another" if damage == "another plan" else "k"}) as again:
         assert again.done == done
         assert vectors.stat().st_size == HEADER_BYTES + again.rows * 2 * 4  # nothing half-written stays behind
 

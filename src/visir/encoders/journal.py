@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, VisirError
 from visir.files import atomic_path, write_json
+from visir.fingerprint import hash_columns
 
 HEADER_BYTES = 128
 _FLUSH_SECONDS = 2.0
@@ -46,17 +47,16 @@ class Journal:
         self._waiting_stop = 0
         self._flushed = time.monotonic()
         self._chain = b""
-        folder.mkdir(parents=True, exist_ok=True)
-        planned = {**plan, "dimension": dimension, "inputs": len(ids)}
-        lines = self._valid_lines(planned)
-        write_json(folder / "plan.json", planned)
-        self._vectors: IO[bytes] = (folder / "vectors.npy").open("r+b" if lines else "w+b")
-        self._vectors.truncate(HEADER_BYTES + self.rows * dimension * 4)
-        self._vectors.seek(0, os.SEEK_END)
-        self._journal: IO[bytes] = (folder / "journal.jsonl").open("r+b" if lines else "w+b")
-        self._journal.truncate(sum(map(len, lines)))
-        self._journal.seek(0, os.SEEK_END)
+        # The order counts here: the key of an entry does not depend on it, but "the first n are done" does.
+        planned = {**plan, "dimension": dimension, "inputs": hash_columns([ids], sort=False)}
         self._full = False
+        try:
+            self._vectors, self._journal = self._opened(planned)
+        except OSError as fault:
+            raise VisirError(
+                f"{folder}: cannot be written ({fault.strerror}).",
+                hint="make room, or name another place in VISIR_CACHE",
+            ) from fault
 
     def append(self, stop: int, vectors: NDArray[np.float32], broken: Mapping[str, str]) -> None:
         """The vectors of the inputs from where the last call ended up to `stop`, without those of the `broken` ones.
@@ -146,6 +146,20 @@ class Journal:
                 except OSError:
                     if not self._full:  # otherwise it has already been reported
                         raise
+
+    def _opened(self, plan: Mapping[str, Any]) -> tuple[IO[bytes], IO[bytes]]:
+        """Vectors and journal, both cut back to what holds and positioned at their end."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lines = self._valid_lines(plan)
+        write_json(self.folder / "plan.json", plan)
+        mode = "r+b" if lines else "w+b"
+        vectors = (self.folder / "vectors.npy").open(mode)
+        vectors.truncate(HEADER_BYTES + self.rows * self.dimension * 4)
+        vectors.seek(0, os.SEEK_END)
+        journal = (self.folder / "journal.jsonl").open(mode)
+        journal.truncate(sum(map(len, lines)))
+        journal.seek(0, os.SEEK_END)
+        return vectors, journal
 
     def _valid_lines(self, plan: Mapping[str, Any]) -> list[bytes]:
         """The journal's lines that still hold, in order; `done`, `rows`, `broken` and the chain are set accordingly."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder, Pixels
+from visir.encoders.devices import usable_cores
 from visir.errors import EncoderError, ImageError, VisirError
 from visir.records import Collection
 
@@ -25,11 +25,6 @@ class Loaded:
     stop: int
     pixels: list[Pixels]
     broken: dict[str, str]
-
-
-def usable_cores() -> int:
-    """The cores this process may use (fewer than the machine has, in a container or under taskset)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def load_images(

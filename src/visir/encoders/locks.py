@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from visir.errors import VisirError
+
 _POLL_SECONDS = 0.1
 
 
@@ -19,18 +21,30 @@ def locked(path: Path, *, waiting: str) -> Iterator[None]:
     The lock belongs to the open file, not to its existence: a killed holder leaves no lock behind. The empty file
     stays.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as stream:
+    stream = _taken(path, waiting)
+    try:
+        yield
+    finally:
+        _release(stream)
+        stream.close()
+
+
+def _taken(path: Path, waiting: str) -> IO[bytes]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = path.open("a+b")
         said = False
         while not _try(stream):
             if not said:
                 print(f"visir: {waiting}", file=sys.stderr)  # noqa: T201
                 said = True
             time.sleep(_POLL_SECONDS)
-        try:
-            yield
-        finally:
-            _release(stream)
+    except OSError as fault:
+        raise VisirError(
+            f"{path}: cannot be written or locked ({fault.strerror}).",
+            hint="name a place on a local disk that can be written: VISIR_CACHE=FOLDER",
+        ) from fault
+    return stream
 
 
 if sys.platform == "win32":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from visir.encoders.base import Encoder, Pixels
+from visir.encoders.devices import usable_cores
 from visir.encoders.image_input import ImageInput
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, nearest
@@ -71,7 +71,7 @@ class OnnxImageEncoder(Encoder):
         self._tensor = _keep_only(model, tensor, file)
         self._source = source.name
         self._session = _session(model, file, device)
-        self._cores = os.cpu_count() or 1
+        self._cores = usable_cores()
         self._threads = ThreadPoolExecutor(self._cores, thread_name_prefix="onnx")
         self.modalities = frozenset({"image"})
         self.dimension = self._measure(file)
