@@ -10,7 +10,7 @@ from verbs import say
 
 from visir.cli.compare import compare
 from visir.evaluation.evaluate import evaluate
-from visir.evaluation.results import save
+from visir.evaluation.results import load, save
 from visir.files import write_json
 from visir.records import Collection, Embeddings, EncoderCard
 
@@ -75,5 +75,7 @@ def test_published_values_and_the_order_of_systems(tmp_path: Path) -> None:
 
 
 def test_faults(tmp_path: Path) -> None:
+    bare = save(load(result(tmp_path, "full", 1.0)), tmp_path / "bare")
+    assert "saved without saying which caption belongs to which image" in say(compare, bare, bare, "--by-image").text
     assert "no result.json in it" in say(compare, tmp_path, tmp_path).text
     assert "at least two results" in say(compare, result(tmp_path, "a", 1.0)).text

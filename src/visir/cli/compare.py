@@ -48,6 +48,7 @@ def compare(
     """
     from rich.console import Console
 
+    from visir.errors import ConfigurationError
     from visir.evaluation.compare import compare as compare_results
     from visir.evaluation.results import load_evaluation
     from visir.reports import comparison_table, to_terminal
@@ -60,10 +61,14 @@ def compare(
             return
     clusters: dict[str, str] = {}
     if by_image:
-        for one in loaded:
-            if one.captions is not None:
-                ids, images = one.captions["id"].to_pylist(), one.captions["image_id"].to_pylist()
-                clusters |= dict(zip(ids, images, strict=True))
+        for one, folder in zip(loaded, results, strict=True):
+            if one.captions is None:
+                raise ConfigurationError(
+                    f"{folder}: it was saved without saying which caption belongs to which image.",
+                    hint="evaluate again with visir evaluate --out, or leave out --by-image",
+                )
+            ids, images = one.captions["id"].to_pylist(), one.captions["image_id"].to_pylist()
+            clusters |= dict(zip(ids, images, strict=True))
     comparison = compare_results(
         [one.result for one in loaded],
         measures=measure,
