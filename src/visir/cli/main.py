@@ -7,9 +7,14 @@ import sys
 import typer
 
 import visir
+from visir.cli.compare import compare
 from visir.cli.data import app as data
 from visir.cli.demo import demo
 from visir.cli.doctor import doctor
+from visir.cli.encode import encode
+from visir.cli.evaluate import evaluate
+from visir.cli.explain import explain
+from visir.cli.search import search
 from visir.cli.train import train
 
 app = typer.Typer(
@@ -34,10 +39,10 @@ def _root(
     """Image–text retrieval whose numbers can be trusted."""
 
 
+# In the order of the road: this is the order of `visir --help`.
 app.add_typer(data, name="data")
-app.command()(train)
-app.command()(demo)
-app.command()(doctor)
+for verb in (encode, train, search, evaluate, compare, explain, demo, doctor):
+    app.command()(verb)
 
 
 def run() -> None:

@@ -1,1 +1,1 @@
-"""visir.search"""
+"""Search: exact, both directions in one pass; ranks of the positives; runs in and out of other tools' formats."""
