@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, RunError
 from visir.records import CANDIDATES, QUERIES, Direction, Embeddings, Gallery, Qrels, Ranks, Run, Ties
-from visir.search.scan import Asked, scan
+from visir.search.scan import Answers, Asked, scan
 from visir.search.vectors import Side, Similarity, refuse_unlike
 
 
@@ -98,10 +98,10 @@ def search_both(
     rows = Side(texts, texts.rows(i2t.gallery.ids), similarity)
     columns = Side(images, images.rows(t2i.gallery.ids), similarity)
     forward, backward = _asked(t2i, i2t.gallery.ids, depth), _asked(i2t, t2i.gallery.ids, depth)
-    scan(rows, columns, forward, backward, ties)
+    to_images, to_texts = scan(rows, columns, forward, backward, ties)
     return {
-        "i2t": _searched(i2t, backward, name, depth, similarity, images, texts),
-        "t2i": _searched(t2i, forward, name, depth, similarity, texts, images),
+        "i2t": _searched(i2t, backward, to_texts, name, depth, similarity, images, texts),
+        "t2i": _searched(t2i, forward, to_images, name, depth, similarity, texts, images),
     }
 
 
@@ -112,8 +112,8 @@ def _one(
     rows = Side(queries, queries.rows(task.queries), similarity)
     columns = Side(candidates, candidates.rows(task.gallery.ids), similarity)
     forward = _asked(task, task.queries, depth)
-    scan(rows, columns, forward, None, ties)
-    return _searched(task, forward, name, depth, similarity, queries, candidates)
+    (answers,) = scan(rows, columns, forward, None, ties)
+    return _searched(task, forward, answers, name, depth, similarity, queries, candidates)
 
 
 def _task(
@@ -168,22 +168,22 @@ def _positives(qrels: Qrels, gallery: Gallery) -> tuple[NDArray[np.int64], NDArr
 def _searched(
     task: _Task,
     asked: Asked,
+    answers: Answers,
     name: str,
     depth: int,
     similarity: Similarity,
     queries: Embeddings,
     candidates: Embeddings,
 ) -> Searched:
-    kept = asked.keys.shape[1]
-    high, low = _halves(asked.keys)
+    indices, scores = answers
     run = Run(
         name=name,
         direction=task.direction,
         queries=task.queries,
-        offsets=np.arange(len(task.queries) + 1, dtype=np.int64) * kept,
+        offsets=np.arange(len(task.queries) + 1, dtype=np.int64) * asked.depth,
         documents=task.gallery.ids,
-        indices=low,
-        scores=_scores(high),
+        indices=indices.ravel(),
+        scores=scores.ravel(),
         gallery=task.gallery,
         depth=depth,
         provenance=_provenance(similarity, queries, candidates),
@@ -198,16 +198,6 @@ def _ranks(qrels: Qrels, gallery: Gallery, asked: Asked) -> Ranks:
     order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
     offsets = np.concatenate([[0], np.cumsum(qrels.positives)]).astype(np.int64)
     return Ranks(qrels.queries, offsets, ranks[order], grades[order], None, gallery.size)
-
-
-def _halves(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
-    """The score halves and the index halves of keys, flat."""
-    return (keys >> np.uint64(32)).astype(np.uint32).ravel(), keys.astype(np.uint32).view(np.int32).ravel()
-
-
-def _scores(high: NDArray[np.uint32]) -> NDArray[np.float32]:
-    mask = np.where(high > 0x7FFFFFFF, np.uint32(0), np.uint32(0x7FFFFFFF))
-    return (high ^ mask).view(np.float32)
 
 
 def _within(ids: pa.StringArray, among: pa.StringArray | None) -> bool:

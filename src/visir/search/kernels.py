@@ -60,13 +60,13 @@ def dot(query: Any, vector: Any) -> Any:
     return np.float32(total)
 
 
-@njit
+@njit_sum
 def lengths(vectors: Any, out: Any) -> None:
-    """(n,) float64 Euclidean lengths of float32 rows, each summed in the fixed order of `dot`'s tail."""
+    """(n,) float64 Euclidean lengths of float32 rows, each summed in the one order of the compiled loop."""
     for r in range(vectors.shape[0]):
-        total = 0.0
-        for i in range(vectors.shape[1]):
-            total += np.float64(vectors[r, i]) * np.float64(vectors[r, i])
+        vector, total = vectors[r], 0.0
+        for i in range(vector.shape[0]):
+            total += np.float64(vector[i]) * np.float64(vector[i])
         out[r] = np.sqrt(total)
 
 
@@ -74,8 +74,9 @@ def lengths(vectors: Any, out: Any) -> None:
 def divide_rows(vectors: Any, by: Any) -> None:
     """Divide each float32 row by its own float64 length, in place; the quotient is rounded once."""
     for r in range(vectors.shape[0]):
-        for i in range(vectors.shape[1]):
-            vectors[r, i] = np.float32(np.float64(vectors[r, i]) / by[r])
+        vector, length = vectors[r], by[r]
+        for i in range(vector.shape[0]):
+            vector[i] = np.float32(np.float64(vector[i]) / length)
 
 
 @njit
@@ -204,30 +205,35 @@ def _floor(maxima: Any, k: int) -> Any:
 def _take_top(
     scores: Any,
     slack: Any,
-    query: Any,
-    vectors: Any,
     first: int,
+    k: int,
     keys: Any,
     fill: Any,
     floor: Any,
+    crowded: Any,
     q: int,
     accepted: Any,
     room: Any,
 ) -> None:
-    """Bring the best of one block of candidates into `keys[q]`."""
-    k, width = keys.shape[1], scores.shape[0]
-    size = 16 if fill[q] == k or width >= 32 * k else 4
+    """Bring the candidates of one block that may be among the best k into `keys[q]`, by their approximate scores.
+
+    `floor[q]` is the k-th best approximate score so far. The k-th best score is at most `slack` below it, and a score
+    at most `slack` above its approximation: what is more than twice `slack` below the floor is out, for certain. The
+    rest is kept; where it does not fit (many near-equal scores) the query is marked as crowded.
+    """
+    if crowded[q]:
+        return
+    width = scores.shape[0]
+    size = 16 if fill[q] >= k or width >= 32 * k else 4
     maxima = room[: (width + size - 1) // size]
     if size == 16:
         _maxima_of_16(scores, maxima)
     else:
         _maxima_of_4(scores, maxima)
-    if fill[q] == k:
-        low = floor[q] - slack
-    elif maxima.shape[0] >= k:
-        low = _floor(maxima, k) - np.float32(2.0) * slack
-    else:
-        low = np.float32(-np.inf)
+    twice = np.float32(2.0) * slack
+    low = floor[q] - twice
+    if fill[q] < k and maxima.shape[0] >= k:
+        low = _floor(maxima, k) - twice
     n = 0
     for g in range(maxima.shape[0]):
         if maxima[g] >= low:
@@ -238,16 +244,78 @@ def _take_top(
         return
     for m in range(n):
         at = np.int64(accepted[m])
-        accepted[m] = _key(dot(query, vectors[at]), first + at)
+        accepted[m] = _key(scores[at], first + at)
     for m in range(fill[q]):
         accepted[n + m] = keys[q, m]
     n += fill[q]
-    fill[q] = min(n, k)
-    worst = _keep_smallest(accepted, n, fill[q])
-    for m in range(fill[q]):
+    kept = min(n, k)
+    if n > k:
+        floor[q] = score_of(_keep_smallest(accepted, n, k))
+        low = floor[q] - twice
+        for m in range(k, n):
+            if score_of(accepted[m]) >= low:
+                accepted[kept] = accepted[m]
+                kept += 1
+        if kept > keys.shape[1]:
+            crowded[q] = True
+            return
+    for m in range(kept):
         keys[q, m] = accepted[m]
-    if fill[q] == k:
-        floor[q] = score_of(worst)
+    fill[q] = kept
+
+
+@njit
+def rescore(
+    start: int,
+    stop: int,
+    keys: Any,
+    fill: Any,
+    queries: Any,
+    rows: Any,
+    vectors: Any,
+    first: int,
+) -> None:
+    """Give the candidates in `keys[start:stop]` that are in this block (`first` and on) their exact scores.
+
+    Query q has the vector `queries[rows[q - start]]`.
+    """
+    query = np.empty(queries.shape[1], np.float64)
+    last = first + vectors.shape[0]
+    for q in range(start, stop):
+        _load(queries[rows[q - start]], query)
+        for m in range(fill[q]):
+            at = np.int64(keys[q, m] & np.uint64(0xFFFFFFFF))
+            if first <= at < last:
+                keys[q, m] = _key(dot(query, vectors[at - first]), at)
+
+
+@njit
+def take_exactly(q: int, k: int, keys: Any, fill: Any, query: Any, vectors: Any, first: int) -> None:
+    """Score every candidate of one block exactly and keep the best k in `keys[q]`: for crowded queries."""
+    seen = np.empty(vectors.shape[0] + k, np.uint64)
+    for i in range(vectors.shape[0]):
+        seen[i] = _key(dot(query, vectors[i]), first + i)
+    n = vectors.shape[0]
+    for m in range(fill[q]):
+        seen[n + m] = keys[q, m]
+    n += fill[q]
+    fill[q] = min(n, k)
+    _keep_smallest(seen, n, fill[q])
+    for m in range(fill[q]):
+        keys[q, m] = seen[m]
+
+
+@njit
+def finish(start: int, stop: int, k: int, keys: Any, fill: Any, indices: Any, scores: Any) -> None:
+    """The best k of `keys[start:stop]` (exact by now), in order, as candidate indices and scores."""
+    for q in range(start, stop):
+        if fill[q] > k:
+            _keep_smallest(keys[q], fill[q], k)
+        best = keys[q, :k]
+        best.sort()
+        for m in range(k):
+            indices[q, m] = np.int32(best[m] & np.uint64(0xFFFFFFFF))
+            scores[q, m] = score_of(best[m])
 
 
 @njit
@@ -311,17 +379,21 @@ def scan_rows(
     slack: Any,
     vectors: Any,
     first: int,
+    k: int,
     keys: Any,
     fill: Any,
     floor: Any,
+    crowded: Any,
     offsets: Any,
     documents: Any,
     known: Any,
     better: Any,
     ties: int,
 ) -> None:
-    """Scan rows `start:stop` of a tile of approximate scores: row r belongs to `queries[r]` and to query `asked[r]`
-    (-1: to none), column c to candidate `first + c` with vector `vectors[c]`.
+    """Scan rows `start:stop` of a tile of approximate scores.
+
+    Row r belongs to `queries[r]` and to query `asked[r]` (-1: to none), column c to candidate `first + c` with vector
+    `vectors[c]`.
     """
     width = tile.shape[1]
     query = np.empty(queries.shape[1], np.float64)
@@ -331,9 +403,10 @@ def scan_rows(
         q = asked[r]
         if q < 0:
             continue
-        _load(queries[r], query)
-        _take_top(tile[r], slack, query, vectors, first, keys, fill, floor, q, accepted, room)
-        _count_better(tile[r], slack, query, vectors, first, offsets, documents, known, better, q, ties)
+        _take_top(tile[r], slack, first, k, keys, fill, floor, crowded, q, accepted, room)
+        if offsets[q] < offsets[q + 1]:
+            _load(queries[r], query)
+            _count_better(tile[r], slack, query, vectors, first, offsets, documents, known, better, q, ties)
 
 
 @njit
@@ -346,9 +419,11 @@ def scan_columns(
     slack: Any,
     vectors: Any,
     first: int,
+    k: int,
     keys: Any,
     fill: Any,
     floor: Any,
+    crowded: Any,
     offsets: Any,
     documents: Any,
     known: Any,
@@ -367,7 +442,7 @@ def scan_columns(
     strip = np.empty((16, height + 16), np.float32)  # 16 more, so that the rows do not fall on one cache set
     for at in range(start, stop, 16):
         columns = min(16, stop - at)
-        if columns == 16:
+        if columns == 16:  # a fixed number is unrolled: three times faster
             for r in range(height):
                 for c in range(16):
                     strip[c, r] = tile[r, at + c]
@@ -380,6 +455,7 @@ def scan_columns(
             if q < 0:
                 continue
             scores = strip[c, :height]
-            _load(queries[at + c], query)
-            _take_top(scores, slack, query, vectors, first, keys, fill, floor, q, accepted, room)
-            _count_better(scores, slack, query, vectors, first, offsets, documents, known, better, q, ties)
+            _take_top(scores, slack, first, k, keys, fill, floor, crowded, q, accepted, room)
+            if offsets[q] < offsets[q + 1]:
+                _load(queries[at + c], query)
+                _count_better(scores, slack, query, vectors, first, offsets, documents, known, better, q, ties)

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from visir.records import Embeddings
 from visir.search import kernels
+from visir.search.threads import piece, spread
 from visir.search.vectors import Side, Similarity, refuse_unlike
 
-_PAIRS = 16_384
+_PAIRS = 65_536
 
 
 def score_pairs(
@@ -26,11 +27,26 @@ def score_pairs(
     refuse_unlike(left, right)
     sides = []
     for side, rows in ((left, left_rows), (right, right_rows)):
-        distinct, place = np.unique(rows, return_inverse=True)
-        sides.append((Side(side, distinct, similarity), place))
-    scores = np.empty(len(left_rows), np.float32)
+        used = np.zeros(len(side), np.bool_)
+        used[rows] = True
+        place = np.cumsum(used) - 1
+        sides.append((Side(side, np.flatnonzero(used), similarity), place[rows]))
+    return score_places(*sides[0], *sides[1])
+
+
+def score_places(
+    left: Side, left_places: NDArray[np.int64], right: Side, right_places: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """(p,) float32 scores of pairs given by their places on two sides."""
+    scores = np.empty(len(left_places), np.float32)
     for start in range(0, len(scores), _PAIRS):
-        part = slice(start, start + _PAIRS)
-        gathered = [side.gather(place[part]) for side, place in sides]
-        kernels.score_pairs(*gathered[0], *gathered[1], scores[part])
+        stop = min(start + _PAIRS, len(scores))
+        one, other = left.gather(left_places[start:stop]), right.gather(right_places[start:stop])
+        out = scores[start:stop]
+
+        def share(part: tuple[float, float]) -> None:
+            a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
+            kernels.score_pairs(one[0], one[1][a:b], other[0], other[1][a:b], out[a:b])  # noqa: B023
+
+        spread(share)
     return scores

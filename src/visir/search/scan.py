@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,104 +11,152 @@ from numpy.typing import NDArray
 from visir.progress import Progress
 from visir.records import Ties
 from visir.search import kernels
-from visir.search.vectors import Side
+from visir.search.pairs import score_places
+from visir.search.threads import piece, spread
+from visir.search.vectors import BLOCK, Side
 
 WIDTH = 8192
-TILE = 8 * 2**20
-"""Scores in one block (32 MiB of float32): the last-level cache of a server holds it."""
-PAIRS = 16_384
+TILE = 16 * 2**20
+"""Scores in one block: 64 MiB of float32. Taller blocks save work on the columns, which see fewer of them."""
 _TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2}
 
 
 class Asked:
     """The queries of one direction, their positives, and what has been found so far.
 
-    - `query_of`: (rows of the query side,) which query each row is, -1 if none
-    - `offsets`, `documents`: the positives of each query (places on the candidate side, ascending)
-    - `keys`: (queries, depth) the best candidates so far (see `kernels`); `better`: how many stand before each positive
+    - `query_of`: (rows of the query side,) which query each row is, -1 if none; `row_of`: (queries,) the reverse
+    - `offsets`, `documents`: the positives of each query (places on the candidate side, ascending); `known`: their
+      scores; `better`: how many candidates stand before each
+    - `keys`: (queries, a little more than depth) the best candidates so far, by approximate score (see `kernels`),
+      `fill` of them; `floor`: the depth-th best approximate score; `crowded`: whether near-equal scores did not fit
     """
 
     def __init__(
         self, query_of: NDArray[np.int64], offsets: NDArray[np.int64], documents: NDArray[np.int64], depth: int
     ) -> None:
         queries = len(offsets) - 1
-        self.query_of, self.offsets, self.documents = query_of, offsets, documents
+        self.query_of, self.offsets, self.documents, self.depth = query_of, offsets, documents, depth
         self.row_of = np.empty(queries, np.int64)
         self.row_of[query_of[query_of >= 0]] = np.flatnonzero(query_of >= 0)
-        self.keys = np.empty((queries, depth), np.uint64)
+        self.keys = np.empty((queries, depth + 16 + depth // 8), np.uint64)
         self.fill = np.zeros(queries, np.int64)
         self.floor = np.full(queries, -np.inf, np.float32)
+        self.crowded = np.zeros(queries, np.bool_)
         self.better = np.zeros(len(documents), np.int64)
         self.known = np.empty(len(documents), np.float32)
 
-    def score_positives(self, queries: Side, candidates: Side) -> None:
-        """Fill `known`, the scores of the positives."""
-        rows = np.repeat(self.row_of, np.diff(self.offsets))
-        for start in range(0, len(rows), PAIRS):
-            part = slice(start, start + PAIRS)
-            left, right = queries.gather(rows[part]), candidates.gather(self.documents[part])
-            kernels.score_pairs(*left, *right, self.known[part])
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+    def look(
+        self,
+        kernel: Callable[..., Any],
+        tile: NDArray[np.float32],
+        part: tuple[int, int],
+        queries: NDArray[np.float32],
+        first_query: int,
+        candidates: NDArray[np.float32],
+        first_candidate: int,
+        slack: np.float32,
+        ties: Ties,
+    ) -> None:
+        """Let a kernel scan a part of a block of approximate scores."""
+        asked = self.query_of[first_query : first_query + len(queries)]
+        kernel(
+            tile, *part, queries, asked, slack, candidates, first_candidate, self.depth, self.keys, self.fill,
+            self.floor, self.crowded, self.offsets, self.documents, self.known, self.better, _TIES[ties],
+        )  # fmt: skip
 
 
-def scan(rows: Side, columns: Side, forward: Asked, backward: Asked | None, ties: Ties) -> None:
+Answers = tuple[NDArray[np.int32], NDArray[np.float32]]
+"""(queries, depth) candidate places and their scores, best first."""
+
+
+def scan(rows: Side, columns: Side, forward: Asked, backward: Asked | None, ties: Ties) -> list[Answers]:
     """Score every row of one side with every row of the other, once, filling `forward` (rows ask, columns answer) and
-    `backward` (columns ask, rows answer).
+    `backward` (columns ask, rows answer); the answers of each.
 
     Memory: one block of scores, one block of vectors of each side that is not held in memory, and the answers.
     """
-    forward.score_positives(rows, columns)
-    if backward is not None:
-        backward.score_positives(columns, rows)
     slack = np.float32(_slack(rows.embeddings.dimension, rows.longest * columns.longest))
     width = min(WIDTH, len(columns))
     height = min(max(TILE // width, 64), len(rows))
     buffer = np.empty(height * width, np.float32)
-    workers = _cores()
-    with ThreadPoolExecutor(workers) as pool, Progress("searching", len(rows) * len(columns), "scores") as advance:
+    both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
+    with Progress("searching", len(rows) * len(columns), "scores") as advance:
+        for asked, queries, candidates in both:
+            asked.known[:] = score_places(
+                queries, np.repeat(asked.row_of, np.diff(asked.offsets)), candidates, asked.documents
+            )
         for left in range(0, len(columns), width):
-            right = min(left + width, len(columns))
-            across = columns.block(left, right)
+            across = columns.block(left, min(left + width, len(columns)))
             for top in range(0, len(rows), height):
-                bottom = min(top + height, len(rows))
-                down = rows.block(top, bottom)
+                down = rows.block(top, min(top + height, len(rows)))
                 tile = buffer[: len(down) * len(across)].reshape(len(down), len(across))
                 np.matmul(down, across.T, out=tile)
-                work = [
-                    (kernels.scan_rows, forward, down, top, across, left, part) for part in _parts(len(down), workers)
-                ]
-                if backward is not None:
-                    work += [
-                        (kernels.scan_columns, backward, across, left, down, top, part)
-                        for part in _parts(len(across), workers)
-                    ]
-                list(pool.map(lambda one: _look(tile, slack, ties, *one), work))  # noqa: B023 (done before the next)
+                _look(tile, down, top, across, left, forward, backward, slack, ties)
                 advance(tile.size)
-        for asked in (forward, backward):
-            if asked is not None:
-                list(
-                    pool.map(
-                        lambda part, keys=asked.keys: keys[slice(*part)].sort(axis=1), _parts(len(asked.keys), workers)
-                    )
-                )
+        return [_answers(asked, queries, candidates) for asked, queries, candidates in both]
 
 
 def _look(
     tile: NDArray[np.float32],
+    down: NDArray[np.float32],
+    top: int,
+    across: NDArray[np.float32],
+    left: int,
+    forward: Asked,
+    backward: Asked | None,
     slack: np.float32,
     ties: Ties,
-    kernel: Callable[..., Any],
-    asked: Asked,
-    queries: NDArray[np.float32],
-    first_query: int,
-    candidates: NDArray[np.float32],
-    first_candidate: int,
-    part: tuple[int, int],
 ) -> None:
-    kernel(
-        tile, *part, queries, asked.query_of[first_query : first_query + len(queries)], slack, candidates,
-        first_candidate, asked.keys, asked.fill, asked.floor, asked.offsets, asked.documents, asked.known, asked.better,
-        _TIES[ties],
-    )  # fmt: skip
+    """Let every core scan its share of the rows and of the columns of one block."""
+
+    def share(part: tuple[float, float]) -> None:
+        forward.look(kernels.scan_rows, tile, piece(len(down), part), down, top, across, left, slack, ties)
+        if backward is not None:
+            backward.look(kernels.scan_columns, tile, piece(len(across), part), across, left, down, top, slack, ties)
+
+    spread(share)
+
+
+def _answers(asked: Asked, queries: Side, candidates: Side) -> Answers:
+    """Score the kept candidates exactly, and put them in order."""
+    for first in range(0, len(candidates), step := candidates.stride):
+        block = candidates.block(first, min(first + step, len(candidates)))
+        for start in range(0, len(asked), queries.stride):
+            vectors, places = queries.gather(asked.row_of[start : start + queries.stride])
+
+            def share(part: tuple[float, float]) -> None:
+                a, b = piece(len(places), part)  # noqa: B023 (called before the next turn)
+                kernels.rescore(start + a, start + b, asked.keys, asked.fill, vectors, places[a:b], block, first)  # noqa: B023
+
+            spread(share)
+    _answer_crowded(asked, queries, candidates)
+    indices = np.empty((len(asked), asked.depth), np.int32)
+    scores = np.empty((len(asked), asked.depth), np.float32)
+    spread(lambda part: kernels.finish(*piece(len(asked), part), asked.depth, asked.keys, asked.fill, indices, scores))
+    return indices, scores
+
+
+def _answer_crowded(asked: Asked, queries: Side, candidates: Side) -> None:
+    """Queries with more near-equal scores than could be kept (copies by the hundred, a collapsed encoder): every
+    candidate is scored exactly, without a product.
+    """
+    crowded = np.flatnonzero(asked.crowded)
+    asked.fill[crowded] = 0
+    for first in range(0, len(candidates) if len(crowded) else 0, BLOCK):
+        block = candidates.block(first, min(first + BLOCK, len(candidates)))
+        for start in range(0, len(crowded), BLOCK):
+            some = crowded[start : start + BLOCK]
+            vectors, places = queries.gather(asked.row_of[some])
+
+            def share(part: tuple[float, float]) -> None:
+                for i in range(*piece(len(some), part)):  # noqa: B023 (called before the next turn)
+                    query = vectors[places[i]].astype(np.float64)  # noqa: B023
+                    kernels.take_exactly(some[i], asked.depth, asked.keys, asked.fill, query, block, first)  # noqa: B023
+
+            spread(share)
 
 
 def _slack(dimension: int, lengths: float) -> float:
@@ -123,13 +168,3 @@ def _slack(dimension: int, lengths: float) -> float:
     """
     unit = (dimension + 16) * 2.0**-24
     return unit / (1.0 - unit) * lengths * 1.01 + dimension * 2.0**-125
-
-
-def _parts(n: int, workers: int) -> list[tuple[int, int]]:
-    """[0, n) in `workers` parts, cut at multiples of 16 (a cache line of scores)."""
-    cuts = [min(n, -(-n * i // workers // 16) * 16) for i in range(workers)] + [n]
-    return [(a, b) for a, b in itertools.pairwise(cuts) if b > a]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.records import Embeddings
 from visir.search import kernels
+from visir.search.threads import piece, spread
 
 Similarity = Literal["cosine", "dot"]
 """How two vectors are scored: "cosine" (each vector is divided by its length first) or "dot" (taken as they are)."""
@@ -46,6 +47,11 @@ class Side:
             return self._whole[start:stop]
         return self._convert(start, stop)
 
+    @property
+    def stride(self) -> int:
+        """How many vectors to take at a time: all of them if they are in memory."""
+        return max(len(self), 1) if self._whole is not None else BLOCK
+
     def gather(self, places: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Vectors that include those at these places of the order, and the row of each place in them."""
         if self._whole is not None:
@@ -60,15 +66,25 @@ class Side:
 
     def _prepare(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float32]:
         source: Any = self.embeddings.vectors
-        with np.errstate(over="ignore"):  # infinities are refused below, by name
-            vectors: NDArray[np.float32] = np.array(source[rows], dtype=np.float32, order="C")
+        n = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        vectors = np.empty((n, self.embeddings.dimension), np.float32)
+        lengths = np.empty(n, np.float64)
+
+        def share(part: tuple[float, float]) -> None:
+            a, b = piece(n, part)
+            some = slice(rows.start + a, rows.start + b) if isinstance(rows, slice) else rows[a:b]
+            with np.errstate(over="ignore"):  # infinities are refused below, by name
+                vectors[a:b] = source[some]
+            if self.similarity == "cosine":
+                kernels.lengths(vectors[a:b], lengths[a:b])
+                kernels.divide_rows(vectors[a:b], lengths[a:b])
+
+        spread(share)
         if self.similarity == "cosine":
-            lengths = _lengths(vectors)
             self._refuse(
                 rows, lengths == 0, "are zero; they have no cosine", "search by dot product (--similarity dot)"
             )
             self._refuse(rows, ~np.isfinite(lengths), "are too large for float32", "scale the vectors down")
-            kernels.divide_rows(vectors, lengths)
         return vectors
 
     def _longest(self) -> float:
