@@ -30,7 +30,7 @@ def explain(
         str | None, typer.Option(help="The collection, to search anew with --model where the run is too short.")
     ] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="The model to search anew with.")] = None,
-    limit: Annotated[int, typer.Option(help="How many readings are shown.")] = 8,
+    limit: Annotated[int, typer.Option(help="How many readings are shown.")] = 5,
 ) -> None:
     """Re-score a run under each reading and rank the readings by distance to the published numbers.
 
@@ -60,7 +60,7 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
     console = Console(highlight=False)
     fits = found.fits[:limit]
     values = Table(box=box.SIMPLE_HEAD)
-    values.add_column("")
+    values.add_column("", no_wrap=True)
     for heading in ("published", *(f"[{number}]" for number in range(1, len(fits) + 1))):
         values.add_column(heading.replace("[", "\\["), justify="right", no_wrap=True)
     names = {(one.direction, one.label): one.published for fit in fits for one in fit.values}
