@@ -161,7 +161,7 @@ def test_coco_faults_have_places(write) -> None:
         opened(write("captions_val2017.json", content))
     assert "captions_val2017.json: annotations[1]: expected id, image_id and caption ('caption')" in str(caught.value)
     assert "annotations[2]: expected id, image_id and caption (caption is not text)" in str(caught.value)
-    with pytest.raises(CollectionError, match="not COCO's captions layout: no annotations"):
+    with pytest.raises(CollectionError, match="not COCO's captions layout: no list annotations"):
         opened(write("captions_val2017.json", {"images": []}), format="coco_captions")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
-from visir.collections.names import split_in
+from visir.collections.names import identifier, split_in
 from visir.collections.sniffing import has_key, json_head, plain_stem
 from visir.errors import CollectionError
 from visir.files import read_json
@@ -40,12 +40,19 @@ def read(path: Path, *, split_name: str | None = None) -> Draft:
 
 def _read_file(draft: Draft, file: Path, split: str) -> None:
     content = read_json(file)
-    missing = [key for key in ("images", "annotations") if not isinstance(content, dict) or key not in content]
+    missing = [
+        key
+        for key in ("images", "annotations")
+        if not isinstance(content, dict) or not isinstance(content.get(key), list)
+    ]
     if missing:
-        raise CollectionError(f"{file}: not COCO's captions layout: no {' and no '.join(missing)}.")
+        raise CollectionError(f"{file}: not COCO's captions layout: no list {' and no list '.join(missing)}.")
     for number, image in enumerate(content["images"]):
         try:
-            draft.add_image(str(image["id"]), image["file_name"], split)
+            name = image["file_name"]
+            if not isinstance(name, str):
+                raise TypeError("file_name is not text")
+            draft.add_image(identifier(image["id"]), name, split)
         except (KeyError, TypeError) as fault:
             draft.fault(f"{file.name}: images[{number}]: expected id and file_name ({fault})")
     for number, one in enumerate(content["annotations"]):
@@ -53,7 +60,7 @@ def _read_file(draft: Draft, file: Path, split: str) -> None:
             text = one["caption"]
             if not isinstance(text, str):
                 raise TypeError("caption is not text")
-            draft.add_caption(str(one["id"]), text, str(one["image_id"]))
+            draft.add_caption(identifier(one["id"]), text, identifier(one["image_id"]))
         except (KeyError, TypeError) as fault:
             draft.fault(f"{file.name}: annotations[{number}]: expected id, image_id and caption ({fault})")
 

@@ -58,6 +58,9 @@ def read(
     named = None not in names and len(set(names)) == len(names)
     taken: dict[str, int] = {}
     for row in rows:
+        if columns["id"] and row["id"] is None:
+            draft.fault(f"{row['row']}: no id ({columns['id']} is null)")
+            continue
         identifier = str(row["id"]) if columns["id"] else row["name"] if named else row["row"]
         if identifier not in taken:
             taken[identifier] = 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
+from visir.collections.names import identifier
 from visir.collections.sniffing import has_key, json_head, plain_stem
 from visir.errors import CollectionError
 from visir.files import read_json
@@ -29,19 +30,19 @@ def read(path: Path, *, restval: str = "train") -> Draft:
     for number, image in enumerate(content["images"]):
         try:
             filename, sentences, split = image["filename"], image["sentences"], image["split"]
-            cocoid, folder, imgid = image.get("cocoid"), image.get("filepath"), image.get("imgid")
-            if not isinstance(filename, str) or not isinstance(split, str) or not isinstance(sentences, list):
-                raise TypeError("filename and split must be text, sentences a list")
+            cocoid, folder, imgid = image.get("cocoid"), image.get("filepath") or "", image.get("imgid")
+            if not all(isinstance(one, str) for one in (filename, split, folder)) or not isinstance(sentences, list):
+                raise TypeError("filename, filepath and split must be text, sentences a list")
+            own = filename if cocoid is None else identifier(cocoid)
         except (KeyError, TypeError) as fault:
             draft.fault(f"images[{number}]: {_explain(fault)}")
             continue
-        identifier = filename if cocoid is None else str(cocoid)
         if train_restval and split == "restval":
             split = "train"
-        draft.add_image(identifier, f"{folder}/{filename}" if folder else filename, split)
+        draft.add_image(own, f"{folder}/{filename}" if folder else filename, split)
         for position, sentence in enumerate(sentences):
             try:
-                text, sentid = sentence["raw"], sentence["sentid"]
+                text, sentid = sentence["raw"], identifier(sentence["sentid"])
                 if not isinstance(text, str):
                     raise TypeError("raw must be text")
             except (KeyError, TypeError) as fault:
@@ -49,7 +50,7 @@ def read(path: Path, *, restval: str = "train") -> Draft:
                 continue
             if sentence.get("imgid", imgid) != imgid:
                 draft.fault(f"images[{number}] ({filename}): sentence {sentid} says it belongs to {sentence['imgid']}")
-            draft.add_caption(str(sentid), text, identifier)
+            draft.add_caption(sentid, text, own)
     return draft
 
 

@@ -33,6 +33,13 @@ def coco_id(name: str) -> str | None:
     return str(int(found[1])) if found else None
 
 
+def identifier(value: object) -> str:
+    """An id as text: numbers and text are ids, null and everything else raises `TypeError`."""
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    raise TypeError(f"an id must be a number or text, found {str(value)[:40]}")
+
+
 def image_id(name: str) -> str:
     """The image id that Karpathy's JSON has for a picture: COCO's number if the name holds one, else the file name."""
     return coco_id(name) or name.rsplit("/", 1)[-1]

@@ -66,7 +66,8 @@ def read_draft(
     """The same, before it is checked: for `visir data check`, which reports faults instead of raising them."""
     found, path, query = resolve(path_or_spec, format)
     images = query.pop("images", None) if images is None else images
-    query.pop("judgements", None), query.pop("split", None)
+    for word in ("judgements", "split"):  # these do not change what is wrong with the source
+        query.pop(word, None)
     with collector_paused():
         read = found.read(path, **found.resolve({**query, **options}))
     if isinstance(read, Draft):

@@ -98,7 +98,7 @@ def load(folder: str | Path) -> Collection:
         if not shard.is_file():
             faults.append(f"{name} is missing: the pictures in it are lost")
         elif shard.stat().st_size != size:
-            faults.append(f"{name} has {shard.stat().st_size:,} bytes, not {size:,}")
+            faults.append(f"{name} has {shard.stat().st_size:,} bytes, not {size}")
     raise_faults(CollectionError, f"{folder}", faults, hint="copy the folder again, or convert the source again")
     tables = {name: _table(folder / f"{name}.parquet") for name in card["tables"]}
     collection = Collection(
@@ -133,10 +133,13 @@ def _card(folder: Path) -> dict[str, Any]:
             f"{file}: layout version {card.get('version')!r}; this visir reads version {VERSION}.",
             hint="update visir, or convert the source again",
         )
-    missing = {"name", "source", "fingerprint", "tables", "shards"} - set(card)
-    missing |= {"images", "captions", "judgements"} - set(card.get("tables", ()))
-    if missing:
-        raise CollectionError(f"{file}: {', '.join(sorted(missing))} missing.", hint="convert the source again")
+    kinds = {"name": str, "source": str, "fingerprint": str, "tables": dict, "shards": dict}
+    wrong = {key for key, kind in kinds.items() if not isinstance(card.get(key), kind)}
+    if "tables" not in wrong:
+        whole = {key for key, about in card["tables"].items() if isinstance(about, dict) and "digest" in about}
+        wrong |= set(card["tables"]) - whole | {"images", "captions", "judgements"} - whole
+    if wrong:
+        raise CollectionError(f"{file}: {', '.join(sorted(wrong))} missing or wrong.", hint="convert the source again")
     return card
 
 
