@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.collections.archives import ArrowArchive, image_columns
+from visir.collections.cells import ArrowArchive, image_columns
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
 from visir.collections.locate import relative

@@ -1,0 +1,120 @@
+"""Pictures in the cells of Arrow and Parquet files, as the `datasets` library and the Hugging Face hub keep them."""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from visir.errors import CollectionError, ImageError
+
+
+class ArrowArchive:
+    """An Arrow file with images as values: member "column#row", the value being bytes or a struct {bytes, path}.
+
+    The form in which the `datasets` library keeps image columns. The file is memory-mapped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def table(self) -> Any:
+        """The memory-mapped table."""
+        source = pa.memory_map(str(self.path))
+        try:
+            return pa.ipc.open_stream(source).read_all()
+        except pa.ArrowInvalid:
+            source.seek(0)
+        try:
+            return pa.ipc.open_file(source).read_all()
+        except pa.ArrowInvalid as fault:
+            raise CollectionError(f"{self.path}: not a readable Arrow file ({fault}).") from fault
+
+    def names(self) -> Iterable[str]:
+        """The members of every image column."""
+        return _cell_names(self.table.schema, self.table.num_rows)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one cell."""
+        column, row = _cell(name, self.path)
+        if column not in self.table.column_names or row >= self.table.num_rows:
+            raise ImageError(f"{self.path}: no member {name!r}.")
+        return _cell_bytes(self.table[column][row].as_py(), self.path, name)
+
+
+class ParquetArchive:
+    """A Parquet file with images as values, as on the Hugging Face hub: member "column#row", as in `ArrowArchive`.
+
+    Row groups are decompressed whole; the last few are kept, so that reading in order costs nothing extra.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = pq.ParquetFile(path)
+        except pa.ArrowInvalid as fault:
+            raise CollectionError(f"{path}: not a readable Parquet file ({fault}).") from fault
+        self._starts = [0]
+        for group in range(self._file.num_row_groups):
+            self._starts.append(self._starts[-1] + self._file.metadata.row_group(group).num_rows)
+        self._lock = threading.Lock()
+        self._group = lru_cache(maxsize=4)(self._read_group)
+
+    def names(self) -> Iterable[str]:
+        """The members of every image column."""
+        return _cell_names(self._file.schema_arrow, self._starts[-1])
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one cell."""
+        column, row = _cell(name, self.path)
+        if column not in self._file.schema_arrow.names or row >= self._starts[-1]:
+            raise ImageError(f"{self.path}: no member {name!r}.")
+        group = bisect.bisect_right(self._starts, row) - 1
+        with self._lock:
+            values = self._group(group, column)
+        return _cell_bytes(values[row - self._starts[group]].as_py(), self.path, name)
+
+    def _read_group(self, group: int, column: str) -> Any:
+        return self._file.read_row_group(group, columns=[column])[column]
+
+
+def image_columns(schema: Any) -> list[str]:
+    """The columns of an Arrow schema that can hold image bytes: binary, or a struct with a field `bytes`."""
+
+    def holds(kind: Any) -> bool:
+        if pa.types.is_struct(kind):
+            return bool(kind.get_field_index("bytes") >= 0)
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+    return [part.name for part in schema if holds(part.type)]
+
+
+def _cell_names(schema: Any, rows: int) -> Iterable[str]:
+    return (f"{column}#{row}" for column in image_columns(schema) for row in range(rows))
+
+
+def _cell(name: str, path: Path) -> tuple[str, int]:
+    column, _, row = name.rpartition("#")
+    if not column or not row.isdecimal():
+        raise ImageError(f"{path}: no member {name!r}; members are called column#row.")
+    return column, int(row)
+
+
+def _cell_bytes(value: Any, path: Path, name: str) -> bytes:
+    if isinstance(value, dict):
+        if value.get("bytes") is None and value.get("path"):
+            beside = path.parent / value["path"]
+            if not beside.is_file():
+                raise ImageError(f"{path}: {name!r} points to {value['path']!r}, which is not there.")
+            return bytes(beside.read_bytes())
+        value = value.get("bytes")
+    if value is None:
+        raise ImageError(f"{path}: {name!r} is null.")
+    return bytes(value)
