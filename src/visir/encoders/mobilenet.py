@@ -24,8 +24,8 @@ INPUT = {"size": 224, "normalise": "half", "resize": "squash", "interpolation": 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
     """`mobilenet_v2[:FOLDER]` (ONNX, by onnxruntime) or `mobilenet_v2_int8[:FOLDER]` (NPZ of int8 weights, by torch).
 
-    Two conversions of two trainings of the same network: their vectors are close in kind but not interchangeable, which
-    is why they have two names.
+    Two quantisations of the same network: over real photos the mean cosine of their vectors is 0.985. Alike, but not
+    interchangeable, which is why they have two names.
     """
     which, _, folder = name.partition(":")
     at = Path(folder) if folder else data_directory() / "mobilenet_v2"
