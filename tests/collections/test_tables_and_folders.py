@@ -13,7 +13,7 @@ from toys import jpeg
 
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
-from visir.collections.webdataset import expand
+from visir.collections.readers.webdataset import expand
 from visir.errors import CollectionError, VisirError
 
 RED, BLUE = jpeg("red", form="PNG"), jpeg("blue", form="PNG")

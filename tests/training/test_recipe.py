@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from visir.errors import ConfigurationError
-from visir.training.recipe import Recipe, expand, read_recipe
+from visir.training.recipe import Recipe, expand, find_recipe, read_recipe
 from visir.training.settings import to_toml
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
@@ -128,3 +128,11 @@ def test_shipped_recipes_are_valid_and_open_with_their_command(path: Path) -> No
 
 def test_there_are_shipped_recipes() -> None:
     assert {"flickr8k-heads.toml", "scenes-heads.toml"} <= {path.name for path in RECIPES}
+
+
+def test_a_recipe_is_found_by_path_or_by_name(plain: Path) -> None:
+    assert find_recipe(plain) == plain
+    assert find_recipe("scenes-heads").read_text().startswith("# visir train recipes/scenes-heads.toml\n")
+    with pytest.raises(ConfigurationError, match="no such file, and no recipe of that name") as caught:
+        find_recipe("recipes/scene-heads.toml")
+    assert "did you mean 'scenes-heads'?" in str(caught.value)

@@ -17,6 +17,7 @@ QUERIES = {
 
 
 def demo(
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything the demo makes.")] = Path("demo"),
     data: Annotated[
         str, typer.Option(help="scenes (drawn here), flickr8k (photos under VISIR_DATA), or auto: photos if there.")
@@ -32,8 +33,7 @@ def demo(
     import webbrowser
     from time import perf_counter
 
-    from visir.cli.main import app
-
+    verbs = context.find_root().command
     which, collection = _choose(data)
     model, result = out / "model", out / "result"
     steps = [
@@ -48,7 +48,7 @@ def demo(
     started = perf_counter()
     for step in steps:
         typer.secho(f"\n$ visir {shlex.join(step)}", bold=True)
-        app(step, standalone_mode=False)
+        verbs.main(step, standalone_mode=False)
     report = (result / "report.html").resolve()
     typer.secho(f"\nDone in {perf_counter() - started:.0f} s. The report: {report}", bold=True)
     if open_report and sys.stdout.isatty():

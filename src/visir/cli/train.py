@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Annotated[Path, typer.Argument(help="A recipe: a TOML file; recipes/ holds some.")],
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe: a TOML file, or one that comes with visir: scenes-heads, flickr8k-heads.")
+    ],
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change one key: --set optimiser.epochs=5. May be repeated."),
@@ -30,9 +32,9 @@ def train(
 
     The folder that comes out is an encoder: give it to `visir evaluate`, `visir search` or `visir.encoders.load`.
     """
-    from visir.training.recipe import read_recipe
+    from visir.training.recipe import find_recipe, read_recipe
 
-    read = read_recipe(recipe, changes or ())
+    read = read_recipe(find_recipe(recipe), changes or ())
     target = out or Path("runs") / f"{read.name}-seed{read.seed}"
     if dry_run:
         _print_plan(read, target)

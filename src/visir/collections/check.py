@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from visir.collections.draft import Draft
 from visir.collections.images import MAX_PIXELS, SCENE, ImageReader, decode
-from visir.collections.texts import text_findings
+from visir.collections.readers.texts import text_findings
 from visir.errors import VisirError
 from visir.progress import Progress
 from visir.records import Collection

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from visir.collections.draft import Draft
-from visir.collections.judged import Judged
+from visir.collections.judgements.judged import Judged
 from visir.errors import CollectionError, nearest
 from visir.records import Collection
 

@@ -23,8 +23,8 @@ class Draft:
     `build` raises them together, `visir.collections.check` reports them beside those of the images.
 
     `names` holds, for sources that name their pictures without saying where they lie, one file name per image (parts of
-    a path allowed); `visir.collections.locate` turns them into `paths` and `archives`. Sources that know the place fill
-    `paths` and `archives` themselves and leave `names` empty.
+    a path allowed); `visir.collections.readers.locate` turns them into `paths` and `archives`. Sources that know the
+    place fill `paths` and `archives` themselves and leave `names` empty.
     """
 
     name: str

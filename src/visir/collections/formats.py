@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from visir.collections import (
+from visir.collections import portable
+from visir.collections.descriptor import Format, JudgementFormat
+from visir.collections.judgements import cxc, eccv, flickr8k
+from visir.collections.readers import (
     annotation_list,
     coco_captions,
-    cxc,
-    eccv,
     fine_grained,
-    flickr8k_judgements,
     flickr_tokens,
     generated,
     huggingface,
     imagefolder,
     karpathy,
     photos,
-    portable,
     table,
     vsepp,
     webdataset,
 )
-from visir.collections.descriptor import Format, JudgementFormat
 from visir.registry import Registry
 
 FORMATS: Registry[Format] = Registry("collection format")
@@ -43,5 +41,5 @@ for _one in (
 ):
     FORMATS.add(_one.name, _one)
 
-for _set in (cxc.FORMAT, eccv.FORMAT, flickr8k_judgements.FORMAT):
+for _set in (cxc.FORMAT, eccv.FORMAT, flickr8k.FORMAT):
     JUDGEMENTS.add(_set.name, _set)

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 from visir.collections.descriptor import Format, JudgementFormat
 from visir.collections.draft import Draft
 from visir.collections.formats import FORMATS, JUDGEMENTS
-from visir.collections.garbage import collector_paused
-from visir.collections.locate import place_images
+from visir.collections.readers.garbage import collector_paused
+from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError, nearest
 from visir.records import Collection
 
@@ -112,7 +112,7 @@ def _from_object(value: Any, options: dict[str, Any]) -> Collection:
             f"cannot open a {type(value).__name__} as a collection.",
             hint="give a path, a text such as scenes:2000, or a datasets.Dataset",
         )
-    from visir.collections.huggingface import from_dataset
+    from visir.collections.readers.huggingface import from_dataset
 
     return from_dataset(value, **FORMATS.get("huggingface").resolve(options)).build()
 

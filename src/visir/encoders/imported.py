@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
+from visir.encoders.vector_files import Rows, read_vectors
 from visir.errors import EmbeddingError, EncoderError
 from visir.records import Collection, Embeddings, EncoderCard, Modality
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """An (n, d) matrix and the ids of its rows; `ids` None means: one row per input of the collection, in its order."""
-
-    vectors: NDArray[Any]
-    ids: pa.StringArray | None
 
 
 class Imported(Encoder):
@@ -91,7 +80,6 @@ class Imported(Encoder):
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Imported:
     """`npz:FILE[?image=KEY&text=KEY]`, `npy:FOLDER` or `parquet:FILE`; see `visir.encoders.vector_files`."""
-    from visir.encoders.vector_files import read_vectors
 
     rows, content = read_vectors(name)
     return Imported(rows, EncoderCard(name=name, family="imported", weights=content, dtype="unknown"))

@@ -43,4 +43,4 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         return OnnxImageEncoder(file, tensor=ONNX_TENSOR, options=INPUT, name=name, device=device)
     from visir.encoders.mobilenet_npz import MobileNetNpz
 
-    return MobileNetNpz(file, name=name, device=device)
+    return MobileNetNpz(file, options=INPUT, name=name, device=device)

@@ -8,7 +8,7 @@ writes. The weight is weight_int8 · scale.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from torch.nn import functional
 from visir.encoders.base import Encoder, Pixels
 from visir.encoders.devices import pick_device
 from visir.encoders.image_input import ImageInput
-from visir.encoders.mobilenet import INPUT
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError
 from visir.records import EncoderCard
@@ -93,10 +92,10 @@ class Network(nn.Module):
 class MobileNetNpz(Encoder):
     """`mobilenet_v2_int8[:FOLDER]`: 1280-d image vectors."""
 
-    def __init__(self, file: Path, *, name: str, device: str | None = None) -> None:
+    def __init__(self, file: Path, *, options: Mapping[str, Any], name: str, device: str | None = None) -> None:
         self.device = pick_device(device)
         self.network = Network(file).eval().to(self.device).to(memory_format=torch.channels_last)
-        self.input = ImageInput.declared({**INPUT, "layout": "NCHW"}, str(file))
+        self.input = ImageInput.declared({**options, "layout": "NCHW"}, str(file))
         self.modalities = frozenset({"image"})
         self.dimension = 1280
         self.card = EncoderCard(

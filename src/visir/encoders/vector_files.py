@@ -7,6 +7,7 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from visir.encoders.imported import Rows
 from visir.encoders.weights import hash_file
 from visir.errors import EmbeddingError, nearest
 from visir.files import read_lines
@@ -31,6 +31,14 @@ NAMES: dict[Modality, tuple[str, ...]] = {
 """What the arrays of a modality are called, in an NPZ."""
 ID_COLUMNS = ("id", "ids", "image_id", "caption_id", "name")
 VECTOR_COLUMNS = ("vector", "vectors", "embedding", "embeddings", "features")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """An (n, d) matrix and the ids of its rows; `ids` None means: one row per input of the collection, in its order."""
+
+    vectors: NDArray[Any]
+    ids: pa.StringArray | None
 
 
 def read_vectors(name: str) -> tuple[dict[Modality, Rows], str]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from visir.records import Embeddings
 from visir.search import kernels
-from visir.search.threads import piece, spread
+from visir.search.threads import Share, piece, spread
 from visir.search.vectors import Side, Similarity, refuse_unlike
 
 _PAIRS = 65_536
@@ -44,7 +44,7 @@ def score_places(
         one, other = left.gather(left_places[start:stop]), right.gather(right_places[start:stop])
         out = scores[start:stop]
 
-        def share(part: tuple[float, float]) -> None:
+        def share(part: Share) -> None:
             a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
             kernels.score_pairs(one[0], one[1][a:b], other[0], other[1][a:b], out[a:b])  # noqa: B023
 

@@ -12,12 +12,15 @@ from visir.progress import Progress
 from visir.records import Ties
 from visir.search import kernels
 from visir.search.pairs import score_places
-from visir.search.threads import piece, spread
+from visir.search.threads import Share, cores, one_blas_thread, piece, spread
 from visir.search.vectors import BLOCK, Side
 
 WIDTH = 8192
-TILE = 16 * 2**20
-"""Scores in one block: 64 MiB of float32. Taller blocks save work on the columns, which see fewer of them."""
+TILE = 8 * 2**20
+"""Scores in one block, for each core (32 MiB of float32), and at most eight times as many in all.
+
+Taller blocks save work on the columns, which see fewer of them.
+"""
 _TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2}
 
 
@@ -80,10 +83,11 @@ def scan(rows: Side, columns: Side, forward: Asked, backward: Asked | None, ties
     """
     slack = np.float32(_slack(rows.embeddings.dimension, rows.longest * columns.longest))
     width = min(WIDTH, len(columns))
-    height = min(max(TILE // width, 64), len(rows))
+    height = max(TILE * min(cores(), 8) // width, 16)
+    height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
     buffer = np.empty(height * width, np.float32)
     both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
-    with Progress("searching", len(rows) * len(columns), "scores") as advance:
+    with Progress("searching", len(rows) * len(columns), "scores") as advance, one_blas_thread():
         for asked, queries, candidates in both:
             asked.known[:] = score_places(
                 queries, np.repeat(asked.row_of, np.diff(asked.offsets)), candidates, asked.documents
@@ -93,7 +97,6 @@ def scan(rows: Side, columns: Side, forward: Asked, backward: Asked | None, ties
             for top in range(0, len(rows), height):
                 down = rows.block(top, min(top + height, len(rows)))
                 tile = buffer[: len(down) * len(across)].reshape(len(down), len(across))
-                np.matmul(down, across.T, out=tile)
                 _look(tile, down, top, across, left, forward, backward, slack, ties)
                 advance(tile.size)
         return [_answers(asked, queries, candidates) for asked, queries, candidates in both]
@@ -110,14 +113,20 @@ def _look(
     slack: np.float32,
     ties: Ties,
 ) -> None:
-    """Let every core scan its share of the rows and of the columns of one block."""
+    """Fill a block with approximate scores and let every core scan its share, first of the rows, then of the columns."""
 
-    def share(part: tuple[float, float]) -> None:
-        forward.look(kernels.scan_rows, tile, piece(len(down), part), down, top, across, left, slack, ties)
+    def across_rows(part: Share) -> None:
+        start, stop = piece(len(down), part)
+        np.matmul(down[start:stop], across.T, out=tile[start:stop])
+        forward.look(kernels.scan_rows, tile, (start, stop), down, top, across, left, slack, ties)
+
+    def down_columns(part: Share) -> None:
         if backward is not None:
-            backward.look(kernels.scan_columns, tile, piece(len(across), part), across, left, down, top, slack, ties)
+            share = piece(len(across), part)
+            backward.look(kernels.scan_columns, tile, share, across, left, down, top, slack, ties)
 
-    spread(share)
+    spread(across_rows)
+    spread(down_columns)
 
 
 def _answers(asked: Asked, queries: Side, candidates: Side) -> Answers:
@@ -127,7 +136,7 @@ def _answers(asked: Asked, queries: Side, candidates: Side) -> Answers:
         for start in range(0, len(asked), queries.stride):
             vectors, places = queries.gather(asked.row_of[start : start + queries.stride])
 
-            def share(part: tuple[float, float]) -> None:
+            def share(part: Share) -> None:
                 a, b = piece(len(places), part)  # noqa: B023 (called before the next turn)
                 kernels.rescore(start + a, start + b, asked.keys, asked.fill, vectors, places[a:b], block, first)  # noqa: B023
 
@@ -151,7 +160,7 @@ def _answer_crowded(asked: Asked, queries: Side, candidates: Side) -> None:
             some = crowded[start : start + BLOCK]
             vectors, places = queries.gather(asked.row_of[some])
 
-            def share(part: tuple[float, float]) -> None:
+            def share(part: Share) -> None:
                 for i in range(*piece(len(some), part)):  # noqa: B023 (called before the next turn)
                     query = vectors[places[i]].astype(np.float64)  # noqa: B023
                     kernels.take_exactly(some[i], asked.depth, asked.keys, asked.fill, query, block, first)  # noqa: B023

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
+from typing import Any
 
 Share = tuple[float, float]
 """From where to where a core works, as fractions of the whole."""
@@ -31,6 +33,18 @@ def piece(n: int, share: Share) -> tuple[int, int]:
     """The share of [0, n), cut at multiples of 16 (a cache line of float32)."""
     start, stop = (min(n, round(n * edge / 16) * 16) if edge < 1 else n for edge in share)
     return start, stop
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Keep matrix products on the thread that asks for them, while every core asks for its own.
+
+    A BLAS that spreads a product itself leaves its threads spinning for some milliseconds after each, in the way of
+    whatever comes next.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    limited: AbstractContextManager[Any] = ThreadpoolController().limit(limits=1, user_api="blas")
+    return limited
 
 
 def cores() -> int:

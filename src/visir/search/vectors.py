@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.records import Embeddings
 from visir.search import kernels
-from visir.search.threads import piece, spread
+from visir.search.threads import Share, piece, spread
 
 Similarity = Literal["cosine", "dot"]
 """How two vectors are scored: "cosine" (each vector is divided by its length first) or "dot" (taken as they are)."""
@@ -70,7 +70,7 @@ class Side:
         vectors = np.empty((n, self.embeddings.dimension), np.float32)
         lengths = np.empty(n, np.float64)
 
-        def share(part: tuple[float, float]) -> None:
+        def share(part: Share) -> None:
             a, b = piece(n, part)
             some = slice(rows.start + a, rows.start + b) if isinstance(rows, slice) else rows[a:b]
             with np.errstate(over="ignore"):  # infinities are refused below, by name

@@ -8,8 +8,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+import visir
+from visir.errors import ConfigurationError, nearest
 from visir.files import data_directory
 from visir.training.settings import Settings, read_settings
+
+_PACKAGE = Path(visir.__file__).parent
+_SHIPPED = (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes")
+"""Where the recipes lie that come with visir: inside an installed package, or at the root of a checkout."""
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
@@ -145,6 +151,22 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
     out of range, each with its line.
     """
     return read_settings(Recipe, path, changes)
+
+
+def find_recipe(name: str | Path) -> Path:
+    """The file of a recipe: a path as it is, or the name of one that comes with visir ("scenes-heads").
+
+    Raises `ConfigurationError` with the nearest name when there is neither.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    shipped = {one.stem: one for folder in _SHIPPED for one in sorted(folder.glob("*.toml"))}
+    if str(name) in shipped:
+        return shipped[str(name)]
+    raise ConfigurationError(
+        f"{name}: no such file, and no recipe of that name comes with visir.", hint=nearest(path.stem, shipped)
+    )
 
 
 def expand(text: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from visir.collections.descriptor import JudgementFormat, Option
-from visir.collections.judged import Judged, Judging
-from visir.collections.sniffing import head, plain_name
+from visir.collections.judgements.judged import Judged, Judging
+from visir.collections.readers.sniffing import head, plain_name
 from visir.errors import CollectionError, raise_faults
 from visir.files import read_lines
 from visir.records import Collection

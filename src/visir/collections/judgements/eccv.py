@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from visir.collections.descriptor import JudgementFormat, Option
-from visir.collections.judged import COCO_HINT, Judged, Judging
+from visir.collections.judgements.judged import COCO_HINT, Judged, Judging
 from visir.errors import CollectionError, nearest
 from visir.files import read_json
 from visir.records import Collection

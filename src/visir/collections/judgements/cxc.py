@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from visir.collections.descriptor import JudgementFormat, Option, one_of
-from visir.collections.judged import COCO_HINT, Judged, Judging
-from visir.collections.names import coco_id
-from visir.collections.sniffing import head
+from visir.collections.judgements.judged import COCO_HINT, Judged, Judging
+from visir.collections.readers.names import coco_id
+from visir.collections.readers.sniffing import head
 from visir.errors import CollectionError, raise_faults
 from visir.files import read_lines
 from visir.records import Collection

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from visir.collections.sniffing import plain_name
+from visir.collections.readers.sniffing import plain_name
 from visir.errors import CollectionError
 from visir.files import read_lines
 

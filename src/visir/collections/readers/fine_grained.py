@@ -6,8 +6,8 @@ from pathlib import Path
 
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
-from visir.collections.names import image_id, read_array
-from visir.collections.sniffing import json_head, plain_name, plain_stem
+from visir.collections.readers.names import image_id, read_array
+from visir.collections.readers.sniffing import json_head, plain_name, plain_stem
 from visir.errors import CollectionError
 from visir.files import read_json
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.collections import rows as tables
 from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
-from visir.collections.locate import PICTURES, walk
-from visir.collections.names import SPLITS
-from visir.collections.table import COLUMN_OPTIONS, Columns, Filling
+from visir.collections.readers import rows as tables
+from visir.collections.readers.locate import PICTURES, walk
+from visir.collections.readers.names import SPLITS
+from visir.collections.readers.table import COLUMN_OPTIONS, Columns, Filling
 from visir.errors import CollectionError
 
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")

@@ -7,8 +7,8 @@ from pathlib import Path
 from visir.collections.archives import open_archive
 from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
-from visir.collections.locate import PICTURES, walk
-from visir.collections.names import SPLITS
+from visir.collections.readers.locate import PICTURES, walk
+from visir.collections.readers.names import SPLITS
 from visir.errors import CollectionError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from visir.collections.sniffing import plain_name
+from visir.collections.readers.sniffing import plain_name
 from visir.errors import CollectionError
 from visir.files import read_bytes, read_lines
 

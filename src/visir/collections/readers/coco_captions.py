@@ -7,8 +7,8 @@ from pathlib import Path
 
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
-from visir.collections.names import identifier, split_in
-from visir.collections.sniffing import has_key, json_head, plain_stem
+from visir.collections.readers.names import identifier, split_in
+from visir.collections.readers.sniffing import has_key, json_head, plain_stem
 from visir.errors import CollectionError
 from visir.files import read_json
 

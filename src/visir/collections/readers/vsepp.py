@@ -11,7 +11,7 @@ from pathlib import Path
 
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
-from visir.collections.names import SPLITS, image_id, read_ids, whole
+from visir.collections.readers.names import SPLITS, image_id, read_ids, whole
 from visir.errors import CollectionError, nearest
 from visir.files import read_json, read_lines
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
-from visir.collections.names import split_in
-from visir.collections.sniffing import head, plain_name, plain_stem
+from visir.collections.readers.names import split_in
+from visir.collections.readers.sniffing import head, plain_name, plain_stem
 from visir.errors import CollectionError
 from visir.files import read_lines
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from visir.collections import rows as tables
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
-from visir.collections.names import SPLITS
-from visir.collections.sniffing import plain_stem
+from visir.collections.readers import rows as tables
+from visir.collections.readers.names import SPLITS
+from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError, VisirError
 
 COLUMN_OPTIONS = (

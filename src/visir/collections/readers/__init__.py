@@ -1,0 +1,1 @@
+"""One file per published layout, each with a `FORMAT` that describes it; and what readers share."""
