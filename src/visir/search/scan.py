@@ -113,7 +113,7 @@ def _look(
     slack: np.float32,
     ties: Ties,
 ) -> None:
-    """Fill a block with approximate scores and let every core scan its share, first of the rows, then of the columns."""
+    """Fill a block with approximate scores; every core scans its share, first of the rows, then of the columns."""
 
     def across_rows(part: Share) -> None:
         start, stop = piece(len(down), part)

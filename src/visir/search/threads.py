@@ -41,7 +41,7 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     A BLAS that spreads a product itself leaves its threads spinning for some milliseconds after each, in the way of
     whatever comes next.
     """
-    from threadpoolctl import ThreadpoolController
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     limited: AbstractContextManager[Any] = ThreadpoolController().limit(limits=1, user_api="blas")
     return limited
