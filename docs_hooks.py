@@ -52,4 +52,18 @@ def _formats() -> str:
     )
 
 
-TABLES: dict[str, Callable[[], str]] = {"families": _families, "measures": _measures, "formats": _formats}
+def _judgements() -> str:
+    from visir.collections.formats import JUDGEMENTS
+
+    return _table(
+        ("judgements", "what they are", "layout", "sets"),
+        ((f"`{name}`", j.title, j.layout, str(j.sets)) for name, j in JUDGEMENTS.items()),
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "families": _families,
+    "measures": _measures,
+    "formats": _formats,
+    "judgements": _judgements,
+}
