@@ -10,8 +10,9 @@ Names are imported when first used, so that `import visir` stays instant.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from visir.lazy import lazy
 
 __version__ = "0.1.0"
 
@@ -21,15 +22,18 @@ if TYPE_CHECKING:
     from visir.evaluation import compare, evaluate, explain
     from visir.training import train_heads
 
-_WHERE = {
-    "open_collection": "visir.collections",
-    "load": "visir.encoders",
-    "encode": "visir.encoders",
-    "train_heads": "visir.training",
-    "evaluate": "visir.evaluation",
-    "compare": "visir.evaluation",
-    "explain": "visir.evaluation",
-}
+__getattr__ = lazy(
+    __name__,
+    {
+        "open_collection": "visir.collections",
+        "load": "visir.encoders",
+        "encode": "visir.encoders",
+        "train_heads": "visir.training",
+        "evaluate": "visir.evaluation",
+        "compare": "visir.evaluation",
+        "explain": "visir.evaluation",
+    },
+)
 
 __all__ = [
     "__version__",
@@ -41,9 +45,3 @@ __all__ = [
     "open_collection",
     "train_heads",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'visir' has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)

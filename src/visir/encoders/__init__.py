@@ -8,8 +8,9 @@ Names are imported when first used, so that `import visir.encoders` needs neithe
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder, Reranker
@@ -18,17 +19,20 @@ if TYPE_CHECKING:
     from visir.encoders.loading import load
     from visir.encoders.store import Store
 
-_WHERE = {
-    "Encoder": "visir.encoders.base",
-    "Reranker": "visir.encoders.base",
-    "load": "visir.encoders.loading",
-    "encode": "visir.encoders.encoding",
-    "encode_collection": "visir.encoders.encoding",
-    "Encoding": "visir.encoders.encoding",
-    "Store": "visir.encoders.store",
-    "FAMILIES": "visir.encoders.families",
-    "Family": "visir.encoders.families",
-}
+__getattr__ = lazy(
+    __name__,
+    {
+        "Encoder": "visir.encoders.base",
+        "Reranker": "visir.encoders.base",
+        "load": "visir.encoders.loading",
+        "encode": "visir.encoders.encoding",
+        "encode_collection": "visir.encoders.encoding",
+        "Encoding": "visir.encoders.encoding",
+        "Store": "visir.encoders.store",
+        "FAMILIES": "visir.encoders.families",
+        "Family": "visir.encoders.families",
+    },
+)
 
 __all__ = [
     "FAMILIES",
@@ -41,9 +45,3 @@ __all__ = [
     "encode_collection",
     "load",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'visir.encoders' has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
