@@ -20,8 +20,8 @@ def demo(
     context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything the demo makes.")] = Path("demo"),
     data: Annotated[
-        str, typer.Option(help="scenes (drawn here), flickr8k (photos under VISIR_DATA), or auto: photos if there.")
-    ] = "auto",
+        str, typer.Option(help="scenes (drawn here, nothing to download), or flickr8k (real photos under VISIR_DATA).")
+    ] = "scenes",
     open_report: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
 ) -> None:
     """From nothing to a report: a collection, frozen features, trained heads, search both ways, measures.
@@ -59,13 +59,11 @@ def _choose(data: str) -> tuple[str, str]:
     from visir.errors import VisirError, nearest
     from visir.files import data_directory
 
-    photos = data_directory() / FLICKR8K
-    if data == "auto":
-        data = "flickr8k" if photos.is_file() else "scenes"
+    if data not in QUERIES:
+        raise VisirError(f"unknown --data {data!r}", hint=nearest(data, QUERIES))
     if data == "scenes":
         return data, SCENES
-    if data != "flickr8k":
-        raise VisirError(f"unknown --data {data!r}", hint=nearest(data, ("auto", *QUERIES)))
+    photos = data_directory() / FLICKR8K
     if not photos.is_file():
         raise VisirError(
             f"{photos}: no such file.", hint="set VISIR_DATA to the folder that holds flickr8k/, or use --data scenes"

@@ -115,7 +115,7 @@ def evaluate(
         skip_broken=skip_broken,
         **options,
     )
-    _show(evaluated, opened.split(split), out)
+    _show(evaluated, opened.split(split), out, _curve(model))
 
 
 def _system(
@@ -169,7 +169,20 @@ def _one_or_all(values: list[str] | None) -> Any:
     return values[0] if values and len(values) == 1 else values or None
 
 
-def _show(evaluation: Evaluation, collection: Collection | None, out: Path | None) -> None:
+def _curve(model: str | None) -> list[dict[str, Any]] | None:
+    """How the model was trained, when it is a checkpoint that knows."""
+    from visir.files import read_json
+
+    curve = Path(model or "", "curve.json")
+    return read_json(curve) if model and curve.is_file() else None  # type: ignore[no-any-return]
+
+
+def _show(
+    evaluation: Evaluation,
+    collection: Collection | None,
+    out: Path | None,
+    training: list[dict[str, Any]] | None = None,
+) -> None:
     from rich.console import Console
 
     from visir.evaluation.results import save
@@ -183,7 +196,20 @@ def _show(evaluation: Evaluation, collection: Collection | None, out: Path | Non
         return
     save(evaluation, out)
     command = _command()
-    write_report(out / "report.html", result, runs=evaluation.runs, collection=collection, command=command)
+    write_report(
+        out / "report.html",
+        result,
+        runs=evaluation.runs,
+        qrels=evaluation.qrels,
+        collection=collection,
+        training=training,
+        command=command,
+        beside={
+            "result.json": "protocol, aggregates, versions, timing",
+            **{f"per_query_{one}.parquet": f"every measure of every query, {one}" for one in result.directions},
+            **{f"run_{one}.parquet": f"what the search answered, {one}" for one in result.directions},
+        },
+    )
     console.print(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}", soft_wrap=True, highlight=False)
 
 

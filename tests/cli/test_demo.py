@@ -1,0 +1,33 @@
+"""`visir demo` end to end, on fewer scenes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import visir.cli.demo
+from visir.cli.main import app
+
+
+def test_the_demo_leaves_a_model_a_result_and_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visir.cli.demo, "SCENES", "scenes:200")
+    out = tmp_path / "demo"
+    ran = CliRunner().invoke(app, ["demo", "--out", str(out), "--no-open"], env={"COLUMNS": "160"})
+    assert ran.exit_code == 0, ran.output
+    assert "$ visir train scenes-heads" in ran.output
+    assert "hit@10 (R@10)" in ran.output
+    assert "scene-0-" in ran.output  # an answer, not only numbers
+    assert (out / "result" / "report.html").stat().st_size > 10_000
+    again = CliRunner().invoke(app, ["demo", "--out", str(out), "--no-open"])
+    assert again.exit_code == 0, again.output
+    assert "is trained already" in again.output
+
+
+def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISIR_DATA", str(tmp_path))
+    missing = CliRunner().invoke(app, ["demo", "--data", "flickr8k"])
+    assert "set VISIR_DATA to the folder that holds flickr8k/" in str(missing.exception)
+    unknown = CliRunner().invoke(app, ["demo", "--data", "scene"])
+    assert "did you mean 'scenes'?" in str(unknown.exception)
