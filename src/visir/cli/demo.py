@@ -10,7 +10,7 @@ import typer
 SCENES = "scenes:2000"
 FLICKR8K = "flickr8k/dataset_flickr8k.karpathy_schema.json.xz"
 QUERIES = {
-    "scenes": "a big spotted elephant in the desert under three kites",
+    "scenes": "five kites above a yellow sheep on a farm at night",
     "flickr8k": "a dog runs through the snow",
 }
 """What is asked at the end, so that one sees an answer and not only numbers."""

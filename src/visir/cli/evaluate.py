@@ -174,7 +174,7 @@ def _curve(model: str | None) -> list[dict[str, Any]] | None:
     from visir.files import read_json
 
     curve = Path(model or "", "curve.json")
-    return read_json(curve) if model and curve.is_file() else None  # type: ignore[no-any-return]
+    return read_json(curve) if model and curve.is_file() else None
 
 
 def _show(

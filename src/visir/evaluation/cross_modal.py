@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, ProtocolError
-from visir.records import Embeddings, Qrels, Run
-from visir.search.pairs import score_pairs
+from visir.records import CANDIDATES, QUERIES, Embeddings, Modality, Qrels, Run
+from visir.search.pairs import score_places
+from visir.search.vectors import Side, refuse_unlike
 
 NAME = re.compile(r"dcg_cm@([1-9]\d*)")
 
@@ -38,6 +39,17 @@ class Estimator:
     images: Embeddings
     texts: Embeddings
     is_system: bool = False
+    _sides: dict[Modality, Side] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        refuse_unlike(self.images, self.texts)
+
+    def side(self, modality: Modality) -> Side:
+        """The unit vectors of one side, made once for both directions."""
+        if modality not in self._sides:
+            embeddings = self.images if modality == "image" else self.texts
+            self._sides[modality] = Side(embeddings, np.arange(len(embeddings)), "cosine")
+        return self._sides[modality]
 
     @property
     def line(self) -> str:
@@ -110,13 +122,19 @@ def _own_scores(run: Run) -> NDArray[np.float64]:
 def _estimated(
     run: Run, qrels: Qrels, row: NDArray[np.int64], document: NDArray[np.int64], estimator: Estimator
 ) -> NDArray[np.float64]:
-    images, texts = estimator.images, estimator.texts
-    queries, documents = (texts, images) if run.direction == "t2i" else (images, texts)
-    asked = _rows(queries, qrels.queries, row)
-    return score_pairs(queries, asked, documents, _rows(documents, run.documents, document)).astype(np.float64)
+    queries, documents = QUERIES[run.direction], CANDIDATES[run.direction]
+    asked = _places(estimator, queries, qrels.queries, row)
+    answered = _places(estimator, documents, run.documents, document)
+    return score_places(estimator.side(queries), asked, estimator.side(documents), answered).astype(np.float64)
 
 
-def _rows(side: Embeddings, ids: pa.StringArray, used: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(m,) the row in `side` of each of `ids[used]`; only ids that are used need a vector."""
-    distinct, place = np.unique(used, return_inverse=True)
-    return side.rows(ids.take(pa.array(distinct)))[place]
+def _places(
+    estimator: Estimator, modality: Modality, ids: pa.StringArray, used: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """(m,) the row of each of `ids[used]` on one side; only ids that are used need a vector."""
+    embeddings = estimator.images if modality == "image" else estimator.texts
+    places = pc.fill_null(pc.index_in(ids, embeddings.ids), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    found: NDArray[np.int64] = places[used]
+    if (found < 0).any():
+        embeddings.rows(ids.take(pa.array(np.unique(used[found < 0]))))  # raises, naming them
+    return found

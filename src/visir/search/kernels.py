@@ -329,6 +329,7 @@ def _is_positive(documents: Any, document: int) -> bool:
 def _count_better(
     scores: Any,
     slack: Any,
+    vector: Any,
     query: Any,
     vectors: Any,
     first: int,
@@ -339,7 +340,11 @@ def _count_better(
     q: int,
     ties: int,
 ) -> None:
-    """Add to `better[p]`, for each positive p of query q, how many candidates of this block stand before it."""
+    """Add to `better[p]`, for each positive p of query q, how many candidates of this block stand before it.
+
+    `vector` is that of the query; `query` is room for its copy in float64, made only where it is needed.
+    """
+    loaded = False
     for p in range(offsets[q], offsets[q + 1]):
         score = known[p]
         low, high = score - slack, score + slack
@@ -349,6 +354,9 @@ def _count_better(
             better[p] += above
             if near == 0 or (near == 1 and 0 <= documents[p] - first - start < part.shape[0]):
                 continue  # nothing to look at, or the positive itself
+            if not loaded:
+                _load(vector, query)
+                loaded = True
             for i in range(part.shape[0]):
                 document = first + start + i
                 if part[i] < low or part[i] > high or document == documents[p]:
@@ -405,8 +413,7 @@ def scan_rows(
             continue
         _take_top(tile[r], slack, first, k, keys, fill, floor, crowded, q, accepted, room)
         if offsets[q] < offsets[q + 1]:
-            _load(queries[r], query)
-            _count_better(tile[r], slack, query, vectors, first, offsets, documents, known, better, q, ties)
+            _count_better(tile[r], slack, queries[r], query, vectors, first, offsets, documents, known, better, q, ties)
 
 
 @njit
@@ -432,19 +439,19 @@ def scan_columns(
 ) -> None:
     """The same for columns `start:stop`: column c belongs to `queries[c]`, row r to candidate `first + r`.
 
-    Sixteen columns at a time are laid out as rows (a cache line holds sixteen scores), so that both directions are
-    scanned by the same code at the same speed.
+    Eight columns at a time are laid out as rows (more streams of writes than a cache has ways are twice as slow), so
+    that both directions are scanned by the same code at the same speed.
     """
     height = tile.shape[0]
     query = np.empty(queries.shape[1], np.float64)
     accepted = np.empty(height + keys.shape[1], np.uint64)
     room = np.empty(height, np.float32)
-    strip = np.empty((16, height + 16), np.float32)  # 16 more, so that the rows do not fall on one cache set
-    for at in range(start, stop, 16):
-        columns = min(16, stop - at)
-        if columns == 16:  # a fixed number is unrolled: three times faster
+    strip = np.empty((8, height + 16), np.float32)  # 16 more, so that the rows do not fall on one cache set
+    for at in range(start, stop, 8):
+        columns = min(8, stop - at)
+        if columns == 8:  # a fixed number is unrolled: three times faster
             for r in range(height):
-                for c in range(16):
+                for c in range(8):
                     strip[c, r] = tile[r, at + c]
         else:
             for r in range(height):
@@ -457,5 +464,6 @@ def scan_columns(
             scores = strip[c, :height]
             _take_top(scores, slack, first, k, keys, fill, floor, crowded, q, accepted, room)
             if offsets[q] < offsets[q + 1]:
-                _load(queries[at + c], query)
-                _count_better(scores, slack, query, vectors, first, offsets, documents, known, better, q, ties)
+                _count_better(
+                    scores, slack, queries[at + c], query, vectors, first, offsets, documents, known, better, q, ties
+                )

@@ -5,33 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.records import Embeddings
 from visir.search import kernels
 from visir.search.threads import Share, piece, spread
-from visir.search.vectors import Side, Similarity, refuse_unlike
+from visir.search.vectors import Side
 
 _PAIRS = 65_536
-
-
-def score_pairs(
-    left: Embeddings,
-    left_rows: NDArray[np.int64],
-    right: Embeddings,
-    right_rows: NDArray[np.int64],
-    similarity: Similarity = "cosine",
-) -> NDArray[np.float32]:
-    """(p,) float32 scores of the pairs of rows, summed in float64: what `search` scores these two vectors.
-
-    Raises `EmbeddingError` for unequal dimensions and, under "cosine", for zero vectors.
-    """
-    refuse_unlike(left, right)
-    sides = []
-    for side, rows in ((left, left_rows), (right, right_rows)):
-        used = np.zeros(len(side), np.bool_)
-        used[rows] = True
-        place = np.cumsum(used) - 1
-        sides.append((Side(side, np.flatnonzero(used), similarity), place[rows]))
-    return score_places(*sides[0], *sides[1])
 
 
 def score_places(

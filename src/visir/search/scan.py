@@ -16,8 +16,8 @@ from visir.search.threads import Share, cores, one_blas_thread, piece, spread
 from visir.search.vectors import BLOCK, Side
 
 WIDTH = 8192
-TILE = 8 * 2**20
-"""Scores in one block, for each core (32 MiB of float32), and at most eight times as many in all.
+TILE = 4 * 2**20
+"""Scores in one block, for each core (16 MiB of float32), and at most eight times as many in all.
 
 Taller blocks save work on the columns, which see fewer of them.
 """
