@@ -13,8 +13,8 @@ from PIL import Image
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from visir.encoders import load
-from visir.encoders.bag_of_words import BagOfWords, words
-from visir.encoders.pixels import PixelStatistics
+from visir.encoders.models.bag_of_words import BagOfWords, words
+from visir.encoders.models.pixels import PixelStatistics
 from visir.errors import EncoderError
 
 

@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from visir.encoders import load
-from visir.encoders.bag_of_words import BagOfWords
 from visir.encoders.base import Encoder
-from visir.encoders.joined import JoinedTexts
-from visir.encoders.views import ImageViews
+from visir.encoders.models.bag_of_words import BagOfWords
+from visir.encoders.models.joined import JoinedTexts
+from visir.encoders.models.views import ImageViews
 from visir.errors import EncoderError
 from visir.records import EncoderCard
 

@@ -162,7 +162,7 @@ def test_openais_weights_are_computed_with_quickgelu_whatever_the_architecture_s
 
 def test_real_tags_that_need_quickgelu() -> None:
     """No download: only what would be asked of open_clip."""
-    from visir.encoders.openclip import Source, find_source
+    from visir.encoders.models.openclip import Source, find_source
 
     assert find_source("openclip:RN50/openai") == Source("RN50", "openai", True)
     assert find_source("openclip:RN50-quickgelu/openai") == Source("RN50-quickgelu", "openai", False)
@@ -173,7 +173,7 @@ def test_real_tags_that_need_quickgelu() -> None:
 
 def test_every_tag_of_the_zoo_has_a_reading() -> None:
     """No published pair of architecture and tag is refused, and the activation asked for is that of the training."""
-    from visir.encoders.openclip import find_source
+    from visir.encoders.models.openclip import find_source
 
     pairs = open_clip.list_pretrained()
     assert len(pairs) > 100

@@ -16,8 +16,8 @@ import transformers
 from sentence_transformers import SentenceTransformer
 from sentence_transformers import models as modules
 
-from visir.encoders import sentence
 from visir.encoders.loading import load
+from visir.encoders.models import sentence
 from visir.errors import EncoderError
 
 

@@ -20,8 +20,8 @@ from PIL import Image
 
 from visir.collections.images import to_rgb
 from visir.encoders.loading import load
-from visir.encoders.model_files import find_model
-from visir.encoders.tokens import Tokens
+from visir.encoders.models.model_files import find_model
+from visir.encoders.models.tokens import Tokens
 from visir.errors import EncoderError, ImageError, VisirError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -147,7 +147,7 @@ def test_preprocessing_from_many_threads(clip: Path) -> None:
 
 
 def test_looking_levels_up_gives_the_processors_own_bits(tmp_path: Path) -> None:
-    from visir.encoders.image_processors import ImageProcessor
+    from visir.encoders.models.image_processors import ImageProcessor
 
     settings: dict[str, dict[str, Any]] = {
         "CLIPImageProcessor": {},

@@ -90,7 +90,7 @@ def encode_collection(
     Raises `ImageError` naming a broken image, `EmbeddingError` naming inputs whose vectors are NaN, `EncoderError` when
     the encoder does not take this modality.
     """
-    from visir.encoders.imported import Imported
+    from visir.encoders.models.imported import Imported
 
     if isinstance(encoder, Imported):
         return Encoding(encoder.embeddings(collection, modality), {}, 0, 0, 0.0, None)

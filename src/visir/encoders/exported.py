@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.encoders.checkpoints import read_description, write_description
-from visir.encoders.imported import Imported
-from visir.encoders.vector_files import Rows
+from visir.encoders.models.imported import Imported
+from visir.encoders.models.vector_files import Rows
 from visir.errors import EmbeddingError, EncoderError
 from visir.files import atomic_folder
 from visir.records import Embeddings, EncoderCard, Modality, strings

@@ -61,10 +61,10 @@ FAMILIES: Registry[Family] = Registry("family of encoders")
 KINDS: Registry[str] = Registry("kind of checkpoint")
 """What the "kind" of a `visir.json` means: the module whose `load_checkpoint(folder, device, dtype)` reads it."""
 
-KINDS.add("heads", "visir.encoders.heads")
-KINDS.add("bag-of-words", "visir.encoders.bag_of_words")
-KINDS.add("joined", "visir.encoders.joined")
-KINDS.add("views", "visir.encoders.views")
+KINDS.add("heads", "visir.encoders.models.heads")
+KINDS.add("bag-of-words", "visir.encoders.models.bag_of_words")
+KINDS.add("joined", "visir.encoders.models.joined")
+KINDS.add("views", "visir.encoders.models.views")
 KINDS.add("embeddings", "visir.encoders.exported")
 
 for _family in (
@@ -81,7 +81,7 @@ for _family in (
         title="colour and edge statistics of an image; no weights, nothing to download (images only)",
         form="pixels",
         example="pixels",
-        module="visir.encoders.pixels",
+        module="visir.encoders.models.pixels",
         prefixes=("pixels",),
         devices=False,
         dtypes=("float32",),
@@ -91,7 +91,7 @@ for _family in (
         title="hashed bag of words; no weights, nothing to download (texts only)",
         form="bow[:DIMENSION]",
         example="bow",
-        module="visir.encoders.bag_of_words",
+        module="visir.encoders.models.bag_of_words",
         prefixes=("bow",),
         devices=False,
         dtypes=("float32",),
@@ -101,7 +101,7 @@ for _family in (
         title="MobileNetV2 1.0/224 trained on ImageNet, from $VISIR_DATA/mobilenet_v2 or a folder (images only)",
         form="mobilenet_v2[:FOLDER] or mobilenet_v2_int8[:FOLDER]",
         example="mobilenet_v2",
-        module="visir.encoders.mobilenet",
+        module="visir.encoders.models.mobilenet",
         prefixes=("mobilenet_v2", "mobilenet_v2_int8"),
         dtypes=("float32",),
     ),
@@ -110,7 +110,7 @@ for _family in (
         title="an image backbone in an ONNX file (images only)",
         form="onnx:FILE[?option=value&…][#TENSOR]",
         example="onnx:resnet50.onnx?normalise=imagenet#avgpool",
-        module="visir.encoders.onnx_image",
+        module="visir.encoders.models.onnx_image",
         prefixes=("onnx",),
         extra="onnx",
         packages=("onnxruntime", "onnx"),
@@ -121,7 +121,7 @@ for _family in (
         title="vectors that were made elsewhere",
         form="npz:FILE, npy:FOLDER or parquet:FILE",
         example="npz:clip_vectors.npz",
-        module="visir.encoders.imported",
+        module="visir.encoders.models.imported",
         prefixes=("npz", "npy", "parquet"),
         devices=False,
         dtypes=("float32",),
@@ -131,7 +131,7 @@ for _family in (
         title="any model of open_clip",
         form="openclip:ARCHITECTURE/PRETRAINED[?template=…] or a local folder",
         example="openclip:RN50/openai",
-        module="visir.encoders.openclip",
+        module="visir.encoders.models.openclip",
         prefixes=("openclip",),
         marker="open_clip_config.json",
         extra="openclip",
@@ -142,7 +142,7 @@ for _family in (
         title="any sentence-transformers model (texts only)",
         form="st:NAME[?option=value&…] or a local folder",
         example="st:all-MiniLM-L6-v2",
-        module="visir.encoders.sentence",
+        module="visir.encoders.models.sentence",
         prefixes=("st",),
         marker="modules.json",
         extra="text",
@@ -154,7 +154,7 @@ for _family in (
         title="CLIP, AltCLIP, ALIGN, GroupViT, SigLIP, BLIP from the Hugging Face hub or a local folder",
         form="ORGANISATION/NAME[?option=value&…] or a local folder",
         example="openai/clip-vit-base-patch32",
-        module="visir.encoders.transformers_models",
+        module="visir.encoders.models.transformers_models",
         marker="config.json",
         pattern=r"[\w.-]+/[\w.-]+",
         extra="transformers",

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from visir.encoders.heads import Head, HeadSpec
+from visir.encoders.models.heads import Head, HeadSpec
 from visir.progress import Progress
 from visir.records import Modality
 from visir.training.batches import batches_of_epoch, steps_per_epoch, views_of_epoch

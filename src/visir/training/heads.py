@@ -10,12 +10,12 @@ from typing import Any
 import visir
 from visir.collections import open_collection
 from visir.encoders import encode, load
-from visir.encoders.bag_of_words import BagOfWords
 from visir.encoders.base import Encoder
 from visir.encoders.families import CHECKPOINT_FILE, family_of
-from visir.encoders.heads import HeadsEncoder, write_heads
-from visir.encoders.joined import JoinedTexts
-from visir.encoders.views import ImageViews
+from visir.encoders.models.bag_of_words import BagOfWords
+from visir.encoders.models.heads import HeadsEncoder, write_heads
+from visir.encoders.models.joined import JoinedTexts
+from visir.encoders.models.views import ImageViews
 from visir.errors import CollectionError, VisirError
 from visir.files import atomic_folder, write_bytes, write_json
 from visir.records import Collection, Modality

@@ -57,9 +57,11 @@ class Data(Settings):
 class Backbones(Settings):
     """The frozen encoders, by the names that `visir.encoders.load` takes.
 
-    `views` are of every image: "whole", "mirrored", "centre", "centre mirrored" (`visir.encoders.views`). Training sees
+    `views` are of every image: "whole", "mirrored", "centre", "centre mirrored" (`visir.encoders.models.views`).
+    Training sees
     one of them at random; in validation and in use their vectors are averaged. Each costs a forward pass per image.
-    `text` may be several, whose vectors are then joined (`visir.encoders.joined`); "bow:fitted:2048" among them is a
+    `text` may be several, whose vectors are then joined (`visir.encoders.models.joined`); "bow:fitted:2048" among them
+    is a
     bag of the 2,048 most frequent words of the training captions, which is kept inside the checkpoint.
     """
 
@@ -71,7 +73,7 @@ class Backbones(Settings):
 
 
 class HeadShape(Settings):
-    """One head; see `visir.encoders.heads.HeadSpec`."""
+    """One head; see `visir.encoders.models.heads.HeadSpec`."""
 
     hidden: tuple[Count, ...] = ()
     shortcut: bool = False

@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from visir.encoders.base import Encoder, Pixels
 from visir.encoders.devices import pick_device
-from visir.encoders.image_input import ImageInput
+from visir.encoders.models.image_input import ImageInput
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError
 from visir.records import EncoderCard

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder, Pixels
 from visir.encoders.devices import pick_device
-from visir.encoders.forward import inference, no_vectors, to_tensor, to_vectors
-from visir.encoders.image_processors import BACKENDS, ImageProcessor
-from visir.encoders.model_files import ModelFiles, loading, no_progress_bar
-from visir.encoders.model_names import one_of, positive_number, template_of
-from visir.encoders.tokens import Padding, Tokens
+from visir.encoders.models.forward import inference, no_vectors, to_tensor, to_vectors
+from visir.encoders.models.image_processors import BACKENDS, ImageProcessor
+from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar
+from visir.encoders.models.model_names import one_of, positive_number, template_of
+from visir.encoders.models.tokens import Padding, Tokens
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 

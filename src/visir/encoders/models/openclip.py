@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder, Pixels
 from visir.encoders.devices import pick_device
-from visir.encoders.forward import inference, no_vectors, to_tensor, to_vectors
-from visir.encoders.image_processors import refuse_sliver
 from visir.encoders.loading import hub_unreachable
-from visir.encoders.model_files import loading
-from visir.encoders.model_names import split_options, template_of
-from visir.encoders.tokens import vocabulary_hash
+from visir.encoders.models.forward import inference, no_vectors, to_tensor, to_vectors
+from visir.encoders.models.image_processors import refuse_sliver
+from visir.encoders.models.model_files import loading
+from visir.encoders.models.model_names import split_options, template_of
+from visir.encoders.models.tokens import vocabulary_hash
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
 from visir.files import read_json

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.encoders.vector_files import Rows, read_vectors
+from visir.encoders.models.vector_files import Rows, read_vectors
 from visir.errors import EmbeddingError, EncoderError
 from visir.records import Collection, Embeddings, EncoderCard, Modality
 
@@ -79,7 +79,7 @@ class Imported(Encoder):
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Imported:
-    """`npz:FILE[?image=KEY&text=KEY]`, `npy:FOLDER` or `parquet:FILE`; see `visir.encoders.vector_files`."""
+    """`npz:FILE[?image=KEY&text=KEY]`, `npy:FOLDER` or `parquet:FILE`; see `visir.encoders.models.vector_files`."""
 
     rows, content = read_vectors(name)
     return Imported(rows, EncoderCard(name=name, family="imported", weights=content, dtype="unknown"))

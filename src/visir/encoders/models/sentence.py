@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
-from visir.encoders.forward import inference, no_vectors
-from visir.encoders.model_files import ModelFiles, find_model, loading, no_progress_bar
-from visir.encoders.model_names import positive_number, split_options, template_of
-from visir.encoders.tokens import vocabulary_hash
+from visir.encoders.models.forward import inference, no_vectors
+from visir.encoders.models.model_files import ModelFiles, find_model, loading, no_progress_bar
+from visir.encoders.models.model_names import positive_number, split_options, template_of
+from visir.encoders.models.tokens import vocabulary_hash
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 

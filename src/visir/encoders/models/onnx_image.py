@@ -13,7 +13,7 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder, Pixels
 from visir.encoders.devices import usable_cores
-from visir.encoders.image_input import ImageInput
+from visir.encoders.models.image_input import ImageInput
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, nearest
 from visir.files import read_json
@@ -50,7 +50,7 @@ class OnnxImageEncoder(Encoder):
     """An image backbone run by onnxruntime; its vector is `tensor`, an (n, d) tensor anywhere in the graph.
 
     A tensor inside the graph is added as an output in memory, and what comes after it is cut off; the file stays as it
-    is. `options` are those of `ImageInput` (`visir.encoders.image_input`).
+    is. `options` are those of `ImageInput` (`visir.encoders.models.image_input`).
     """
 
     def __init__(

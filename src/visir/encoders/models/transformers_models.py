@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from visir.encoders import blip, transformers_dual
 from visir.encoders.base import Encoder
-from visir.encoders.model_files import find_model
-from visir.encoders.model_names import split_options
+from visir.encoders.models import blip, transformers_dual
+from visir.encoders.models.model_files import find_model
+from visir.encoders.models.model_names import split_options
 from visir.errors import EncoderError
 from visir.files import read_json
 

@@ -38,9 +38,9 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         )
     if which == "mobilenet_v2":
         require_packages(FAMILIES.get("onnx"))
-        from visir.encoders.onnx_image import OnnxImageEncoder
+        from visir.encoders.models.onnx_image import OnnxImageEncoder
 
         return OnnxImageEncoder(file, tensor=ONNX_TENSOR, options=INPUT, name=name, device=device)
-    from visir.encoders.mobilenet_npz import MobileNetNpz
+    from visir.encoders.models.mobilenet_npz import MobileNetNpz
 
     return MobileNetNpz(file, options=INPUT, name=name, device=device)
