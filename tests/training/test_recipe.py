@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import visir
 from visir.errors import ConfigurationError
 from visir.training.recipe import Recipe, expand, find_recipe, read_recipe
 from visir.training.settings import to_toml
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+RECIPES = sorted((Path(visir.__file__).parent / "recipes").glob("*.toml"))
 
 PLAIN = """# visir train plain.toml
 name = "plain"
@@ -122,7 +123,7 @@ def test_the_data_directory_is_put_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
 def test_shipped_recipes_are_valid_and_open_with_their_command(path: Path) -> None:
-    assert path.read_text().startswith(f"# visir train recipes/{path.name}\n")
+    assert path.read_text().startswith(f"# visir train {path.stem}\n")
     assert isinstance(read_recipe(path), Recipe)
 
 
@@ -132,7 +133,7 @@ def test_there_are_shipped_recipes() -> None:
 
 def test_a_recipe_is_found_by_path_or_by_name(plain: Path) -> None:
     assert find_recipe(plain) == plain
-    assert find_recipe("scenes-heads").read_text().startswith("# visir train recipes/scenes-heads.toml\n")
+    assert find_recipe("scenes-heads").read_text().startswith("# visir train scenes-heads\n")
     with pytest.raises(ConfigurationError, match="no such file, and no recipe of that name") as caught:
-        find_recipe("recipes/scene-heads.toml")
+        find_recipe("scene-heads")
     assert "did you mean 'scenes-heads'?" in str(caught.value)

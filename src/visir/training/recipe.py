@@ -13,9 +13,7 @@ from visir.errors import ConfigurationError, nearest
 from visir.files import data_directory
 from visir.training.settings import Settings, read_settings
 
-_PACKAGE = Path(visir.__file__).parent
-_SHIPPED = (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes")
-"""Where the recipes lie that come with visir: inside an installed package, or at the root of a checkout."""
+_SHIPPED = Path(visir.__file__).parent / "recipes"
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
@@ -163,7 +161,7 @@ def find_recipe(name: str | Path) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    shipped = {one.stem: one for folder in _SHIPPED for one in sorted(folder.glob("*.toml"))}
+    shipped = {one.stem: one for one in sorted(_SHIPPED.glob("*.toml"))}
     if str(name) in shipped:
         return shipped[str(name)]
     raise ConfigurationError(
