@@ -3,8 +3,9 @@
     python benchmarks/search_and_measure.py [--captions 25000 --images 5000 --dimension 512 --depth 10 --rounds 3]
 
 25,000 captions × 5,000 images, both directions, every measure with its per-query values, cross-modal DCG at 10 among
-them. All measures but that one are exact to the end of the gallery whatever the depth of the run is; it needs 10. Each way runs in a process of its own (so that peak memory is its own), best of
-several calls; the rounds alternate between the ways, so that a busy machine is busy for all of them.
+them. All measures but that one are exact to the end of the gallery whatever the depth of the run is; it needs 10. Each
+way runs in a process of its own (so that peak memory is its own), best of several calls; the rounds alternate between
+the ways, so that a busy machine is busy for all of them. "CPU" is processor time of all threads together.
 
 - bare: `np.matmul` of all captions and all images into a matrix that is allocated beforehand; nothing is done with it
 - visir: `search_both`, `measure` for all measures, `dcg_cm@10`; from vectors to tables, Run records checked and all

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, RunError
-from visir.records import CANDIDATES, QUERIES, Direction, Embeddings, Gallery, Qrels, Ranks, Run, Ties
+from visir.records import CANDIDATES, QUERIES, Direction, Embeddings, Gallery, Qrels, Ranks, Run, Ties, strings
 from visir.search.scan import Answers, Asked, scan
 from visir.search.vectors import Side, Similarity, refuse_unlike
 
@@ -35,6 +36,15 @@ class _Task:
     queries: pa.StringArray
     gallery: Gallery
     qrels: Qrels | None
+
+    @cached_property
+    def positives(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """(m,) of all positives: the query's place, the document's place in the gallery (-1: not in it), the grade."""
+        if self.qrels is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
+        positive = self.qrels.grades > 0
+        asked = np.repeat(np.arange(len(self.qrels)), np.diff(self.qrels.offsets))
+        return asked[positive], _places(self.qrels.documents, self.gallery.ids)[positive], self.qrels.grades[positive]
 
 
 def search(
@@ -95,8 +105,8 @@ def search_both(
             "t2i": _one(t2i, texts, images, depth, similarity, ties, name),
         }
     refuse_unlike(texts, images)
-    rows = Side(texts, texts.rows(i2t.gallery.ids), similarity)
-    columns = Side(images, images.rows(t2i.gallery.ids), similarity)
+    rows = _side(texts, i2t.gallery.ids, similarity)
+    columns = _side(images, t2i.gallery.ids, similarity)
     forward, backward = _asked(t2i, i2t.gallery.ids, depth), _asked(i2t, t2i.gallery.ids, depth)
     to_images, to_texts = scan(rows, columns, forward, backward, ties)
     return {
@@ -109,8 +119,8 @@ def _one(
     task: _Task, queries: Embeddings, candidates: Embeddings, depth: int, similarity: Similarity, ties: Ties, name: str
 ) -> Searched:
     refuse_unlike(queries, candidates)
-    rows = Side(queries, queries.rows(task.queries), similarity)
-    columns = Side(candidates, candidates.rows(task.gallery.ids), similarity)
+    rows = _side(queries, task.queries, similarity)
+    columns = _side(candidates, task.gallery.ids, similarity)
     forward = _asked(task, task.queries, depth)
     (answers,) = scan(rows, columns, forward, None, ties)
     return _searched(task, forward, answers, name, depth, similarity, queries, candidates)
@@ -145,24 +155,12 @@ def _asked(task: _Task, row_ids: pa.StringArray, depth: int) -> Asked:
     """The task in numbers; `row_ids` are the ids of the rows on the query side, in order."""
     if depth < 1:
         raise RunError(f"depth must be at least 1, not {depth}.")
-    query_of = pc.fill_null(pc.index_in(row_ids, task.queries), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    if task.qrels is None:
-        offsets, documents = np.zeros(len(task.queries) + 1, np.int64), np.empty(0, np.int64)
-    else:
-        asked, document, _ = _positives(task.qrels, task.gallery)
-        inside = document >= 0
-        counts = np.bincount(asked[inside], minlength=len(task.queries))
-        # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
-        offsets, documents = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), document[inside]
-    return Asked(query_of, offsets, documents, min(depth, task.gallery.size))
-
-
-def _positives(qrels: Qrels, gallery: Gallery) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """(m,) of all positives: the query's place, the document's place in the gallery (-1: not in it), the grade."""
-    positive = qrels.grades > 0
-    asked = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[positive]
-    place = pc.fill_null(pc.index_in(qrels.documents, gallery.ids), -1).to_numpy(zero_copy_only=False)
-    return asked, place.astype(np.int64)[positive], qrels.grades[positive]
+    asked, document, _ = task.positives
+    inside = document >= 0
+    counts = np.bincount(asked[inside], minlength=len(task.queries))
+    # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return Asked(_places(row_ids, task.queries), offsets, document[inside], min(depth, task.gallery.size))
 
 
 def _searched(
@@ -188,20 +186,35 @@ def _searched(
         depth=depth,
         provenance=_provenance(similarity, queries, candidates),
     )
-    return Searched(run, None if task.qrels is None else _ranks(task.qrels, task.gallery, asked))
+    return Searched(run, None if task.qrels is None else _ranks(task, task.qrels, asked))
 
 
-def _ranks(qrels: Qrels, gallery: Gallery, asked: Asked) -> Ranks:
-    query, place, grades = _positives(qrels, gallery)
+def _ranks(task: _Task, qrels: Qrels, asked: Asked) -> Ranks:
+    query, place, grades = task.positives
     ranks = np.zeros(len(place), np.int64)
     ranks[place >= 0] = asked.better + 1
     order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
     offsets = np.concatenate([[0], np.cumsum(qrels.positives)]).astype(np.int64)
-    return Ranks(qrels.queries, offsets, ranks[order], grades[order], None, gallery.size)
+    return Ranks(qrels.queries, offsets, ranks[order], grades[order], None, task.gallery.size)
+
+
+def _places(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int64]:
+    """(n,) where each id stands in `among`, -1 where it does not."""
+    if ids.equals(among):  # the usual case: all queries of one direction are all candidates of the other
+        return np.arange(len(ids))
+    places = pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False)
+    found: NDArray[np.int64] = places.astype(np.int64)
+    return found
+
+
+def _side(embeddings: Embeddings, ids: pa.StringArray | None, similarity: Similarity) -> Side:
+    """The vectors of these ids; ids without one are refused, by name."""
+    rows = _places(strings(ids), embeddings.ids)
+    return Side(embeddings, embeddings.rows(ids) if (rows < 0).any() else rows, similarity)
 
 
 def _within(ids: pa.StringArray, among: pa.StringArray | None) -> bool:
-    return bool(pc.all(pc.is_in(ids, among)).as_py())
+    return ids.equals(among) or bool(pc.all(pc.is_in(ids, among)).as_py())
 
 
 def _name(name: str | None, first: Embeddings, second: Embeddings) -> str:

@@ -16,10 +16,10 @@ from visir.search.threads import Share, cores, one_blas_thread, piece, spread
 from visir.search.vectors import BLOCK, Side
 
 WIDTH = 8192
-TILE = 4 * 2**20
-"""Scores in one block, for each core (16 MiB of float32), and at most eight times as many in all.
+TILE = 3 * 2**20
+"""Scores in one block, for each core (12 MiB of float32), and at most eight times as many in all.
 
-Taller blocks save work on the columns, which see fewer of them.
+Taller blocks save work on the columns, which see fewer of them; lower ones are still in the cache when they are read.
 """
 _TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2}
 
