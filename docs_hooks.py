@@ -17,7 +17,11 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
+        return (
+            "| "
+            + " | ".join(cell.replace("<", "&lt;").replace("|", "\\|").replace("\n", "<br>") for cell in cells)
+            + " |"
+        )
 
     return "\n".join([line(head), "|" + "---|" * len(head), *map(line, rows)])
 
