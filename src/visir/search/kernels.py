@@ -1,12 +1,11 @@
 """Compiled kernels of exact search: one scan of approximate scores gives top k and ranks that are exact.
 
 A BLAS product is fast, but its last bits depend on where in the matrix a pair stands: two equal vectors get unequal
-scores (measured: for 99 % of the
-columns, padding or not). So the product only *filters* here. The score of a pair is *defined* as its dot product in
-double precision, summed in one fixed order and rounded to float32 (`dot`): a function of the two vectors alone. With
-`slack` a proven bound on |product - score|, whatever lies outside of score ± slack is decided by the product, and the
-few pairs inside are scored exactly. Results do not depend on the BLAS, on its threads, on block sizes, or on the order
-of the input.
+scores (measured with OpenBLAS: for 94 to 99 % of the columns, padding or not). So the product only *filters* here. The
+score of a pair is *defined* as its dot product in double precision, summed in one fixed order and rounded to float32
+(`dot`): a function of the two vectors alone. With `slack` a proven bound on |product - score|, whatever lies outside of
+score ± slack is decided by the product; the few pairs inside, and the answers that are kept, are scored exactly.
+Results do not depend on the BLAS, on its threads, on block sizes, or on the order of the input.
 
 The answers to a query are kept as `keys`: unsigned 64-bit numbers, smaller is better: score (falling) in the high half,
 candidate index (rising, that is the id order) in the low half.
