@@ -74,3 +74,11 @@ def test_a_result_answers_by_name_and_suggests_the_nearest() -> None:
         result.values("t2i", "hit@10")
     with pytest.raises(VisirError, match="no direction 'i2t'"):
         result.values("i2t", "hit@1")
+
+
+def test_a_repeated_document_is_found_in_answers_of_unequal_length_too() -> None:
+    with pytest.raises(RunError, match="query q lists document b twice"):
+        Run(
+            "r", "t2i", strings(["p", "q"]), np.array([0, 1, 4]), strings(["a", "b"]),
+            np.array([1, 1, 0, 1], np.int32), np.array([0.5, 0.9, 0.8, 0.7]), GALLERY, 3,
+        )  # fmt: skip

@@ -103,7 +103,9 @@ def gains(run: Run, qrels: Qrels, p: int, estimator: Estimator | None) -> NDArra
     query = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))
     listed = pc.fill_null(pc.index_in(qrels.documents, run.documents), -1).to_numpy(zero_copy_only=False)
     true = (qrels.grades > 0) & (listed >= 0)
-    positive = np.isin(row * len(run.documents) + document, query[true] * len(run.documents) + listed[true])
+    # Arrow's hash look-up: NumPy's isin would sort all answers.
+    pairs = pa.array(query[true] * len(run.documents) + listed[true])
+    positive = pc.is_in(pa.array(row * len(run.documents) + document), pairs).to_numpy(zero_copy_only=False)
     matrix = np.zeros((len(qrels), p))
     matrix[row, place] = np.where(positive, 1.0, worth)
     return matrix

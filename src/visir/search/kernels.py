@@ -83,7 +83,8 @@ def score_pairs(left: Any, left_rows: Any, right: Any, right_rows: Any, out: Any
     """(p,) float32 scores of the pairs `left[left_rows[p]]`, `right[right_rows[p]]`."""
     query = np.empty(left.shape[1], np.float64)
     for p in range(left_rows.shape[0]):
-        _load(left[left_rows[p]], query)
+        if p == 0 or left_rows[p] != left_rows[p - 1]:  # pairs come query by query
+            _load(left[left_rows[p]], query)
         out[p] = dot(query, right[right_rows[p]])
 
 
