@@ -31,8 +31,7 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        _to_disk(temporary)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
@@ -54,6 +53,9 @@ def atomic_folder(target: str | Path, *, replace: bool = False) -> Iterator[Path
     try:
         yield temporary
         temporary.chmod(0o777 & ~_umask())
+        for written in temporary.rglob("*"):
+            if written.is_file():
+                _to_disk(written)
         if target.exists():
             old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".old"))
             target.replace(old / target.name)
@@ -137,6 +139,12 @@ def cache_directory() -> Path:
     import platformdirs
 
     return Path(os.environ.get("VISIR_CACHE") or platformdirs.user_cache_dir("visir"))
+
+
+def _to_disk(written: Path) -> None:
+    """Wait until the bytes are on disk: a rename that overtakes them leaves an empty file after a power cut."""
+    with written.open("rb") as stream:
+        os.fsync(stream.fileno())
 
 
 def _missing_hint(path: Path) -> str:
