@@ -38,9 +38,8 @@ class Collection:
     Tables are immutable and columnar (PyArrow), so that 600,000 captions are read, hashed and stored in seconds.
 
     - `images`: one row per image: `id`; where the bytes are: `path`, inside `archive` (a zip or tar) when that is not
-      null, both relative to
-      `root`; `path` is null when only metadata is at hand; `split` ("train", "val", "test", or what the source calls
-      it; "" if none).
+      null, both relative to `root`; `path` is null when only metadata is at hand; `split` ("train", "val", "test", or
+      what the source calls it; "" if none).
     - `captions`: one row per caption: `id`, `text`, `image_id`. A caption is in the split of its image. Captions of one
       image keep the source's order.
     - `judgements`: graded, many-to-many, in named sets beside the links (CxC, ECCV Caption, human experts).
@@ -168,8 +167,7 @@ class Collection:
         """The positives of one direction under a named relevance: queries are captions for "t2i", images for "i2t".
 
         Under "links" every caption is a query of t2i and every image that has a caption is a query of i2t. Under
-        another set the queries are
-        those that the set judges.
+        another set the queries are those that the set judges.
         """
         if relevance == LINKS:
             pairs, grades = self.captions.select(["id", "image_id"]).rename_columns(["caption_id", "image_id"]), None

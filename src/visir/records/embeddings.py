@@ -52,8 +52,7 @@ class Embeddings:
     """`vectors[i]` (n, d) belongs to `ids[i]`; float16 or float32, memory-mapped or not, normalised or not.
 
     Raises `EmbeddingError` naming the ids when a value is NaN or infinite, ids repeat, or lengths differ. A zero vector
-    is allowed here (an
-    empty bag of words is one) and refused where a cosine is asked for: it has no direction.
+    is allowed here (an empty bag of words is one) and refused where a cosine is asked for: it has no direction.
     """
 
     modality: Modality

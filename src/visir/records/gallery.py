@@ -27,9 +27,8 @@ class Gallery:
     """Which images, or which captions, were the candidates: half of what makes two retrieval numbers comparable.
 
     `ids` are sorted and unique, so the order of a gallery *is* the order by which ties are broken. A gallery known only
-    by its size (an
-    imported run whose authors say "all 31,783 images") has `ids` None: it is *stated*, not listed, and says so on every
-    card.
+    by its size (an imported run whose authors say "all 31,783 images") has `ids` None: it is *stated*, not listed, and
+    says so on every card.
     """
 
     modality: Modality

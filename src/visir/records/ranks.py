@@ -14,8 +14,7 @@ class Ranks:
     """For each query, at which rank each of its positives stands.
 
     Hits, recalls, precision, MRR, mAP, R-precision, nDCG and first ranks are all functions of these ranks alone, so a
-    search need not
-    keep whole rankings to be measured exactly to full depth.
+    search need not keep whole rankings to be measured exactly to full depth.
 
     - `queries`: (n,) query ids
     - `offsets`: (n + 1,) int64 into the flat arrays

@@ -20,9 +20,8 @@ class Result:
     - `per_query`: direction -> table with column `query_id` and one float64 column per measure (fractions in [0, 1],
       ranks from 1)
     - `aggregates`: direction -> {measure: value}: means over queries in the same units, medians for `median_rank`; sums
-      such as `rsum` are
-      kept in percentage points (0–300 per direction, 0–600 in all, under the key "both"), because that is how every
-      paper prints them
+      such as `rsum` are kept in percentage points (0–300 per direction, 0–600 in all, under the key "both"), because
+      that is how every paper prints them
     - `versions`: of visir and of the packages that made the numbers; `timing`: seconds by stage; `notes`: what a reader
       must know (images set aside, …)
     """

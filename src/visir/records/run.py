@@ -28,8 +28,7 @@ class Run:
     - `depth`: how many documents per query were asked for
 
     The *order* is part of the record: a file whose scores were rounded keeps the order its authors gave. Only where
-    there is
-    no order but scores alone (`Run.ranked`) does the tie rule decide.
+    there is no order but scores alone (`Run.ranked`) does the tie rule decide.
     """
 
     name: str

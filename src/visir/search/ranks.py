@@ -15,16 +15,14 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
     """At which rank each positive of `qrels` stands in `run`, whoever made it and however short its answers are.
 
     One row per *judged* query, in the order of `qrels`. A judged query that the run does not answer counts as answered
-    with nothing (all its
-    positives unretrieved, every measure 0), as trec_eval's `-c` and ir_measures do; the other reading, a mean over the
-    answered queries only, rewards a system for
-    leaving out the hard ones. Queries of the run that are not judged cannot be measured and are left out.
+    with nothing (all its positives unretrieved, every measure 0), as trec_eval's `-c` and ir_measures do; the other
+    reading, a mean over the answered queries only, rewards a system for leaving out the hard ones. Queries of the run
+    that are not judged cannot be measured and are left out.
 
     Ties: "id" takes the run's own order, because the order is part of the record (`Run.ranked` and our search broke
-    ties by id; a file with rounded
-    scores keeps its authors' order). "pessimistic" puts a positive after all non-positives of equal score,
-    "optimistic" before them; positives that tie with
-    one another keep the run's order. A tie with documents beyond the run's depth cannot be seen.
+    ties by id; a file with rounded scores keeps its authors' order). "pessimistic" puts a positive after all
+    non-positives of equal score, "optimistic" before them; positives that tie with one another keep the run's order. A
+    tie with documents beyond the run's depth cannot be seen.
 
     `depth` of the result is the run's, or None when every judged query is answered with the whole gallery.
     """

@@ -10,8 +10,7 @@ def batches_of_epoch(captions: int, size: int, *, seed: int, epoch: int) -> list
     """The rows of `captions` captions, shuffled and cut into ceil(captions / size) batches.
 
     The order depends on the seed and the epoch alone, so that an epoch can be run again after an interruption. The
-    sizes
-    differ by at most one: no short last batch, whose few negatives would make an easy step, and none left out.
+    sizes differ by at most one: no short last batch, whose few negatives would make an easy step, and none left out.
     """
     order = np.random.default_rng([seed, epoch]).permutation(captions)
     return np.array_split(order, steps_per_epoch(captions, size))

@@ -56,11 +56,9 @@ class Backbones(Settings):
     """The frozen encoders, by the names that `visir.encoders.load` takes.
 
     `views` are of every image: "whole", "mirrored", "centre", "centre mirrored" (`visir.encoders.models.views`).
-    Training sees
-    one of them at random; in validation and in use their vectors are averaged. Each costs a forward pass per image.
-    `text` may be several, whose vectors are then joined (`visir.encoders.models.joined`); "bow:fitted:2048" among them
-    is a
-    bag of the 2,048 most frequent words of the training captions, which is kept inside the checkpoint.
+    Training sees one of them at random; in validation and in use their vectors are averaged. Each costs a forward pass
+    per image. `text` may be several, whose vectors are then joined (`visir.encoders.models.joined`); "bow:fitted:2048"
+    among them is a bag of the 2,048 most frequent words of the training captions, which is kept inside the checkpoint.
     """
 
     image: str

@@ -29,8 +29,7 @@ def read_settings(kind: type[S], path: str | Path, changes: Sequence[str] = ()) 
 
     A value in a change is read as TOML (`0.1`, `true`, `["a", "b"]`) and, where it is none, as a plain string. Raises
     `ConfigurationError` that lists every fault: unknown keys with the nearest known one, values of the wrong type or
-    out
-    of range, and where each of them stands (line of the file, or the change).
+    out of range, and where each of them stands (line of the file, or the change).
     """
     text = read_bytes(path).decode("utf-8")
     try:

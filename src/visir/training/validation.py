@@ -42,8 +42,7 @@ def _first_ranks(
     """The rank, from 1, of each query's best positive: the candidates of the same owner are its positives.
 
     Ties, and NaN, count against the query (`~(a < b)` rather than `a >= b`), so that a space that collapsed to one
-    point
-    scores nothing.
+    point scores nothing.
     """
     ranks = np.empty(len(queries), np.int64)
     for start in range(0, len(queries), _BLOCK):

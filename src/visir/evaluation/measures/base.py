@@ -20,9 +20,8 @@ class Positives:
     """`Ranks` laid out for arithmetic over all queries at once.
 
     Entries are the positives (m), queries are n. `query[e]` is the query of entry e, `rank[e]` its rank (infinite when
-    it was not retrieved,
-    so that every comparison `rank <= k` is right without a special case), `ordinal[e]` its place among the positives of
-    its query, from 1.
+    it was not retrieved, so that every comparison `rank <= k` is right without a special case), `ordinal[e]` its place
+    among the positives of its query, from 1.
     """
 
     def __init__(self, ranks: Ranks) -> None:
