@@ -188,29 +188,28 @@ def _show(
     from visir.evaluation.results import save
     from visir.reports import card_table, measures_table, to_terminal, write_report
 
-    console = Console()
     result = evaluation.result
+    if out is not None:  # before anything is printed: whoever pipes the table into `head` loses nothing
+        save(evaluation, out)
+        write_report(
+            out / "report.html",
+            result,
+            runs=evaluation.runs,
+            qrels=evaluation.qrels,
+            collection=collection,
+            training=training,
+            command=_command(),
+            beside={
+                "result.json": "protocol, aggregates, versions, timing",
+                **{f"per_query_{one}.parquet": f"every measure of every query, {one}" for one in result.directions},
+                **{f"run_{one}.parquet": f"what the search answered, {one}" for one in result.directions},
+            },
+        )
+    console = Console()
     console.print(to_terminal(measures_table(result)))
     console.print(to_terminal(card_table(result.protocol)))
-    if out is None:
-        return
-    save(evaluation, out)
-    command = _command()
-    write_report(
-        out / "report.html",
-        result,
-        runs=evaluation.runs,
-        qrels=evaluation.qrels,
-        collection=collection,
-        training=training,
-        command=command,
-        beside={
-            "result.json": "protocol, aggregates, versions, timing",
-            **{f"per_query_{one}.parquet": f"every measure of every query, {one}" for one in result.directions},
-            **{f"run_{one}.parquet": f"what the search answered, {one}" for one in result.directions},
-        },
-    )
-    console.print(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}", soft_wrap=True, highlight=False)
+    if out is not None:
+        console.print(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}", soft_wrap=True, highlight=False)
 
 
 def _command() -> str:

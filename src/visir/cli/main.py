@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -54,6 +55,9 @@ def run() -> None:
     except VisirError as fault:
         print(f"visir: {fault}", file=sys.stderr)  # noqa: T201
         sys.exit(2)
+    except BrokenPipeError:  # `visir … | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except KeyboardInterrupt:
         print("\nvisir: stopped; what was finished is kept", file=sys.stderr)  # noqa: T201
         sys.exit(130)
