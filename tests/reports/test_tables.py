@@ -116,10 +116,10 @@ def test_comparison_table_prints_percentage_points():
     made = Comparison(("A", "B"), (difference(), rank), "paired t-test", "holm", 2, {"captions": ("all", "first")}, {})
     assert to_markdown(comparison_table(made)) == (
         "**B against A**\n\n"
-        "| direction    | measure    |    A |    B | difference | 95 % interval |      p | p (holm) | better |\n"
-        "| ------------ | ---------- | ---: | ---: | ---------: | ------------- | -----: | -------: | ------ |\n"
-        "| text → image | hit@1      | 41.0 | 43.0 |       +2.0 | +1.1 … +2.9   | 0.0001 |   0.0002 | yes    |\n"
-        "| image → text | mean\\_rank |  4.0 |  5.0 |       +1.0 | -0.5 … +2.5   | 0.2000 |   0.2000 | no     |\n\n"
+        "| measure          | baseline | value | change | 95 % interval |      p | p (holm) |\n"
+        "| ---------------- | -------: | ----: | -----: | ------------- | -----: | -------: |\n"
+        "| t2i hit@1        |     41.0 |  43.0 |   +2.0 | +1.1 … +2.9   | 0.0001 |   0.0002 |\n"
+        "| i2t mean\\_rank ↓ |      4.0 |   5.0 |   +1.0 | -0.5 … +2.5   | 0.2000 |   0.2000 |\n\n"
         "paired t-test; correction over 2 comparisons: holm  \n"
         "allowed to differ, captions: all \\| first  \n"
     )
@@ -128,7 +128,7 @@ def test_comparison_table_prints_percentage_points():
 def test_a_comparison_of_three_systems_names_them():
     made = Comparison(("A", "B", "C"), (difference(), difference(system="C")), "t", "none", 2, {}, {})
     table = comparison_table(made)
-    assert [column.name for column in table.columns][:5] == ["system", "direction", "measure", "A", "other"]
+    assert [column.name for column in table.columns][:4] == ["system", "measure", "baseline", "value"]
     assert [row[0] for row in table.rows] == ["B", "C"]
     assert table.caption == "B and C against A"
 

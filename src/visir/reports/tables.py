@@ -63,21 +63,21 @@ def systems_table(results: Sequence[Result], measures: Sequence[str], direction:
 def comparison_table(comparison: Comparison) -> Table:
     """The differences of a comparison (`visir.evaluation.compare`), one row per system, direction and measure.
 
+    Narrow enough for 80 columns; "↓" marks measures of which less is better.
+
     Fractions are printed as percent, and so are their differences (percentage points). The notes say which test it was,
     over how large a family it was corrected, and which protocol fields differ by permission.
     """
     several = len(comparison.systems) > 2
     columns = [
         *([Column("system")] if several else []),
-        Column("direction"),
         Column("measure"),
-        Column(comparison.systems[0], 1),
-        Column("other" if several else comparison.systems[-1], 1),
-        Column("difference", 1, signed=True),
+        Column("baseline", 1),
+        Column("value", 1),
+        Column("change", 1, signed=True),
         Column("95 % interval"),
         Column("p", 4),
         Column(f"p ({comparison.correction})", 4),
-        Column("better"),
     ]
     rows: list[list[Cell]] = []
     for one in comparison.differences:
@@ -85,15 +85,13 @@ def comparison_table(comparison: Comparison) -> Table:
         rows.append(
             [
                 *([one.system] if several else []),
-                DIRECTION_WORDS.get(one.direction, one.direction),
-                one.measure,
+                f"{one.direction} {one.measure}{' ↓' if not display(one.measure).higher_is_better else ''}",
                 scale * one.baseline_value,
                 scale * one.value,
                 scale * one.difference,
                 f"{scale * one.low:+.1f} … {scale * one.high:+.1f}",
                 one.p,
                 one.p_corrected,
-                None if one.difference == 0 else one.better,
             ]
         )
     allowed = [
