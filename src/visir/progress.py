@@ -1,17 +1,24 @@
-"""Progress of long work: a bar with rate and time left on a terminal, silence elsewhere."""
+"""Progress of long work: a bar with rate and time left on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
 
 T = TypeVar("T")
 
+LOG_SECONDS = 30.0
+"""Where standard error is no terminal, a line this often; work that is shorter stays silent."""
+
 
 def track(items: Iterable[T], *, what: str, total: int | None = None, unit: str = "") -> Iterator[T]:
-    """Yield `items`, showing progress on a terminal's standard error (and nothing when it is not a terminal)."""
+    """Yield `items`, showing progress on standard error."""
     if total is None and hasattr(items, "__len__"):
         total = len(items)  # type: ignore[arg-type]
     with Progress(what, total, unit) as advance:
@@ -21,38 +28,33 @@ def track(items: Iterable[T], *, what: str, total: int | None = None, unit: str 
 
 
 class Progress:
-    """A bar to be advanced by hand: `with Progress("encoding", n, "images") as advance: advance(64)`."""
+    """Progress to be advanced by hand: `with Progress("encoding", n, "images") as advance: advance(64)`."""
 
-    def __init__(self, what: str, total: int | None, unit: str) -> None:
-        self._progress = None
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as RichProgress
-
-            class Rate(TextColumn):
-                def render(self, task: object) -> object:  # type: ignore[override]
-                    speed = getattr(task, "finished_speed", None) or getattr(task, "speed", None)
-                    from rich.text import Text
-
-                    return Text(f"{speed:,.0f} {unit}/s" if speed else "", style="progress.data.speed")
-
-            self._progress = RichProgress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                Rate(""),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=False,
-            )
-            self._progress.start()
-            self._task = self._progress.add_task(what, total=total)
+    def __init__(self, what: str, total: int | None, unit: str = "") -> None:
+        self.what, self.total, self.unit = what, total, unit
+        self.done = 0
+        self._started = self._logged = time.monotonic()
+        self._bar = _terminal_bar(unit) if sys.stderr.isatty() else None
+        if self._bar is not None:
+            self._bar.start()
+            self._task = self._bar.add_task(what, total=total)
 
     def __call__(self, done: int = 1, /) -> None:
         """Advance by `done` units."""
-        if self._progress is not None:
-            self._progress.advance(self._task, done)
+        self.done += done
+        if self._bar is not None:
+            self._bar.advance(self._task, done)
+        elif (now := time.monotonic()) - self._logged >= LOG_SECONDS:
+            self._logged = now
+            print(self.line(now - self._started), file=sys.stderr, flush=True)  # noqa: T201
+
+    def line(self, seconds: float) -> str:
+        """What a log shows after so many seconds: "encoding: 3,200 of 6,000 images, 99 a second, 28 s left"."""
+        rate = self.done / max(seconds, 1e-9)
+        if self.total is None:
+            return f"{self.what}: {self.done:,} {self.unit}, {rate:,.0f} a second"
+        left = (self.total - self.done) / max(rate, 1e-9)
+        return f"{self.what}: {self.done:,} of {self.total:,} {self.unit}, {rate:,.0f} a second, {left:,.0f} s left"
 
     def __enter__(self) -> Progress:
         return self
@@ -60,5 +62,25 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _terminal_bar(unit: str) -> RichProgress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(TextColumn):
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text(f"{speed:,.0f} {unit}/s" if speed else "", style="progress.data.speed")
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Rate(""),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )

@@ -1,0 +1,31 @@
+"""Progress where there is no terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+import visir.progress
+from visir.progress import Progress, track
+
+
+def test_a_log_gets_a_line_with_rate_and_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 10.0, 40.0])  # begun; too early to speak; time to speak
+    monkeypatch.setattr(visir.progress.time, "monotonic", lambda: next(clock))
+    with Progress("encoding", 400, "images") as advance:
+        advance(50)
+        advance(50)
+    # 100 in 40 s is 2.5 a second (printed 2); the other 300 take 120 s
+    assert capsys.readouterr().err == "encoding: 100 of 400 images, 2 a second, 120 s left\n"
+
+
+def test_short_work_is_silent_and_items_pass_through(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(track([3, 1, 2], what="sorting")) == [3, 1, 2]
+    assert capsys.readouterr().err == ""
+
+
+def test_without_a_total_there_is_no_time_left() -> None:
+    progress = Progress("reading", None, "lines")
+    progress.done = 1200
+    assert progress.line(2.0) == "reading: 1,200 lines, 600 a second"
