@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 
 
 class VisirError(Exception):
@@ -57,6 +58,13 @@ class MissingPackageError(VisirError):
         super().__init__(
             f"{purpose} needs the package {package!r}, which is not installed.", hint=f"pip install 'visir[{extra}]'"
         )
+
+
+def require(*packages: str, extra: str, purpose: str) -> None:
+    """Raise `MissingPackageError` for the first of these packages (import names) that is not installed."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingPackageError(package, extra=extra, purpose=purpose)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -67,3 +67,12 @@ def test_faults_reach_the_caller(recipe: Path) -> None:
     done = CliRunner().invoke(app, [str(recipe), "--set", "optimiser.epoch=3", "--set", "selection.keep=best"])
     assert isinstance(done.exception, ConfigurationError)
     assert "did you mean 'epochs'?" in str(done.exception) and "selection.keep" in str(done.exception)
+
+
+def test_without_torch_the_install_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import visir.errors
+
+    monkeypatch.setattr(visir.errors, "find_spec", lambda name: None)
+    ran = CliRunner().invoke(app, ["scenes-heads"])
+    assert "training heads needs the package 'torch'" in str(ran.exception)
+    assert "pip install 'visir[torch]'" in str(ran.exception)

@@ -32,8 +32,10 @@ def train(
 
     The folder that comes out is an encoder: give it to `visir evaluate`, `visir search` or `visir.encoders.load`.
     """
+    from visir.errors import require
     from visir.training.recipe import find_recipe, read_recipe
 
+    require("torch", "safetensors", extra="torch", purpose="training heads")
     read = read_recipe(find_recipe(recipe), changes or ())
     target = out or Path("runs") / f"{read.name}-seed{read.seed}"
     if dry_run:

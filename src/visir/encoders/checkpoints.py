@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from visir.encoders.base import Encoder
 from visir.encoders.families import CHECKPOINT_FILE, KINDS, family_of
 from visir.encoders.loading import load
-from visir.errors import EncoderError
+from visir.errors import EncoderError, MissingPackageError
 from visir.files import read_json, write_json
 
 
@@ -25,7 +25,12 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     """The encoder in a folder that visir wrote."""
     folder = Path(name)
     kind = str(read_description(folder)["kind"])
-    return import_module(KINDS.get(kind)).load_checkpoint(folder, device, dtype)  # type: ignore[no-any-return]
+    module = KINDS.get(kind)
+    try:
+        reader = import_module(module)
+    except ModuleNotFoundError as fault:
+        raise MissingPackageError(str(fault.name), extra="torch", purpose=f"a checkpoint of kind {kind!r}") from fault
+    return reader.load_checkpoint(folder, device, dtype)  # type: ignore[no-any-return]
 
 
 def read_description(folder: Path) -> dict[str, Any]:

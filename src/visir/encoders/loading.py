@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
 from visir.encoders.base import Encoder
 from visir.encoders.families import Family, family_of
-from visir.errors import EncoderError, MissingPackageError, nearest, raise_faults
+from visir.errors import EncoderError, nearest, raise_faults, require
 
 Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -43,9 +42,7 @@ def load(
 
 def require_packages(family: Family) -> None:
     """Raise `MissingPackageError` for the first package that `family` needs and that is not installed."""
-    for package in family.packages:
-        if find_spec(package) is None:
-            raise MissingPackageError(package, extra=family.extra, purpose=f"the family {family.name!r}")
+    require(*family.packages, extra=family.extra, purpose=f"the family {family.name!r}")
 
 
 def refuse_unusable(name: str, family: Family, device: str | None, dtype: str, revision: str | None) -> None:
