@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import visir.progress
-from visir.progress import Progress, track
+from visir.progress import Progress
 
 
 def test_a_log_gets_a_line_with_rate_and_time_left(
@@ -20,8 +20,9 @@ def test_a_log_gets_a_line_with_rate_and_time_left(
     assert capsys.readouterr().err == "encoding: 100 of 400 images, 2 a second, 120 s left\n"
 
 
-def test_short_work_is_silent_and_items_pass_through(capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(track([3, 1, 2], what="sorting")) == [3, 1, 2]
+def test_short_work_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("sorting", 3) as advance:
+        advance(3)
     assert capsys.readouterr().err == ""
 
 

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
-T = TypeVar("T")
-
 LOG_SECONDS = 30.0
 """Where standard error is no terminal, a line this often; work that is shorter stays silent."""
-
-
-def track(items: Iterable[T], *, what: str, total: int | None = None, unit: str = "") -> Iterator[T]:
-    """Yield `items`, showing progress on standard error."""
-    if total is None and hasattr(items, "__len__"):
-        total = len(items)  # type: ignore[arg-type]
-    with Progress(what, total, unit) as advance:
-        for item in items:
-            yield item
-            advance(1)
 
 
 class Progress:

@@ -72,14 +72,6 @@ class JudgementFormat(Described):
     sets: str = ""  # the names of the sets that it adds
 
 
-def yes_or_no(text: str) -> bool:
-    """Parse a switch of the command line."""
-    values = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-    if text.lower() not in values:
-        raise ValueError(text)
-    return values[text.lower()]
-
-
 def one_of(*choices: str) -> Callable[[str], str]:
     """A parser that takes one of the given words."""
 

@@ -107,8 +107,13 @@ def comparison_table(comparison: Comparison) -> Table:
     )
 
 
-def published_table(judgements: Sequence[Judgement], *, system: str, decimals: int = 2) -> Table:
-    """A result beside published values (`visir.evaluation.published`), in the units of the paper."""
+def published_table(
+    judgements: Sequence[Judgement], *, system: str, decimals: int = 2, tolerance: float = TOLERANCE
+) -> Table:
+    """A result beside published values (`visir.evaluation.published`), in the units of the paper.
+
+    `tolerance` is the one that the judgements were made with: it stands in a heading.
+    """
     columns = [
         Column("direction"),
         Column("published as"),
@@ -116,7 +121,7 @@ def published_table(judgements: Sequence[Judgement], *, system: str, decimals: i
         Column("published", decimals),
         Column("here", decimals),
         Column("relative difference %", 1, signed=True),
-        Column(f"within ±{100 * TOLERANCE:g} %"),
+        Column(f"within ±{100 * tolerance:g} %"),
         Column("printed digits"),
     ]
     rows: list[list[Cell]] = [

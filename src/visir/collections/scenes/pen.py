@@ -8,7 +8,6 @@ arithmetic.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
@@ -84,14 +83,6 @@ class Pen:
         """A dark eye with a glint."""
         self.disc(x, y, radius, "black")
         self.disc(x + radius * 0.3, y - radius * 0.35, radius * 0.38, "snow")
-
-    def star(self, x: float, y: float, radius: float, material: str) -> None:
-        """A five-pointed star."""
-        points = []
-        for i in range(10):
-            r = radius if i % 2 == 0 else radius * 0.45
-            points.append((x + r * math.sin(i * math.pi / 5), y - r * math.cos(i * math.pi / 5)))
-        self.shape(points, material)
 
 
 def _spline(a: float, b: float, c: float, d: float, t: float) -> float:
