@@ -6,34 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import Field
 
 import visir
 from visir.errors import ConfigurationError, nearest
 from visir.files import data_directory
+from visir.training.objectives import Auxiliary, Contrastive, InfoNCESettings
 from visir.training.settings import Settings, read_settings
+from visir.training.sides import Count, ImageSide, Positive, Share, TextSide
 
 _SHIPPED = Path(visir.__file__).parent / "recipes"
-
-Share = Annotated[float, Field(ge=0.0, lt=1.0)]
-Count = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0.0)]
-
-
-FITTED_WORDS = "bow:fitted:"
-"""Before the number of words, the name of a bag of words that is fitted to the training captions."""
-
-
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-def _countable(name: str) -> str:
-    if name.startswith(FITTED_WORDS.rstrip(":")):
-        count = name.removeprefix(FITTED_WORDS)
-        if not count.isdecimal() or int(count) == 0:
-            raise ValueError(f"a fitted bag of words needs its number of words: {FITTED_WORDS}2048")
-    return name
 
 
 class Data(Settings):
@@ -52,63 +34,58 @@ class Data(Settings):
     obtain: str = ""
 
 
-class Backbones(Settings):
-    """The frozen encoders, by the names that `visir.encoders.load` takes.
-
-    `views` are of every image: "whole", "mirrored", "centre", "centre mirrored" (`visir.encoders.models.views`).
-    Training sees one of them at random; in validation and in use their vectors are averaged. Each costs a forward pass
-    per image. `text` may be several, whose vectors are then joined (`visir.encoders.models.joined`); "bow:fitted:2048"
-    among them is a bag of the 2,048 most frequent words of the training captions, which is kept inside the checkpoint.
-    """
-
-    image: str
-    views: Annotated[tuple[str, ...], Field(min_length=1)] = ("whole",)
-    text: Annotated[
-        tuple[Annotated[str, AfterValidator(_countable)], ...], Field(min_length=1), BeforeValidator(_listed)
-    ]
-
-
-class HeadShape(Settings):
-    """One head; see `visir.encoders.models.heads.HeadSpec`."""
-
-    hidden: tuple[Count, ...] = ()
-    shortcut: bool = False
-    scaling: Literal["unit", "standard", "none"] = "standard"
-    dropout: Share = 0.0
-
-
-class Model(Settings):
-    """The two heads and the dimension of the space in which they meet."""
-
-    dimension: Count = 512
-    image: HeadShape = HeadShape()
-    text: HeadShape = HeadShape()
-
-
-class Objective(Settings):
-    """What is made small; see `visir.training.objectives.infonce`."""
-
-    name: Literal["infonce"] = "infonce"
-    temperature: Positive = 0.05
-    learn_temperature: bool = False
-    siblings: Literal["apart", "negatives"] = "apart"
-
-
 class Optimiser(Settings):
-    """AdamW (Loshchilov & Hutter 2019) with a linear warm-up and a cosine decay to zero.
+    """How the weights move.
 
-    - `batch`: captions per step; the batches of an epoch differ in size by at most one
-    - `rate`: the learning rate at its peak; `warmup`: the share of all steps on the way up
+    - `name`: "adamw" (Loshchilov & Hutter 2019), "adam" (Kingma & Ba 2015), "adamp" (Heo et al. 2021; needs timm)
+    - `batch`: captions per step, whose images and captions are each other's negatives; the batches of an epoch differ
+      in size by at most one
+    - `chunk`: captions that go through the towers at once; fewer than `batch` computes the same gradients in less
+      memory, at the price of a second forward pass (GradCache, Gao et al. 2021). None: the whole batch at once.
+    - `accumulate`: batches per update, each contrasting only within itself
+    - `rate`: the learning rate at its peak; `betas`: Adam's decays of its moments
     - `decay`: decoupled weight decay on matrices; biases and the temperature have none
-    - `clip`: gradients are scaled down to this norm when they are longer
+    - `clip`: gradients are scaled down to this norm when they are longer; None never
     """
 
+    name: Literal["adamw", "adam", "adamp"] = "adamw"
     epochs: Count = 20
     batch: Annotated[int, Field(ge=2)] = 512
+    chunk: Count | None = None
+    accumulate: Count = 1
     rate: Positive = 1e-3
-    warmup: Share = 0.05
+    betas: tuple[Share, Share] = (0.9, 0.98)
     decay: Annotated[float, Field(ge=0.0)] = 0.01
-    clip: Positive = 2.0
+    clip: Positive | None = 2.0
+
+
+class Schedule(Settings):
+    """The learning rate over time.
+
+    - `shape`: after the warm-up, "cosine" to zero, "linear" to zero, "step" (times `factor` after every `step_epochs`
+      epochs) or "constant"
+    - `warmup`: the way up: a share of all steps below 1, a number of steps from 1 on
+    - `frozen_epochs`: that many first epochs leave what came trained (an ImageNet network, GloVe vectors) as it is; then
+      everything is tuned, at `tuned_rate` times the rate, and the shape begins anew over the remaining epochs
+    """
+
+    shape: Literal["cosine", "linear", "step", "constant"] = "cosine"
+    warmup: Annotated[float, Field(ge=0.0)] = 0.05
+    step_epochs: Count = 15
+    factor: Positive = 0.1
+    frozen_epochs: Annotated[int, Field(ge=0)] = 0
+    tuned_rate: Positive = 0.1
+
+
+class Averaging(Settings):
+    """Stochastic weight averaging within each epoch (Izmailov et al. 2018, as LTD section 4 does it).
+
+    The towers' weights at `snapshots` even places over the last `share` of an epoch's steps are averaged; validation and
+    the checkpoint take the average, training goes on from the weights themselves. 0 snapshots: no averaging.
+    """
+
+    snapshots: Annotated[int, Field(ge=0)] = 0
+    share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1
 
 
 class Selection(Settings):
@@ -124,21 +101,27 @@ class Selection(Settings):
 
 
 class Recipe(Settings):
-    """Heads on frozen embeddings. Everything that changes the result is here, and is saved beside it.
+    """A dual encoder and how it is trained. Everything that changes the result is here, and is saved beside it.
 
-    `device` is where backbones and heads compute. The CPU is the default because there the same seed (and the same
-    number of threads) gives the same bits.
+    - `device`: where it computes: "cpu" (the default, because there the same seed and number of threads give the same
+      bits), "cuda", or "auto" for what there is
+    - `precision`: "float32", or the forward pass in "bfloat16" or "float16" (with scaled losses) and weights in float32
+    - `dimension`: of the common space
     """
 
-    kind: Literal["heads"] = "heads"
     name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
     seed: Annotated[int, Field(ge=0)] = 0
     device: str = "cpu"
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    dimension: Count = 512
     data: Data
-    backbones: Backbones
-    model: Model = Model()
-    objective: Objective = Objective()
+    image: ImageSide
+    text: TextSide
+    objective: Contrastive = InfoNCESettings()
+    auxiliary: Auxiliary = Auxiliary()
     optimiser: Optimiser = Optimiser()
+    schedule: Schedule = Schedule()
+    averaging: Averaging = Averaging()
     selection: Selection = Selection()
 
 

@@ -1,1 +1,30 @@
-"""Objectives: what training makes small. One file each; they take unit vectors and return one number."""
+"""Objectives: what training makes small. One file each; they take pairs of unit vectors and give one number.
+
+A new contrastive objective is one file and one name in `Contrastive`; a new auxiliary one is one file and one key of
+`Auxiliary`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from visir.training.objectives.cosine import CosineSettings
+from visir.training.objectives.ifm import IFMSettings
+from visir.training.objectives.infonce import InfoNCESettings
+from visir.training.objectives.itd import ITDSettings
+from visir.training.objectives.ltd import LTDSettings
+from visir.training.objectives.triplet import TripletSettings
+from visir.training.settings import Settings
+
+Contrastive = Annotated[
+    InfoNCESettings | TripletSettings | IFMSettings | CosineSettings, Field(discriminator="name")
+]
+
+
+class Auxiliary(Settings):
+    """What is asked of the vectors besides matching; any of them, or several."""
+
+    ltd: LTDSettings | None = None
+    itd: ITDSettings | None = None

@@ -1,0 +1,79 @@
+"""Bodies and towers: a body reads images or texts, a head brings its features into the common space."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+
+from visir.records import Modality
+
+Inputs = Tensor | Mapping[str, Tensor]
+"""What enters a body's forward pass for a batch: one tensor or several by name, the first axis the batch."""
+
+
+class Body(nn.Module, ABC):
+    """A network of one modality: prepared inputs in, feature vectors out.
+
+    Preparing is split from the forward pass so that threads can do it while the model computes. What `prepare` gives is
+    the same in training and in use; augmentation changes the picture, or the words, before or after it, never inside.
+
+    - `kind`: its key in `visir.encoders.towers.kinds.BODIES`
+    - `modality`: what it reads; `outputs`: the width of its features
+    """
+
+    kind: ClassVar[str]
+    modality: Modality
+    outputs: int
+
+    @abstractmethod
+    def prepare(self, item: Any) -> Any:
+        """One upright RGB PIL image, or one text, to what enters the forward pass. Pure, cheap and thread-safe."""
+
+    @abstractmethod
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """Several prepared items to one batch on the CPU: stacked, or padded to the longest."""
+
+    @abstractmethod
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(n, outputs) features of a batch, on the device of the weights."""
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """Plain values from which `load` builds the same architecture; part of a checkpoint's `visir.json`."""
+
+    @abstractmethod
+    def preprocessing(self) -> dict[str, Any]:
+        """Everything in `prepare` that changes the numbers, for the encoder's card."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
+        """The architecture that `spec` describes, its weights still to be put in; reads what `save` wrote."""
+
+    def save(self, folder: Path) -> None:  # noqa: B027 (most bodies have nothing but weights)
+        """Write what is neither a weight nor in `spec` (a vocabulary) into `folder`, which exists."""
+
+    def given(self) -> Sequence[nn.Module]:
+        """The modules whose weights came trained (an ImageNet network, GloVe vectors).
+
+        They are held fixed in the first phase of a two-phase schedule.
+        """
+        return ()
+
+
+class Tower(nn.Module):
+    """A body and a head; without a body, a head over vectors that a frozen encoder gave and the store keeps."""
+
+    def __init__(self, body: Body | None, head: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+        self.head = head
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(n, dimension) vectors of a batch; not normalised."""
+        vectors: Tensor = self.head(inputs if self.body is None else self.body(inputs))
+        return vectors

@@ -1,0 +1,1 @@
+"""Inputs: where a tower's batches come from. One file per kind."""

@@ -1,0 +1,167 @@
+"""The two sides of a model as a recipe writes them: which body, over what, and which head."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from visir.training.settings import Settings
+
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0.0)]
+
+FITTED_WORDS = "bow:fitted:"
+"""Before the number of words, the name of a bag of words that is fitted to the training captions."""
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _countable(name: str) -> str:
+    if name.startswith(FITTED_WORDS.rstrip(":")):
+        count = name.removeprefix(FITTED_WORDS)
+        if not count.isdecimal() or int(count) == 0:
+            raise ValueError(f"a fitted bag of words needs its number of words: {FITTED_WORDS}2048")
+    return name
+
+
+class HeadShape(Settings):
+    """One head; see `visir.encoders.towers.head.HeadSpec`.
+
+    VSE++ has one linear layer (`hidden = []`), the LTD baseline two layers with a ReLU (`hidden = [d]`,
+    `activation = "relu"`, `layer_norm = false`).
+    """
+
+    identity: bool = False
+    hidden: tuple[Count, ...] = ()
+    activation: Literal["gelu", "relu"] = "gelu"
+    layer_norm: bool = True
+    shortcut: bool = False
+    scaling: Literal["unit", "standard", "none"] = "none"
+    dropout: Share = 0.0
+    batch_norm: bool = False
+
+
+class Augmentation(Settings):
+    """What is done to a picture in training; nothing, when left out.
+
+    - `crop`: the smallest share of the area that a random crop keeps (torchvision's `RandomResizedCrop` begins at 0.08);
+      its sides are between 3:4 and 4:3, and it is resized to the model's size. None crops nothing.
+    - `flip`: mirror every second picture; `erase`: probability of blanking a random rectangle (Zhong et al. 2020)
+    """
+
+    crop: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    flip: bool = False
+    erase: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+
+
+class _Side(Settings):
+    """What every side has: a head, and a learning rate of its own when the optimiser's does not suit it.
+
+    `rate` is constant under every schedule's shape only if the schedule is; the schedule multiplies it too.
+    """
+
+    head: HeadShape = HeadShape()
+    rate: Positive | None = None
+
+
+class FrozenImages(_Side):
+    """Vectors of an encoder that stays as it is; only the head is trained.
+
+    `views` are of every image: "whole", "mirrored", "centre", "centre mirrored" (`visir.encoders.models.views`).
+    Training sees one of them at random; in validation and in use their vectors are averaged.
+    """
+
+    tower: Literal["frozen"]
+    encoder: str
+    views: Annotated[tuple[str, ...], Field(min_length=1)] = ("whole",)
+
+
+class FrozenTexts(_Side):
+    """Vectors of encoders that stay as they are; several are joined (`visir.encoders.models.joined`).
+
+    "bow:fitted:2048" among them is a bag of the 2,048 most frequent words of the training captions, which is kept
+    inside the checkpoint.
+    """
+
+    tower: Literal["frozen"]
+    encoder: Annotated[
+        tuple[Annotated[str, AfterValidator(_countable)], ...], Field(min_length=1), BeforeValidator(_listed)
+    ]
+
+
+class _Pixels(_Side):
+    """What every side that reads pixels has.
+
+    `cache`: decoded pictures are kept, their shorter side scaled to this many pixels, so that an epoch decodes no JPEG;
+    0 keeps none and decodes the original file every time, as the papers' code does.
+    """
+
+    augment: Augmentation = Augmentation()
+    cache: Annotated[int, Field(ge=0)] = 256
+
+
+class ResNet(_Pixels):
+    """A ResNet of torchvision (He et al. 2016), average-pooled.
+
+    - `weights`: "imagenet" (torchvision's IMAGENET1K_V1, which the papers had), a file of weights, or "random"
+    - `size`: pixels of the square that enters it
+    """
+
+    tower: Literal["resnet"]
+    depth: Literal[18, 50, 101, 152] = 50
+    weights: str = "imagenet"
+    size: Count = 224
+
+
+class SmallCNN(_Pixels):
+    """A small convolutional network from scratch, for machines without a GPU."""
+
+    tower: Literal["small-cnn"]
+    size: Count = 64
+    width: Count = 32
+
+
+class PretrainedImages(_Pixels):
+    """The image half of a loaded encoder, tuned with everything in it; the head is the identity unless asked for."""
+
+    tower: Literal["pretrained"]
+    encoder: str
+    head: HeadShape = HeadShape(identity=True)
+    cache: Annotated[int, Field(ge=0)] = 0
+
+
+class PretrainedTexts(_Side):
+    """The text half of a loaded encoder, tuned with everything in it."""
+
+    tower: Literal["pretrained"]
+    encoder: str
+    head: HeadShape = HeadShape(identity=True)
+
+
+class GRU(_Side):
+    """A recurrent network over word embeddings, the last state of each direction at its own end of the sentence.
+
+    - `vectors`: a file of GloVe vectors (`word v1 v2 …` per line); None learns the embeddings from scratch
+    - `words`: width of the embeddings (must be the file's, when there is one); `hidden`: of each direction
+    - `min_count`: rarer words of the training captions become the unknown word
+    - `word_dropout`: probability that a word is replaced by the unknown word, in training
+    - `pooling`: "last" state, or the "mean" or "max" over the states
+    """
+
+    tower: Literal["gru"]
+    vectors: str | None = None
+    words: Count = 300
+    hidden: Count = 1024
+    bidirectional: bool = True
+    layers: Count = 1
+    min_count: Count = 1
+    word_dropout: Share = 0.0
+    pooling: Literal["last", "mean", "max"] = "last"
+
+
+ImageSide = Annotated[FrozenImages | ResNet | SmallCNN | PretrainedImages, Field(discriminator="tower")]
+TextSide = Annotated[FrozenTexts | GRU | PretrainedTexts, Field(discriminator="tower")]
