@@ -18,9 +18,7 @@ from visir.training.objectives.ltd import LTDSettings
 from visir.training.objectives.triplet import TripletSettings
 from visir.training.settings import Settings
 
-Contrastive = Annotated[
-    InfoNCESettings | TripletSettings | IFMSettings | CosineSettings, Field(discriminator="name")
-]
+Contrastive = Annotated[InfoNCESettings | TripletSettings | IFMSettings | CosineSettings, Field(discriminator="name")]
 
 
 class Auxiliary(Settings):

@@ -9,7 +9,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-Siblings = Literal["apart", "negatives"]
+from visir.training.objectives.siblings import Siblings
+from visir.training.settings import Settings
+from visir.training.sides import Positive
+
+
+class InfoNCESettings(Settings):
+    """Softmax over the negatives of a batch; see `InfoNCE`.
+
+    - `temperature`: τ; "own" is the pretrained model's (CLIP comes with a learnt one)
+    - `learn_temperature`: go on learning it
+    - `siblings`: other captions of the same image in a batch are left "apart", or "negatives"
+    """
+
+    name: Literal["infonce"] = "infonce"
+    temperature: Positive | Literal["own"] = 0.05
+    learn_temperature: bool = False
+    siblings: Siblings = "apart"
+
 
 _SHARPEST = math.log(100.0)
 """The largest log(1 / τ) that a learnt temperature may have (CLIP, Radford et al. 2021, section 2.5): beyond it
