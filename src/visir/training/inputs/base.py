@@ -35,14 +35,16 @@ class Draw:
 class Source(Protocol):
     """The items of one modality of a split, by row.
 
-    `batch(rows, draw, owners)`: the rows as one batch on the CPU. With `draw` None as in use: no augmentation, all views
+    `batch(rows, draw, keys)`: the rows as one batch on the CPU. With `draw` None as in use: no augmentation, all views
     averaged. In training `keys` (one per row, the *caption's* row) says which draw each item gets: the same photo
     beside two captions is augmented twice.
     """
 
     def __len__(self) -> int: ...
 
-    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Inputs: ...
+    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Inputs:
+        """The rows as one batch."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

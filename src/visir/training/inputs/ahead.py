@@ -1,0 +1,41 @@
+"""Batches made ahead of the model: threads, in order, with bounded memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.training.inputs.base import Batch, Draw, Examples
+
+
+def ahead(
+    examples: Examples, batches: Iterable[NDArray[np.int64]], draw: Draw | None = None, workers: int = 2
+) -> Generator[Batch, None, None]:
+    """`examples.batch(rows, draw)` for each of `batches`, in their order, made by `workers` threads.
+
+    At most `workers` + 1 batches wait at a time; `batches` is read no further ahead than that. An error in a batch is
+    raised where that batch would have come. `workers` = 0 makes each batch when it is asked for.
+
+    The threads end with the generator. Who may stop before its end closes it: `with contextlib.closing(ahead(…)) as
+    coming`; an error's traceback would otherwise keep it alive.
+    """
+    if workers == 0:
+        for rows in batches:
+            yield examples.batch(rows, draw)
+        return
+    executor = ThreadPoolExecutor(workers, thread_name_prefix="ahead")
+    waiting: deque[Future[Batch]] = deque()
+    coming: Iterator[NDArray[np.int64]] = iter(batches)
+    try:
+        while True:
+            while len(waiting) <= workers and (rows := next(coming, None)) is not None:
+                waiting.append(executor.submit(examples.batch, rows, draw))
+            if not waiting:
+                return
+            yield waiting.popleft().result()
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
