@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import visir
 from visir.errors import ConfigurationError
-from visir.training.recipe import Recipe, expand, find_recipe, read_recipe
+from visir.training.objectives.triplet import TripletSettings
+from visir.training.recipe import Recipe, expand, find_recipe, read_recipe, shipped_recipes
 from visir.training.settings import to_toml
-
-RECIPES = sorted((Path(visir.__file__).parent / "recipes").glob("*.toml"))
+from visir.training.sides import GRU, FrozenTexts, SmallCNN
 
 PLAIN = """# visir train plain.toml
 name = "plain"
@@ -20,9 +19,13 @@ name = "plain"
 [data]
 collection = "scenes:100"
 
-[backbones]
-image = "pixels"
-text = "bow"
+[image]
+tower = "frozen"
+encoder = "pixels"
+
+[text]
+tower = "frozen"
+encoder = "bow"
 """
 
 
@@ -33,22 +36,37 @@ def plain(tmp_path: Path) -> Path:
     return path
 
 
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
 def test_defaults_are_filled_in(plain: Path) -> None:
     recipe = read_recipe(plain)
-    assert (recipe.objective.temperature, recipe.objective.siblings, recipe.selection.keep) == (0.05, "apart", "rsum")
-    assert recipe.data.train == "train"
+    assert recipe.objective.name == "infonce" and recipe.objective.siblings == "apart"
+    assert (recipe.data.train, recipe.selection.keep, recipe.auxiliary.ltd) == ("train", "rsum", None)
+    assert isinstance(recipe.text, FrozenTexts) and recipe.text.encoder == ("bow",)
 
 
 def test_changes_win_over_the_file_and_are_read_as_toml(plain: Path) -> None:
-    changes = ["optimiser.epochs=3", "model.image.hidden=[64, 32]", "data.collection=scenes:7", "seed = 4"]
+    changes = ["optimiser.epochs=3", "image.head.hidden=[64, 32]", "data.collection=scenes:7", "seed = 4"]
     recipe = read_recipe(plain, [*changes, "selection.keep=last"])
-    assert (recipe.optimiser.epochs, recipe.model.image.hidden) == (3, (64, 32))
+    assert (recipe.optimiser.epochs, recipe.image.head.hidden) == (3, (64, 32))
     assert (recipe.data.collection, recipe.seed, recipe.selection.keep) == ("scenes:7", 4, "last")
 
 
+def test_a_change_of_kind_replaces_the_section_whatever_the_order_of_changes(plain: Path) -> None:
+    changes = ["text.words=50", "text.tower=gru", "objective.margin=0.3", "objective.name=triplet"]
+    for order in (changes, changes[::-1]):
+        recipe = read_recipe(plain, order)
+        assert isinstance(recipe.text, GRU) and recipe.text.words == 50  # `encoder` of the frozen side is gone
+        assert isinstance(recipe.objective, TripletSettings) and recipe.objective.margin == 0.3
+
+
 def test_all_faults_at_once_with_line_and_nearest_name(tmp_path: Path) -> None:
-    path = tmp_path / "faulty.toml"
-    path.write_text(
+    path = write(
+        tmp_path,
+        "faulty.toml",
         PLAIN
         + """
 [optimiser]
@@ -56,64 +74,151 @@ epohcs = 3
 batch = 1
 rate = "fast"
 
-[model.image]
+[image.head]
 droput = 0.1
 
 [selection]
 keep = "rsun"
-"""
+
+[objective]
+name = "ifm"
+temperature = -1
+epsilom = 0.1
+""",
     )
     with pytest.raises(ConfigurationError) as caught:
-        read_recipe(path, ["model.text.hiden=[3]"])
+        read_recipe(path, ["text.encodr=bow"])
     text = str(caught.value)
-    assert "faulty.toml (6 faults)" in text
-    assert "line 12: unknown key 'optimiser.epohcs': did you mean 'epochs'?" in text
-    assert "line 13: optimiser.batch: Input should be greater than or equal to 2 (found 1)" in text
-    assert "line 14: optimiser.rate:" in text and "(found 'fast')" in text
-    assert "line 17: unknown key 'model.image.droput': did you mean 'dropout'?" in text
-    assert "line 20: selection.keep: 'rsun' is none of its values: did you mean 'rsum'?" in text
-    assert "--set model.text.hiden=[3]: unknown key 'model.text.hiden': did you mean 'hidden'?" in text
+    assert "faulty.toml (8 faults)" in text
+    assert "line 16: unknown key 'optimiser.epohcs': did you mean 'epochs'?" in text
+    assert "line 17: optimiser.batch: Input should be greater than or equal to 2 (found 1)" in text
+    assert "line 18: optimiser.rate:" in text and "(found 'fast')" in text
+    assert "line 21: unknown key 'image.head.droput': did you mean 'dropout'?" in text
+    assert "line 24: selection.keep: 'rsun' is none of its values: did you mean 'rsum'?" in text
+    assert "line 28: objective.temperature: Input should be greater than 0; or Input should be 'own' (found -1)" in text
+    assert "line 29: unknown key 'objective.epsilom': did you mean 'epsilon'?" in text
+    # The nearest of a frozen text's keys, not of a GRU's: "rate" and "tower" are everybody's, "encoder" is its own.
+    assert "--set text.encodr=bow: unknown key 'text.encodr': did you mean 'encoder'? known: encoder, head" in text
+
+
+def test_a_kind_that_is_none_names_the_nearest_one(plain: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_recipe(plain, ["image.tower=small_cnn", "objective.temperature=0.1"])
+    text = str(caught.value)
+    assert "--set image.tower=small_cnn: image.tower: unknown tower 'small_cnn': did you mean 'small-cnn'?" in text
+    assert "the key 'objective.name' is missing: one of infonce, triplet, ifm, cosine" in text
 
 
 @pytest.mark.parametrize("name", ["bow:fitted", "bow:fitted:", "bow:fitted:many", "bow:fitted:0"])
 def test_a_fitted_bag_of_words_says_how_many(plain: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"backbones\.text.*needs its number of words: bow:fitted:2048"):
-        read_recipe(plain, [f"backbones.text={name}"])
+    with pytest.raises(ConfigurationError, match=r"text\.encoder.*needs its number of words: bow:fitted:2048"):
+        read_recipe(plain, [f"text.encoder={name}"])
 
 
 def test_missing_keys_and_sections(tmp_path: Path) -> None:
-    path = tmp_path / "empty.toml"
-    path.write_text("[data]\n")
     with pytest.raises(ConfigurationError) as caught:
-        read_recipe(path)
-    for key in ("'name' is missing", "'backbones' is missing", "line 1: the key 'data.collection' is missing"):
-        assert key in str(caught.value)
+        read_recipe(write(tmp_path, "empty.toml", "[data]\n[image]\n"))
+    for told in (
+        "the key 'name' is missing",
+        "the key 'text' is missing",
+        "line 1: the key 'data.collection' is missing",
+        "line 2: the key 'image.tower' is missing: one of frozen, resnet, small-cnn, pretrained",
+    ):
+        assert told in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
-    [("epochs", "not of the form key=value"), ("name.x=1", "'name' is a single value, not a section")],
+    [("epochs", "not of the form key=value"), ("name.x=1", "name: Input should be a valid string")],
 )
 def test_changes_that_are_none(plain: Path, change: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         read_recipe(plain, [change])
 
 
+def test_changes_that_contradict_each_other(plain: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"--set name\.x=1: 'name' is a single value, not a section"):
+        read_recipe(plain, ["name=a", "name.x=1"])
+
+
 def test_broken_toml_names_file_and_line(tmp_path: Path) -> None:
-    path = tmp_path / "broken.toml"
-    path.write_text("name = \n")
     with pytest.raises(ConfigurationError, match=r"broken\.toml: not valid TOML: .*line 1"):
+        read_recipe(write(tmp_path, "broken.toml", "name = \n"))
+
+
+def test_none_takes_back_an_optional_key_or_section(plain: Path) -> None:
+    recipe = read_recipe(plain, ["optimiser.clip=none", "auxiliary.ltd=none"])
+    assert recipe.optimiser.clip is None and recipe.auxiliary.ltd is None
+    with pytest.raises(ConfigurationError, match=r"optimiser\.rate: Input should be a valid number.*found 'none'"):
+        read_recipe(plain, ["optimiser.rate=none"])
+
+
+def test_a_recipe_begins_from_another_one(plain: Path) -> None:
+    below = """extends = "plain.toml"
+name = "below"
+
+[image]
+tower = "small-cnn"
+width = 16
+
+[text]
+rate = 0.1
+
+[auxiliary.ltd]
+"""
+    write(plain.parent, "below.toml", below)
+    last = write(plain.parent, "last.toml", 'extends = "below.toml"\nname = "last"\n[auxiliary]\nltd = "none"\n')
+    recipe = read_recipe(plain.parent / "below.toml")
+    assert (recipe.name, recipe.data.collection) == ("below", "scenes:100")
+    assert isinstance(recipe.image, SmallCNN) and recipe.image.width == 16  # replaced: no `encoder` left over
+    assert isinstance(recipe.text, FrozenTexts) and (recipe.text.encoder, recipe.text.rate) == (("bow",), 0.1)
+    assert recipe.auxiliary.ltd is not None
+    assert read_recipe(last).auxiliary.ltd is None and read_recipe(last).image == recipe.image
+
+
+def test_a_recipe_may_begin_from_one_that_comes_with_visir(tmp_path: Path) -> None:
+    path = write(tmp_path, "mine.toml", 'extends = "scenes-heads"\nname = "mine"\nseed = 5\n')
+    theirs = read_recipe(find_recipe("scenes-heads"))
+    assert read_recipe(path) == theirs.model_copy(update={"name": "mine", "seed": 5})
+
+
+def test_faults_of_a_base_name_its_file_and_line(plain: Path) -> None:
+    write(plain.parent, "base.toml", PLAIN.replace("encoder", "encodr"))
+    path = write(plain.parent, "over.toml", 'extends = "base.toml"\nsed = 1\n')
+    with pytest.raises(ConfigurationError) as caught:
         read_recipe(path)
+    text = str(caught.value)
+    assert f"{plain.parent / 'base.toml'}, line 9: unknown key 'image.encodr'" in text
+    assert "\n  - line 2: unknown key 'sed': did you mean 'seed'?" in text
+    assert "the key 'name' is missing" in text  # a name is a recipe's own
+
+
+def test_bases_that_are_not_there_or_go_in_circles(tmp_path: Path) -> None:
+    one = write(tmp_path, "one.toml", 'extends = "two.toml"\n')
+    write(tmp_path, "two.toml", 'extends = "one.toml"\n')
+    with pytest.raises(ConfigurationError, match=r"in a circle: one\.toml → two\.toml → one\.toml"):
+        read_recipe(one)
+    lost = write(tmp_path, "lost.toml", 'name = "x"\nextends = "scene-heads"\n')
+    with pytest.raises(ConfigurationError, match=r"lost\.toml, line 2: extends: .*no such file") as caught:
+        read_recipe(lost)
+    assert "did you mean 'scenes-heads'?" in str(caught.value)
+    with pytest.raises(ConfigurationError, match=r"line 1: extends is 3, not the name"):
+        read_recipe(write(tmp_path, "three.toml", "extends = 3\n"))
 
 
 def test_what_is_written_is_read_back_equal(plain: Path, tmp_path: Path) -> None:
-    changes = ['data.obtain=say "this"\\nor that — ü', "model.text.hidden=[8]", "selection.patience=2"]
+    changes = [
+        'data.obtain=say "this"\\nor that — ü',
+        "text.head.hidden=[8]",
+        "optimiser.clip=none",
+        "auxiliary.ltd={}",
+    ]
     recipe = read_recipe(plain, changes)
-    written = tmp_path / "resolved.toml"
-    written.write_text(to_toml(recipe, "visir train resolved.toml"))
+    written = write(tmp_path, "resolved.toml", to_toml(recipe, "visir train resolved.toml"))
     assert read_recipe(written) == recipe
     assert written.read_text().startswith("# visir train resolved.toml\n")
-    assert tomllib.loads(written.read_text())["optimiser"]["epochs"] == recipe.optimiser.epochs
+    values = tomllib.loads(written.read_text())
+    assert values["optimiser"]["epochs"] == recipe.optimiser.epochs and values["optimiser"]["clip"] == "none"
 
 
 def test_the_data_directory_is_put_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,14 +226,17 @@ def test_the_data_directory_is_put_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert expand("karpathy:$VISIR_DATA/flickr8k/x.json") == "karpathy:/elsewhere/flickr8k/x.json"
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", shipped_recipes().values(), ids=lambda path: path.name)
 def test_shipped_recipes_are_valid_and_open_with_their_command(path: Path) -> None:
     assert path.read_text().startswith(f"# visir train {path.stem}\n")
-    assert isinstance(read_recipe(path), Recipe)
+    recipe = read_recipe(path)
+    assert isinstance(recipe, Recipe) and recipe.name == path.stem
 
 
-def test_there_are_shipped_recipes() -> None:
-    assert {"flickr8k-heads.toml", "scenes-heads.toml"} <= {path.name for path in RECIPES}
+def test_there_are_shipped_recipes_and_no_two_of_one_name() -> None:
+    assert {"flickr8k-heads", "scenes-heads"} <= shipped_recipes().keys()
+    files = list(find_recipe("scenes-heads").parent.rglob("*.toml"))
+    assert len(files) == len({one.stem for one in files})
 
 
 def test_a_recipe_is_found_by_path_or_by_name(plain: Path) -> None:

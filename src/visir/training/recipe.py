@@ -11,7 +11,8 @@ from pydantic import Field
 import visir
 from visir.errors import ConfigurationError, nearest
 from visir.files import data_directory
-from visir.training.objectives import Auxiliary, Contrastive, InfoNCESettings
+from visir.training.objectives import Auxiliary, Contrastive
+from visir.training.objectives.infonce import InfoNCESettings
 from visir.training.settings import Settings, read_settings
 from visir.training.sides import Count, ImageSide, Positive, Share, TextSide
 
@@ -65,8 +66,8 @@ class Schedule(Settings):
     - `shape`: after the warm-up, "cosine" to zero, "linear" to zero, "step" (times `factor` after every `step_epochs`
       epochs) or "constant"
     - `warmup`: the way up: a share of all steps below 1, a number of steps from 1 on
-    - `frozen_epochs`: that many first epochs leave what came trained (an ImageNet network, GloVe vectors) as it is; then
-      everything is tuned, at `tuned_rate` times the rate, and the shape begins anew over the remaining epochs
+    - `frozen_epochs`: that many first epochs leave what came trained (an ImageNet network, GloVe vectors) as it is;
+      then everything is tuned, at `tuned_rate` times the rate, and the shape begins anew over the remaining epochs
     """
 
     shape: Literal["cosine", "linear", "step", "constant"] = "cosine"
@@ -80,8 +81,8 @@ class Schedule(Settings):
 class Averaging(Settings):
     """Stochastic weight averaging within each epoch (Izmailov et al. 2018, as LTD section 4 does it).
 
-    The towers' weights at `snapshots` even places over the last `share` of an epoch's steps are averaged; validation and
-    the checkpoint take the average, training goes on from the weights themselves. 0 snapshots: no averaging.
+    The towers' weights at `snapshots` even places over the last `share` of an epoch's steps are averaged; validation
+    and the checkpoint take the average, training goes on from the weights themselves. 0 snapshots: no averaging.
     """
 
     snapshots: Annotated[int, Field(ge=0)] = 0
@@ -128,10 +129,19 @@ class Recipe(Settings):
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
     """Read a recipe; `changes` are "section.key=value" and win over the file.
 
+    A recipe may begin from another one, `extends = "name-or-path"` (a path from its own folder, or a recipe that comes
+    with visir), and state only what differs. Sections are merged key by key; where the kind of a section changes
+    (`tower`, the objective's `name`), the section is replaced. The name is not taken over.
+
     Raises `ConfigurationError` with every fault at once: unknown keys (with the nearest known one), wrong types, values
     out of range, each with its line.
     """
-    return read_settings(Recipe, path, changes)
+    return read_settings(Recipe, path, changes, find_base=_base, own=("name",))
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """The recipes that come with visir, by name."""
+    return {one.stem: one for one in sorted(_SHIPPED.rglob("*.toml"))}
 
 
 def find_recipe(name: str | Path) -> Path:
@@ -142,12 +152,17 @@ def find_recipe(name: str | Path) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    shipped = {one.stem: one for one in sorted(_SHIPPED.glob("*.toml"))}
+    shipped = shipped_recipes()
     if str(name) in shipped:
         return shipped[str(name)]
     raise ConfigurationError(
         f"{name}: no such file, and no recipe of that name comes with visir.", hint=nearest(path.stem, shipped)
     )
+
+
+def _base(name: str, path: Path) -> Path:
+    beside = path.parent / name
+    return beside if beside.is_file() else find_recipe(name)
 
 
 def expand(text: str) -> str:

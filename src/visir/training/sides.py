@@ -48,8 +48,8 @@ class HeadShape(Settings):
 class Augmentation(Settings):
     """What is done to a picture in training; nothing, when left out.
 
-    - `crop`: the smallest share of the area that a random crop keeps (torchvision's `RandomResizedCrop` begins at 0.08);
-      its sides are between 3:4 and 4:3, and it is resized to the model's size. None crops nothing.
+    - `crop`: the smallest share of the area that a random crop keeps (torchvision's `RandomResizedCrop` begins at
+      0.08); its sides are between 3:4 and 4:3, and it is resized to the model's size. None crops nothing.
     - `flip`: mirror every second picture; `erase`: probability of blanking a random rectangle (Zhong et al. 2020)
     """
 

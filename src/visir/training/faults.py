@@ -1,0 +1,57 @@
+"""Faults of settings in words: the place, what was found, and the nearest thing that would have been right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from visir.errors import nearest
+from visir.training.schema import Spot, locate
+
+_TAGS = ("union_tag_invalid", "union_tag_not_found")
+
+
+def explain_faults(kind: type[BaseModel], fault: ValidationError, origin: Mapping[tuple[str, ...], str]) -> list[str]:
+    """One line per fault; `origin` says where each key was written ("line 7", "--set optimiser.epohcs=3")."""
+    located = [(locate(kind, error["loc"]), error) for error in fault.errors()]
+    # A value that may be of several types ("a number or 'own'") fails once for each: one fault, not several.
+    return [
+        _told(spot, [error for _, error in same], origin)
+        for spot, same in ((spot, list(group)) for spot, group in groupby(located, key=lambda one: one[0]))
+    ]
+
+
+def _told(spot: Spot, errors: Sequence[Any], origin: Mapping[tuple[str, ...], str]) -> str:
+    error, where, dotted = errors[0], spot.where, ".".join(spot.where)
+    found = error["input"]
+    if error["type"] in _TAGS:
+        key = error["ctx"]["discriminator"].strip("'")
+        where = (*where, key)
+        if error["type"] == "union_tag_invalid":
+            what = f"{dotted}.{key}: unknown {key} {error['ctx']['tag']!r}: {nearest(str(found[key]), spot.choices)}"
+        else:
+            what = f"the key '{dotted}.{key}' is missing: one of {', '.join(spot.choices)}"
+    elif error["type"] == "extra_forbidden":
+        what = f"unknown key {dotted!r}: {nearest(where[-1], spot.siblings)}"
+    elif error["type"] == "missing":
+        what = f"the key {dotted!r} is missing"
+    elif error["type"] == "literal_error" and isinstance(found, str):
+        what = f"{dotted}: {found!r} is none of its values: {nearest(found, spot.choices)}"
+    else:
+        what = f"{dotted}: {'; or '.join(_messages(errors))} (found {found!r})"
+    place = next(_places(where, origin), "")
+    return f"{place}: {what}" if place else what
+
+
+def _messages(errors: Sequence[Any]) -> list[str]:
+    return [error["msg"].removeprefix("Value error, ") for error in errors]
+
+
+def _places(where: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> Iterator[str]:
+    """A fault in a list is located by its index; the nearest enclosing key that was written is the place to look."""
+    for n in range(len(where), 0, -1):
+        if where[:n] in origin:
+            yield origin[where[:n]]

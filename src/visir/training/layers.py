@@ -1,0 +1,144 @@
+"""Layers of settings: the file that is extended, the file, the command line; and where each key was written."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from visir.errors import ConfigurationError
+from visir.files import read_bytes
+
+EXTENDS = "extends"
+"""The key that names the file from which another one begins."""
+
+Where = tuple[str, ...]
+FindBase = Callable[[str, Path], Path]
+"""The file that `extends = NAME` in another file means."""
+KindOf = Callable[[Where], str | None]
+"""The key that decides what kind of thing a section describes (`tower`), or None."""
+
+
+@dataclass
+class Layers:
+    """Values put together from several files and changes, and for each key the place it came from."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    origin: dict[Where, str] = field(default_factory=dict)
+
+    def cover(self, over: Layers, kind_of: KindOf) -> None:
+        """Lay `over` on top: what it says wins, what it does not mention stays.
+
+        A section whose kind changes (another `tower`) is replaced as a whole: what was said of a ResNet says nothing
+        of a small CNN.
+        """
+        _merge(self, over, self.values, over.values, (), kind_of)
+        self.origin.update(over.origin)
+
+    def forget(self, where: Where) -> None:
+        """Drop the places of everything under `where`."""
+        self.origin = {one: place for one, place in self.origin.items() if one[: len(where)] != where}
+
+
+def read_layers(
+    path: str | Path, changes: Sequence[str], *, find_base: FindBase, kind_of: KindOf, own: Sequence[str] = ()
+) -> Layers:
+    """A TOML file over the file that it extends, and `changes` ("section.key=value") over both.
+
+    `own` are top-level keys that are not taken over from a base (a name). Raises `ConfigurationError` for what is no
+    TOML, a change that is none, and files that extend each other in a circle.
+    """
+    layers = _read(Path(path), find_base, kind_of, own, ())
+    layers.cover(_changes(changes), kind_of)
+    return layers
+
+
+def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], above: tuple[Path, ...]) -> Layers:
+    chain = (*above, path.resolve())
+    if path.resolve() in above:
+        raise ConfigurationError(
+            f"{above[0]}: recipes extend each other in a circle: {' → '.join(one.name for one in chain)}",
+            hint=f"take `{EXTENDS}` out of one of them",
+        )
+    text = read_bytes(path).decode("utf-8")
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise ConfigurationError(f"{path}: not valid TOML: {fault}") from fault
+    file = f"{path}, " if above else ""
+    this = Layers(values, {where: f"{file}line {line}" for where, line in _lines(text)})
+    base = values.pop(EXTENDS, None)
+    if base is None:
+        return this
+    place = f"{path}, {this.origin.pop((EXTENDS,), '').removeprefix(file)}"
+    if not isinstance(base, str):
+        raise ConfigurationError(f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.")
+    try:
+        found = find_base(base, path)
+    except ConfigurationError as fault:
+        raise ConfigurationError(f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint) from fault
+    layers = _read(found, find_base, kind_of, own, chain)
+    for key in own:
+        layers.values.pop(key, None)
+        layers.forget((key,))
+    layers.cover(this, kind_of)
+    return layers
+
+
+def _merge(
+    layers: Layers, over: Layers, below: dict[str, Any], above: Mapping[str, Any], at: Where, kind_of: KindOf
+) -> None:
+    for key, value in above.items():
+        where, was = (*at, key), below.get(key)
+        kind = kind_of(where)
+        if (
+            isinstance(value, Mapping)
+            and isinstance(was, dict)
+            and (kind is None or kind not in value or value[kind] == was.get(kind))
+        ):
+            _merge(layers, over, was, value, where, kind_of)
+        else:
+            layers.forget(where)
+            below[key] = value
+
+
+def _changes(changes: Sequence[str]) -> Layers:
+    layers = Layers()
+    for change in changes:
+        where, value = _parse(change)
+        _put(layers.values, where, value, change)
+        layers.origin[where] = f"--set {change}"
+    return layers
+
+
+def _parse(change: str) -> tuple[Where, Any]:
+    name, equals, value = change.partition("=")
+    if not equals or not name.strip():
+        raise ConfigurationError(f"--set {change}: not of the form key=value.", hint="e.g. --set optimiser.epochs=5")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    return tuple(part.strip() for part in name.split(".")), parsed
+
+
+def _put(values: dict[str, Any], where: Where, value: Any, change: str) -> None:
+    for part in where[:-1]:
+        values = values.setdefault(part, {})
+        if not isinstance(values, dict):
+            raise ConfigurationError(f"--set {change}: {part!r} is a single value, not a section.")
+    values[where[-1]] = value
+
+
+def _lines(text: str) -> Iterator[tuple[Where, int]]:
+    """Where each key of a TOML text stands: ((section, key), line). Good enough to point at a fault."""
+    section: Where = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[([\w.\- ]+)\]", line):
+            section = tuple(part.strip() for part in header[1].split("."))
+            yield section, number
+        elif key := re.match(r"\s*([\w.\-]+)\s*=", line):
+            yield (*section, *key[1].split(".")), number
