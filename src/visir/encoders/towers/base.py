@@ -7,12 +7,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor, nn
 
+from visir.encoders.towers.head import Head
 from visir.records import Modality
 
 Inputs = Tensor | Mapping[str, Tensor]
 """What enters a body's forward pass for a batch: one tensor or several by name, the first axis the batch."""
+
+
+def to_device(inputs: Inputs, device: str | torch.device) -> Inputs:
+    """A collated batch on `device`; copied from pinned memory while the device still computes."""
+    if isinstance(inputs, Tensor):
+        return inputs.to(device, non_blocking=True)
+    return {name: tensor.to(device, non_blocking=True) for name, tensor in inputs.items()}
 
 
 class Body(nn.Module, ABC):
@@ -54,7 +63,7 @@ class Body(nn.Module, ABC):
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
         """The architecture that `spec` describes, its weights still to be put in; reads what `save` wrote."""
 
-    def save(self, folder: Path) -> None:  # noqa: B027 (most bodies have nothing but weights)
+    def save(self, folder: Path) -> None:
         """Write what is neither a weight nor in `spec` (a vocabulary) into `folder`, which exists."""
 
     def given(self) -> Sequence[nn.Module]:
@@ -68,7 +77,7 @@ class Body(nn.Module, ABC):
 class Tower(nn.Module):
     """A body and a head; without a body, a head over vectors that a frozen encoder gave and the store keeps."""
 
-    def __init__(self, body: Body | None, head: nn.Module) -> None:
+    def __init__(self, body: Body | None, head: Head) -> None:
         super().__init__()
         self.body = body
         self.head = head
