@@ -1,0 +1,84 @@
+"""Halves: the image side or the text side of a loaded model, used as it is or tuned."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+from torch import nn
+
+from visir.encoders.towers.base import Inputs
+from visir.records import Modality
+from visir.registry import Registry
+
+HALVES: Registry[str] = Registry("family of pretrained halves")
+"""Family to "module:function"; the function takes (folder, modality, spec) and gives the half whose `files` lie in the
+folder, its weights random. A new family is a subclass of `Half`, an encoder made of them, and one line here."""
+
+HALVES.add("transformers", "visir.encoders.models.transformers_dual:load_half")
+HALVES.add("openclip", "visir.encoders.models.openclip:load_half")
+HALVES.add("sentence-transformers", "visir.encoders.models.sentence:load_half")
+
+
+class Half(ABC):
+    """What one modality of a model needs, and nothing of the other one.
+
+    - `family`: its key in `HALVES`
+    - `modality`: what it reads; `outputs`: the width of its projections
+    - `network`: a module that holds every weight this modality uses and no other; it takes what `collate` gives and
+      returns the (n, outputs) projections before normalisation, with gradients where they are on
+    """
+
+    family: ClassVar[str]
+    modality: Modality
+    outputs: int
+    network: nn.Module
+
+    @abstractmethod
+    def prepare(self, items: Sequence[Any]) -> list[Any]:
+        """Upright RGB images to pixels, or texts to token ids, one entry each. Thread-safe."""
+
+    @abstractmethod
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """Prepared items to a batch on the CPU, padded as the family does it."""
+
+    @abstractmethod
+    def values(self) -> dict[str, Any]:
+        """Everything in `prepare` and `collate` that changes the numbers, as plain values for the encoder's card."""
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """Plain values that the family's function in `HALVES` needs beside the `files`."""
+
+    @abstractmethod
+    def files(self) -> dict[str, bytes]:
+        """The files from which the half is built again without the hub and its first folder: no weights that matter.
+
+        Keys are relative POSIX paths.
+        """
+
+    @abstractmethod
+    def checkpoint_gradients(self) -> None:
+        """Keep fewer activations in training and compute them again (Chen et al. 2016).
+
+        Raises `EncoderError` where the model has no such switch.
+        """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Only weights are worth a copy; tokenizers hold locks, which cannot be copied, and nothing that changes.
+        other = copy.copy(self)
+        other.network = copy.deepcopy(self.network, memo)
+        return other
+
+
+@runtime_checkable
+class Tunable(Protocol):
+    """An encoder whose halves can be tuned."""
+
+    def half(self, modality: Modality) -> Half:
+        """One half, sharing its weights with the encoder."""
+
+    def own_temperature(self) -> float | None:
+        """The temperature that the model was trained to; None when it has none."""

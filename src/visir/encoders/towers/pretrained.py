@@ -1,0 +1,120 @@
+"""A half of a loaded encoder as a body: everything in it is tuned."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+
+from visir.encoders.base import Encoder
+from visir.encoders.towers.base import Body, Inputs
+from visir.encoders.towers.half import HALVES, Half, Tunable
+from visir.errors import EncoderError
+from visir.files import write_bytes
+from visir.records import Modality
+
+
+class PretrainedBody(Body):
+    """The image half or the text half of an encoder, with a copy of its weights in float32.
+
+    The encoder keeps its own weights, because its card is the key under which its vectors are kept. In a model that was
+    loaded in another precision the copy is float32 from here on; mixed precision is the training loop's business.
+
+    Features are the model's projections before normalisation: `embed_images` and `embed_texts` of the encoder go through
+    the same forward pass.
+
+    Batch normalisation (CLIP's ResNets, ALIGN, GroupViT's projections) keeps the running statistics that came with the
+    weights, in training too; its scales and offsets are tuned. The other reading, new statistics from every batch, makes
+    a vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
+
+    - `checkpointing`: activations are computed again in the backward pass, which saves memory for a third more time
+    """
+
+    kind: ClassVar[str] = "pretrained"
+
+    def __init__(self, encoder: Encoder, modality: Modality, *, checkpointing: bool = False) -> None:
+        if modality not in encoder.modalities:
+            raise encoder.cannot(modality)
+        self._take(copy.deepcopy(_tunable(encoder).half(modality)))
+        if checkpointing:
+            self._half.checkpoint_gradients()
+
+    def _take(self, half: Half) -> None:
+        super().__init__()
+        self._half = half
+        self._files = half.files()  # now, because the folder they are in may be gone when training ends
+        self.modality, self.outputs = half.modality, half.outputs
+        self.network = half.network.float().requires_grad_(True)
+
+    def train(self, mode: bool = True) -> Self:
+        """As `nn.Module.train`, but batch normalisation stays with its running statistics."""
+        super().train(mode)
+        for module in self.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+        return self
+
+    def prepare(self, item: Any) -> Any:
+        """An image to float32 (3, H, W) by the model's own preprocessing, or a text to its int32 token ids."""
+        return self._half.prepare([item])[0]
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """(n, 3, H, W) pixels, or token ids padded as the model's family does it (and the mask, if it takes one)."""
+        return self._half.collate(prepared)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(n, outputs) projections before normalisation."""
+        vectors: Tensor = self.network(inputs)
+        return vectors
+
+    def given(self) -> Sequence[nn.Module]:
+        """The whole half: all of it came trained."""
+        return (self.network,)
+
+    def spec(self) -> dict[str, Any]:
+        """Family and modality, and what the family needs beside the files that `save` writes."""
+        return {"family": self._half.family, "modality": self.modality, **self._half.spec()}
+
+    def preprocessing(self) -> dict[str, Any]:
+        """As on the card of the encoder it was taken from."""
+        return self._half.values()
+
+    def save(self, folder: Path) -> None:
+        """Configuration, tokenizer and image processor: all that `load` needs but the weights."""
+        for name, content in self._files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(folder / name, content)
+
+    @classmethod
+    def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
+        """The architecture with random weights, from what `save` wrote; neither the hub nor the first folder is asked."""
+        module, _, function = HALVES.get(spec["family"]).partition(":")
+        half = getattr(import_module(module), function)(folder, spec["modality"], spec)
+        body = cls.__new__(cls)
+        body._take(half)
+        return body
+
+
+def own_temperature(encoder: Encoder) -> float | None:
+    """The temperature at which the encoder's cosines were trained, or None where it has none (BLIP, sentence encoders).
+
+    CLIP, AltCLIP, GroupViT and open_clip's models keep the logarithm of the inverse temperature, ALIGN the temperature
+    itself. SigLIP was trained with a sigmoid of `scale · cosine + bias`; in a softmax over candidates the bias cancels,
+    and `1 / scale` is the temperature at which the same logits enter it.
+
+    Raises `EncoderError` for an encoder that cannot be tuned.
+    """
+    return _tunable(encoder).own_temperature()
+
+
+def _tunable(encoder: Encoder) -> Tunable:
+    if isinstance(encoder, Tunable):
+        return encoder
+    raise EncoderError(
+        f"{encoder.card.name}: encoders of the family {encoder.card.family!r} cannot be tuned, only used as they are.",
+        hint=f'tower = "frozen" trains a head over it; families that can be tuned: {", ".join(HALVES)}',
+    )
