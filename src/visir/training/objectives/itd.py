@@ -2,22 +2,72 @@
 
 from __future__ import annotations
 
-from visir.training.objectives.joins import Join
+from torch import Tensor, nn
+from torch.nn import functional
+
+from visir.errors import ConfigurationError
+from visir.training.objectives.base import Pairs
+from visir.training.objectives.joins import Clamp, Join
+from visir.training.objectives.similarity import precise
 from visir.training.settings import Settings
 from visir.training.sides import Count, Positive
 
+_PADDING = 0
+
 
 class ITDSettings(Settings):
-    """Input target decoding; see `ITD`.
+    """Input target decoding; see `ITD`, and `Dual` and `Constraint` for the two ways in which it joins.
 
-    - `join`: as a "constraint" or as a "dual" loss; `bound` is the constraint's η, `beta` the dual loss's β
-    - `words`: width of the decoder's word embeddings; `hidden`: of its GRU
+    - `join`: as a "constraint" or as a "dual" loss; `bound` is the constraint's η in nats per caption, `beta` the dual
+      loss's β
+    - `clamp`: the constraint's λ is put into [0, 100] at "reading" (as published) or at each "step"
+    - `words`: width of the decoder's word embeddings
     - `min_count`: rarer words of the training captions become the unknown word
     """
 
     join: Join = "constraint"
     beta: Positive = 1.0
     bound: Positive = 6.0
+    clamp: Clamp = "reading"
     words: Count = 300
-    hidden: Count = 1024
     min_count: Count = 1
+
+
+class ITD(nn.Module):
+    """Decodes the caption's words from its vector z_C with a one-layer GRU (latent target decoding, eq. 4, section 4).
+
+    z_C, the unit vector that is also contrasted, is the GRU's initial state, so the state is as wide as the common
+    space; it reads the word before (teacher forcing; embeddings of its own, from scratch) and gives a distribution over
+    the vocabulary:
+
+        L_rec = mean over captions of  −Σ_t log p(x_t | x_1 … x_{t−1}, z_C)
+
+    x_0 is the start token, the last x_t the end token; padding counts nothing. In nats *per caption*: a sum over its
+    tokens, as eq. 4 is and as the released code does, so a caption of 12 tokens over 9,000 words begins at about
+    12 · ln 9000 = 109. A mean per token would meet the paper's bound η = 6 nearly at once (e⁶ is 403 words).
+
+    The published bound does not carry over. The released decoder normalises its log-softmax over the *positions* of a
+    caption instead of over the vocabulary (`dim=1` of (n, L, V)), so its "6" is not a likelihood of words. As one, 6
+    nats are half a nat per token of a 12-token caption, far below any language model: z_C must spell the caption out,
+    and until it does, λ climbs. Look at the reconstruction loss of a dual run before choosing a bound.
+    """
+
+    def __init__(self, dimension: int, vocabulary_size: int, settings: ITDSettings) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocabulary_size, settings.words, padding_idx=_PADDING)
+        self.gru = nn.GRU(settings.words, dimension, batch_first=True)
+        self.vocabulary = nn.Linear(dimension, vocabulary_size)
+
+    def forward(self, pairs: Pairs) -> Tensor:
+        """The reconstruction loss of a batch, a scalar."""
+        if pairs.tokens is None:
+            raise ConfigurationError(
+                "ITD: this batch has no caption tokens.", hint="give `Examples.tokens`, padded word ids per caption"
+            )
+        read, said = pairs.tokens[:, :-1], pairs.tokens[:, 1:]
+        # Padding comes last and a GRU looks only back, so it changes no state that counts. Only the states that count
+        # are projected: the softmax over the vocabulary is nearly all of the work.
+        states = self.gru(self.words(read), pairs.texts[None].contiguous())[0]
+        counts = said != _PADDING
+        logits = precise(self.vocabulary(states[counts]))
+        return functional.cross_entropy(logits, said[counts], reduction="sum") / len(said)

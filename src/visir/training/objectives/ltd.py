@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from visir.training.objectives.joins import Join
+from torch import Tensor, nn
+from torch.nn import functional
+
+from visir.errors import ConfigurationError
+from visir.training.objectives.base import Pairs
+from visir.training.objectives.joins import Clamp, Join
+from visir.training.objectives.similarity import precise
 from visir.training.settings import Settings
 from visir.training.sides import Count, Positive
 
 
 class LTDSettings(Settings):
-    """Latent target decoding; see `LTD`.
+    """Latent target decoding; see `LTD`, and `Dual` and `Constraint` for the two ways in which it joins.
 
     - `target`: the sentence encoder whose vectors of the captions are decoded, as `visir.load` takes it
     - `join`: as a "constraint" or as a "dual" loss; `bound` is the constraint's η, `beta` the dual loss's β
+    - `clamp`: the constraint's λ is put into [0, 100] at "reading" (as published) or at each "step"
     - `hidden`: width of the decoder's two hidden layers
     """
 
@@ -19,4 +26,38 @@ class LTDSettings(Settings):
     join: Join = "constraint"
     beta: Positive = 1.0
     bound: Positive = 0.2
+    clamp: Clamp = "reading"
     hidden: Count = 1024
+
+
+class LTD(nn.Module):
+    """Decodes the caption's latent target from its vector z_C with a three-layer ReLU network (LTD, eq. 5 and 6).
+
+        ỹ = W₃ relu(W₂ relu(W₁ z_C + b₁) + b₂) + b₃        L_rec = mean over captions of 1 − cos(ỹ, y)
+
+    y, (n, t), is the caption's vector from a sentence encoder that stays as it is, and ỹ only has to point its way. In
+    [0, 2]; an untrained decoder begins at about 1. Equation 5 has no biases; the released code does, and so has this.
+
+    z_C is the unit vector that is also contrasted, (n, d). The decoder is not used after training. Unlike a decoder of
+    words it cannot fall back on a language model, which is the paper's point.
+    """
+
+    def __init__(self, dimension: int, target_width: int, settings: LTDSettings) -> None:
+        super().__init__()
+        layers = [
+            nn.Linear(dimension, settings.hidden),
+            nn.Linear(settings.hidden, settings.hidden),
+            nn.Linear(settings.hidden, target_width),
+        ]
+        for layer in layers:
+            nn.init.xavier_uniform_(layer.weight)  # as released; PyTorch's default begins with smaller weights
+        self.decoder = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
+
+    def forward(self, pairs: Pairs) -> Tensor:
+        """The reconstruction loss of a batch, a scalar."""
+        if pairs.targets is None:
+            raise ConfigurationError(
+                "LTD: this batch has no latent targets.", hint="give `Examples.targets`, one vector per caption"
+            )
+        decoded = precise(self.decoder(pairs.texts))
+        return 1 - functional.cosine_similarity(decoded, pairs.targets.to(decoded.dtype), dim=1).mean()

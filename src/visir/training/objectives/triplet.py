@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from visir.training.objectives.siblings import Siblings
+import torch
+from torch import Tensor, nn
+
+from visir.training.objectives.base import Pairs
+from visir.training.objectives.siblings import Siblings, sibling_pairs
+from visir.training.objectives.similarity import cosines
 from visir.training.settings import Settings
 from visir.training.sides import Positive
+
+Negatives = Literal["hardest", "sum"]
+Reduction = Literal["mean", "sum"]
 
 
 class TripletSettings(Settings):
@@ -15,9 +23,60 @@ class TripletSettings(Settings):
     - `margin`: by how much, in cosines
     - `negatives`: the "hardest" of the batch (VSE++), or the "sum" over all of them
     - `siblings`: other captions of the same image in a batch are left "apart", or "negatives"
+    - `reduction`: the "mean" over the queries of both directions, or their "sum" (the papers' code)
     """
 
     name: Literal["triplet"] = "triplet"
     margin: Positive = 0.2
-    negatives: Literal["hardest", "sum"] = "hardest"
+    negatives: Negatives = "hardest"
     siblings: Siblings = "apart"
+    reduction: Reduction = "mean"
+
+
+class Triplet(nn.Module):
+    """Hinge on the margin between a positive and its negatives, in both directions (VSE++, Faghri et al. 2018, eq. 5).
+
+    With s the cosines, α the margin and [x]₊ = max(0, x), for the images as queries
+
+        hardest:  ℓ_i = max_{j ≠ i} [α + s_ij − s_ii]₊          sum:  ℓ_i = Σ_{j ≠ i} [α + s_ij − s_ii]₊
+
+    and for the captions likewise with s_ji; j runs over the whole batch with `siblings="negatives"`, as in the papers,
+    and not over other captions of the same image with "apart". A query without negatives costs nothing.
+
+    `reduction="mean"` (default): the mean over the 2 n queries, so that i2t and t2i are averaged as in every other
+    objective here, and the loss does not depend on the batch size. `reduction="sum"` is what the released code of VSE++
+    and of LTD computes: 2 n times as much, 256 times in a batch of 128. Alone, Adam-like optimisers do not feel the
+    factor, but a clipping threshold does (a sum's gradient is nearly always longer than 2), and so does everything that
+    is added: β and λ ≤ 100 weigh a reconstruction loss 2 n times less beside a sum. Ask for it to reproduce LTD with
+    the triplet loss.
+
+    The hardest negative gives each query a gradient from one pair only. Training can settle where all vectors meet in
+    one point and the mean loss is α; LTD's setting with this loss has a batch norm after the projection.
+    """
+
+    def __init__(
+        self,
+        margin: float = 0.2,
+        *,
+        negatives: Negatives = "hardest",
+        siblings: Siblings = "apart",
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__()
+        self.margin = margin
+        self.negatives = negatives
+        self.siblings = siblings
+        self.reduction = reduction
+
+    def forward(self, pairs: Pairs) -> Tensor:
+        """The loss of a batch, a scalar."""
+        scores = cosines(pairs)
+        own = scores.diagonal()
+        no_negative = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+        if self.siblings == "apart":
+            no_negative |= sibling_pairs(pairs.owners)
+        of_images = (self.margin + scores - own[:, None]).clamp(min=0).masked_fill(no_negative, 0.0)
+        of_texts = (self.margin + scores - own[None, :]).clamp(min=0).masked_fill(no_negative, 0.0).T
+        costs = torch.cat([of_images, of_texts])  # (2 n, n): a row per query
+        of_query = costs.amax(1) if self.negatives == "hardest" else costs.sum(1)
+        return of_query.mean() if self.reduction == "mean" else of_query.sum()

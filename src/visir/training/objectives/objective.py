@@ -1,0 +1,134 @@
+"""The objective of a training run: a contrastive loss, and what is asked of the vectors besides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from visir.errors import ConfigurationError, raise_faults
+from visir.training.objectives import Auxiliary, Contrastive
+from visir.training.objectives.base import Losses, Pairs
+from visir.training.objectives.cosine import Cosine, CosineSettings
+from visir.training.objectives.ifm import IFM, IFMSettings
+from visir.training.objectives.infonce import InfoNCE
+from visir.training.objectives.itd import ITD, ITDSettings
+from visir.training.objectives.joins import Constraint, Dual
+from visir.training.objectives.ltd import LTD, LTDSettings
+from visir.training.objectives.temperature import Temperature
+from visir.training.objectives.triplet import Triplet, TripletSettings
+
+
+class Objective(nn.Module):
+    """L = contrastive + Σ over the auxiliary losses of β · L_rec or λ · (L_rec / η − 1).
+
+    `auxiliary` and `joins` have the same keys, which name the parts of the loss. Weights of decoders and a learnt
+    temperature are its parameters; multipliers are buffers. It is no part of the model that is kept.
+    """
+
+    def __init__(
+        self,
+        contrastive: nn.Module,
+        auxiliary: Mapping[str, nn.Module] | None = None,
+        joins: Mapping[str, Dual | Constraint] | None = None,
+    ) -> None:
+        super().__init__()
+        self.contrastive = contrastive
+        self.auxiliary = nn.ModuleDict(dict(auxiliary or {}))
+        self.joins = nn.ModuleDict(dict(joins or {}))
+
+    def forward(self, pairs: Pairs, everyone: Pairs | None = None, weight: float = 1.0) -> Losses:
+        """The loss of a batch.
+
+        With several processes, `pairs` are those of this one and `everyone` those of all, whose vectors are each
+        other's negatives: the contrastive loss is of everyone, in every process alike, and each reconstruction loss is
+        of `pairs` times `weight`, which is (this process's share of the pairs) × (number of processes). So the mean of
+        total and parts over the processes is what one process with the whole batch computes.
+
+        The parts are "contrastive" and, for each auxiliary loss, `weight` · L_rec before β or λ, all detached.
+        """
+        total: Tensor = self.contrastive(pairs if everyone is None else everyone)
+        parts = {"contrastive": total.detach()}
+        for name, reconstruct in self.auxiliary.items():
+            reconstruction = weight * reconstruct(pairs)
+            parts[name] = reconstruction.detach()
+            total = total + self.joins[name](reconstruction)
+        return Losses(total, parts)
+
+    def ascend(self, parts: Mapping[str, float]) -> None:
+        """Move every multiplier one step; call it after each update of the weights.
+
+        `parts` are those of `forward`, averaged over the processes and the batches of the update, so that the
+        multiplier is the same in every process.
+        """
+        for name, join in self.joins.items():
+            if isinstance(join, Constraint):
+                join.ascend(parts[name])
+
+    def facts(self) -> dict[str, float]:
+        """What moves besides the weights, for the log: "temperature", "ltd multiplier", "itd multiplier" when there."""
+        facts = {}
+        temperature = getattr(self.contrastive, "temperature", None)
+        if isinstance(temperature, Temperature):
+            facts["temperature"] = temperature.value
+        for name, join in self.joins.items():
+            if isinstance(join, Constraint):
+                facts[f"{name} multiplier"] = join.value
+        return facts
+
+
+def build_objective(
+    contrastive: Contrastive,
+    auxiliary: Auxiliary,
+    *,
+    dimension: int,
+    target_width: int | None,
+    vocabulary: int | None,
+    own_temperature: float | None,
+) -> Objective:
+    """The objective that a recipe describes; decoders draw their first weights from torch's global generator.
+
+    - `dimension`: of the common space; `target_width`: of the latent targets, None when there are none
+    - `vocabulary`: how many word ids there are, those of padding, unknown, start and end among them; None when captions
+      come without tokens
+    - `own_temperature`: τ of the pretrained model, None when it has none
+
+    Raises `ConfigurationError` that lists what is asked for and not there.
+    """
+    faults = []
+    softmax = not isinstance(contrastive, (TripletSettings, CosineSettings))
+    if softmax and contrastive.temperature == "own" and own_temperature is None:
+        faults.append(
+            'objective.temperature = "own": this model comes without a temperature. Encoders that were trained with a '
+            "softmax over image-text pairs have one (CLIP, OpenCLIP, SigLIP, BLIP; both sides pretrained); give a "
+            "number otherwise, e.g. 0.05 or 0.07."
+        )
+    if auxiliary.ltd is not None and target_width is None:
+        faults.append("auxiliary.ltd: there are no latent targets to decode; give `target_width` and the targets.")
+    if auxiliary.itd is not None and vocabulary is None:
+        faults.append("auxiliary.itd: there are no caption tokens to decode; give `vocabulary` and the tokens.")
+    raise_faults(ConfigurationError, "objective", faults)
+    modules: dict[str, nn.Module] = {}
+    joins: dict[str, Dual | Constraint] = {}
+    if auxiliary.ltd is not None and target_width is not None:
+        modules["ltd"], joins["ltd"] = LTD(dimension, target_width, auxiliary.ltd), _join(auxiliary.ltd)
+    if auxiliary.itd is not None and vocabulary is not None:
+        modules["itd"], joins["itd"] = ITD(dimension, vocabulary, auxiliary.itd), _join(auxiliary.itd)
+    return Objective(_contrastive(contrastive, own_temperature), modules, joins)
+
+
+def _contrastive(asked: Contrastive, own_temperature: float | None) -> nn.Module:
+    match asked:
+        case TripletSettings():
+            return Triplet(asked.margin, negatives=asked.negatives, siblings=asked.siblings, reduction=asked.reduction)
+        case CosineSettings():
+            return Cosine()
+    temperature = own_temperature if asked.temperature == "own" else asked.temperature
+    assert temperature is not None  # build_objective has looked
+    if isinstance(asked, IFMSettings):
+        return IFM(temperature, asked.epsilon, learnt=asked.learn_temperature, siblings=asked.siblings)
+    return InfoNCE(temperature, learnt=asked.learn_temperature, siblings=asked.siblings)
+
+
+def _join(asked: LTDSettings | ITDSettings) -> Dual | Constraint:
+    return Dual(asked.beta) if asked.join == "dual" else Constraint(asked.bound, clamp=asked.clamp)

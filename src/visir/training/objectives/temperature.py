@@ -1,0 +1,37 @@
+"""The temperature of a softmax over cosines, fixed or learnt."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+_SHARPEST = math.log(100.0)
+"""The largest log(1 / τ) that a learnt temperature may have (CLIP, Radford et al. 2021, section 2.5): beyond it
+training is unstable."""
+
+
+class Temperature(nn.Module):
+    """Divides by τ > 0, which is kept as log(1 / τ) in float64.
+
+    Libraries that speak of a *scale* mean 1 / τ. A learnt τ that has passed 0.01 is put back there before the next
+    batch, as CLIP's authors do; clamping inside the graph instead would cut its gradient off and it could never return.
+    """
+
+    def __init__(self, start: float, *, learnt: bool) -> None:
+        super().__init__()
+        self.learnt = learnt
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(start), dtype=torch.float64), requires_grad=learnt)
+
+    @property
+    def value(self) -> float:
+        """τ as it stands now."""
+        return math.exp(-float(self.log_scale.detach()))
+
+    def forward(self, cosines: Tensor) -> Tensor:
+        """The logits of a softmax: `cosines` / τ."""
+        if self.learnt:
+            with torch.no_grad():
+                self.log_scale.clamp_(max=_SHARPEST)
+        return cosines * self.log_scale.exp().to(cosines.dtype)
