@@ -42,6 +42,13 @@ class Body(nn.Module, ABC):
     def prepare(self, item: Any) -> Any:
         """One upright RGB PIL image, or one text, to what enters the forward pass. Pure, cheap and thread-safe."""
 
+    def prepare_sized(self, item: Any) -> Any:
+        """As `prepare`, for a picture that a random crop has brought to the input's size: not resized or cut again.
+
+        Evaluation of an ImageNet network scales to 256 and cuts out 224; a random crop of 224 is what it trains on.
+        """
+        return self.prepare(item)
+
     @abstractmethod
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """Several prepared items to one batch on the CPU: stacked, or padded to the longest."""

@@ -44,6 +44,10 @@ class PixelBody(Body):
         refuse_sliver(item, self._input.shorter)
         return np.ascontiguousarray(self._input.prepare(item).transpose(2, 0, 1))
 
+    def prepare_sized(self, item: Image) -> NDArray[np.uint8]:
+        """One RGB image of `size` × `size` pixels to bytes, as it is."""
+        return np.ascontiguousarray(np.asarray(item).transpose(2, 0, 1))
+
     def collate(self, prepared: Sequence[Any]) -> Tensor:
         """(n, 3, size, size) uint8."""
         return torch.from_numpy(np.stack(prepared))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,10 @@ def ahead(
         return
     executor = ThreadPoolExecutor(workers, thread_name_prefix="ahead")
     waiting: deque[Future[Batch]] = deque()
-    coming: Iterator[NDArray[np.int64]] = iter(batches)
+    coming = iter(batches)
     try:
         while True:
-            while len(waiting) <= workers and (rows := next(coming, None)) is not None:
+            for rows in islice(coming, workers + 1 - len(waiting)):
                 waiting.append(executor.submit(examples.batch, rows, draw))
             if not waiting:
                 return

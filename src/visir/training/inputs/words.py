@@ -7,11 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from visir.encoders.towers.words import END, START, UNKNOWN
 from visir.training.inputs.base import Draw
 from visir.training.inputs.draws import WORDS, uniform
-
-PADDING, UNKNOWN, START, END = 0, 1, 2, 3
-"""Ids with a meaning of their own (`visir.encoders.towers.words.Vocabulary`)."""
 
 
 class _Flat:
