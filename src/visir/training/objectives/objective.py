@@ -96,12 +96,11 @@ def build_objective(
     Raises `ConfigurationError` that lists what is asked for and not there.
     """
     faults = []
-    softmax = not isinstance(contrastive, (TripletSettings, CosineSettings))
-    if softmax and contrastive.temperature == "own" and own_temperature is None:
+    if getattr(contrastive, "temperature", None) == "own" and own_temperature is None:
         faults.append(
-            'objective.temperature = "own": this model comes without a temperature. Encoders that were trained with a '
-            "softmax over image-text pairs have one (CLIP, OpenCLIP, SigLIP, BLIP; both sides pretrained); give a "
-            "number otherwise, e.g. 0.05 or 0.07."
+            'objective.temperature = "own": this model comes without a temperature. Pretrained encoders with one are '
+            "CLIP, AltCLIP, GroupViT, ALIGN, SigLIP and open_clip's models; BLIP, sentence encoders and networks from "
+            "scratch have none. Give a number instead, e.g. 0.05 (LTD) or 0.07 (VSE++)."
         )
     if auxiliary.ltd is not None and target_width is None:
         faults.append("auxiliary.ltd: there are no latent targets to decode; give `target_width` and the targets.")
