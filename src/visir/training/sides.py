@@ -126,20 +126,25 @@ class SmallCNN(_Pixels):
 
 
 class PretrainedImages(_Pixels):
-    """The image half of a loaded encoder, tuned with everything in it; the head is the identity unless asked for."""
+    """The image half of a loaded encoder, tuned with everything in it; the head is the identity unless asked for.
+
+    `checkpointing`: activations are computed again in the backward pass: less memory, about a third more time.
+    """
 
     tower: Literal["pretrained"]
     encoder: str
     head: HeadShape = HeadShape(identity=True)
     cache: Annotated[int, Field(ge=0)] = 0
+    checkpointing: bool = False
 
 
 class PretrainedTexts(_Side):
-    """The text half of a loaded encoder, tuned with everything in it."""
+    """The text half of a loaded encoder, tuned with everything in it; as `PretrainedImages`."""
 
     tower: Literal["pretrained"]
     encoder: str
     head: HeadShape = HeadShape(identity=True)
+    checkpointing: bool = False
 
 
 class GRU(_Side):
