@@ -1,26 +1,57 @@
-"""Batches: every caption once per epoch, with its image."""
+"""Batches: every caption once per epoch, with its image; and how a batch is shared and cut."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+Rows = NDArray[np.int64]
 
-def batches_of_epoch(captions: int, size: int, *, seed: int, epoch: int) -> list[NDArray[np.int64]]:
+
+def batches_of_epoch(captions: int, size: int, *, seed: int, epoch: int) -> list[Rows]:
     """The rows of `captions` captions, shuffled and cut into ceil(captions / size) batches.
 
     The order depends on the seed and the epoch alone, so that an epoch can be run again after an interruption. The
     sizes differ by at most one: no short last batch, whose few negatives would make an easy step, and none left out.
     """
     order = np.random.default_rng([seed, epoch]).permutation(captions)
-    return np.array_split(order, steps_per_epoch(captions, size))
+    return np.array_split(order, math.ceil(captions / size))
 
 
-def steps_per_epoch(captions: int, size: int) -> int:
-    """How many batches an epoch has."""
-    return -(-captions // size)
+def steps_per_epoch(captions: int, size: int, accumulate: int = 1) -> int:
+    """How many updates an epoch has, each over at most `accumulate` batches of at most `size` captions."""
+    return math.ceil(math.ceil(captions / size) / accumulate)
 
 
-def views_of_epoch(captions: int, views: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Under which of its image's views each caption is seen in an epoch: (captions,), drawn evenly."""
-    return np.random.default_rng([seed, epoch, 1]).integers(views, size=captions)
+def steps_of_epoch(captions: int, size: int, accumulate: int, *, seed: int, epoch: int) -> list[list[Rows]]:
+    """The batches of each update of an epoch; their numbers differ by at most one."""
+    batches = batches_of_epoch(captions, size, seed=seed, epoch=epoch)
+    cuts = np.array_split(np.arange(len(batches)), steps_per_epoch(captions, size, accumulate))
+    return [[batches[number] for number in cut] for cut in cuts]
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """A batch as one of several processes sees it.
+
+    - `rows`: of the whole batch, in order; `sizes`: how many of them each process takes, one after the other
+    - `chunks`: the rows that go through this process's towers, cut; never empty. A process for which nothing is left
+      (a batch of fewer captions than processes) takes the batch's first caption, and none of it counts.
+    - `own`: how many of this process's rows count
+    """
+
+    rows: Rows
+    sizes: tuple[int, ...]
+    own: int
+    chunks: tuple[Rows, ...]
+
+    @classmethod
+    def of(cls, rows: Rows, *, process: int = 0, processes: int = 1, chunk: int | None = None) -> Share:
+        """The contiguous share of `process` (from 0), in chunks of nearly equal size, at most `chunk`."""
+        parts = np.array_split(rows, processes)
+        mine = parts[process] if len(parts[process]) else rows[:1]
+        chunks = np.array_split(mine, math.ceil(len(mine) / chunk) if chunk else 1)
+        return cls(rows, tuple(map(len, parts)), len(parts[process]), tuple(chunks))

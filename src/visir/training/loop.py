@@ -1,18 +1,30 @@
-"""One epoch of optimisation, for any module that gives the loss of a batch of rows."""
+"""One update of the weights: over one batch or several, at once or in chunks, in one process or several."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from visir.encoders.towers.base import Inputs, to_device
 from visir.errors import VisirError
+from visir.training.batches import Share
+from visir.training.gradient_cache import Vectors, backward
+from visir.training.inputs.base import Batch, Examples
+from visir.training.objectives.base import Losses, Pairs
+from visir.training.objectives.objective import Objective
+from visir.training.optimiser import parameters_of, set_rates
+from visir.training.precision import Precision
+from visir.training.processes import Processes
+from visir.training.seeds import seed_step
 
 _NAMED = 8
+_SMALLEST_SCALE = 1.0
 
 
 class TrainingError(VisirError):
@@ -23,65 +35,147 @@ class TrainingError(VisirError):
         self.ids = tuple(ids)
 
 
-def optimiser_over(modules: Iterable[nn.Module], rate: float, decay: float) -> torch.optim.AdamW:
-    """AdamW over all trainable parameters: matrices decay towards zero, biases and scalars do not.
+@dataclass(frozen=True)
+class Place:
+    """Where in a training an update stands: epoch and step within it, from 0, and the factor of the peak rate."""
 
-    A decayed bias or temperature would be pulled to a value that means nothing in particular.
-    """
-    parameters = [one for module in modules for one in module.parameters() if one.requires_grad]
-    return torch.optim.AdamW(
-        [
-            {"params": [one for one in parameters if one.ndim >= 2], "weight_decay": decay},
-            {"params": [one for one in parameters if one.ndim < 2], "weight_decay": 0.0},
-        ],
-        lr=rate,
-        betas=(0.9, 0.98),
-    )
+    epoch: int
+    step: int
+    factor: float
 
 
-def run_epoch(
-    loss_of: Callable[[NDArray[np.int64]], Tensor],
-    batches: Sequence[NDArray[np.int64]],
-    optimiser: torch.optim.Optimizer,
-    rate_at: Callable[[int], float],
-    *,
-    clip: float,
-    ids: Sequence[str],
-    epoch: int,
-    advance: Callable[[int], None],
-) -> float:
-    """One step per batch of rows; returns the mean loss over the captions of the epoch.
+@dataclass(frozen=True)
+class Update:
+    """What an update saw: means over its captions of "loss" and its parts, and the objective's facts before it."""
 
-    - `loss_of(rows)`: the loss of a batch, a scalar with a graph
-    - `rate_at(step)`: the learning rate at a step of this epoch
-    - `ids`: the caption ids by row, for the message when a loss is NaN or infinite: then `TrainingError` is raised
-      before the weights are touched
-    - `advance(n)`: called after each step with its number of captions
-    """
-    parameters = [one for group in optimiser.param_groups for one in group["params"]]
-    total = 0.0
-    for step, rows in enumerate(batches):
-        loss = loss_of(rows)
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise _not_finite(value, [ids[row] for row in rows], epoch, step, rate_at(step))
-        for group in optimiser.param_groups:
-            group["lr"] = rate_at(step)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(parameters, clip)
-        optimiser.step()
-        total += value * len(rows)
-        advance(len(rows))
-    return total / sum(map(len, batches))
+    losses: dict[str, float]
+    facts: dict[str, float]
+    captions: int
 
 
-def _not_finite(value: float, ids: list[str], epoch: int, step: int, rate: float) -> TrainingError:
-    more = f", … ({len(ids)} in all)" if len(ids) > _NAMED else ""
-    return TrainingError(
-        f"the loss is {value} in epoch {epoch + 1}, step {step + 1} (learning rate {rate:.2g}); captions of the batch: "
-        f"{', '.join(map(repr, ids[:_NAMED]))}{more}.",
-        hint="look at these captions and their images; if they are sound, lower optimiser.rate or raise "
-        "optimiser.warmup or objective.temperature",
-        ids=ids,
-    )
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """What an update needs; see the recipe's `Optimiser` for `seed`, `clip` and what chunks are."""
+
+    towers: nn.ModuleDict
+    objective: Objective
+    optimiser: torch.optim.Optimizer
+    processes: Processes
+    precision: Precision
+    train: Examples
+    seed: int
+    clip: float | None
+
+    def update(self, shares: Sequence[Share], coming: Iterator[Batch], place: Place) -> Update:
+        """Move the weights once, by the gradient of the captions' mean loss over the batches `shares`.
+
+        Each batch contrasts within itself only. `coming` gives the inputs of their chunks in order. Raises
+        `TrainingError`, before the weights are touched, when a loss or the gradient is NaN or infinite.
+        """
+        set_rates(self.optimiser, place.factor)
+        self.optimiser.zero_grad()
+        captions = sum(len(share.rows) for share in shares)
+        losses = [self._backward(share, coming, place, number, captions) for number, share in enumerate(shares)]
+        norm = self._gradient_norm()
+        # The one point at which the CPU waits for the device: everything that is logged or decided on, in one piece.
+        *found, length = self._read(losses, norm)
+        for share, one in zip(shares, found, strict=True):
+            if not math.isfinite(one["loss"]):
+                raise self._stopped(f"the loss is {one['loss']}", [share], place)
+        facts = self.objective.facts()
+        mean = {name: sum(len(s.rows) * one[name] for s, one in zip(shares, found, strict=True)) / captions
+                for name in found[0]}  # fmt: skip
+        self._move(length["norm"], norm, mean, shares, place)
+        return Update(mean, facts, captions)
+
+    def vectors(self, side: str, inputs: Inputs) -> Tensor:
+        """(n, d) unit vectors of one side's inputs; the norm is taken in float32 (or wider) under every precision."""
+        with self.precision.autocast():
+            vectors = self.towers[side](to_device(inputs, self.processes.device))
+        return functional.normalize(self.precision.widen(vectors), dim=-1)
+
+    def _backward(self, share: Share, coming: Iterator[Batch], place: Place, number: int, captions: int) -> Losses:
+        # The inputs are kept on the CPU for the second pass; chunks bound the device's memory.
+        batches = [next(coming) for _ in share.chunks]
+        device, processes = self.processes.device, self.processes
+
+        def vectors_of(chunk: int) -> Vectors:
+            seed_step(self.seed, place.epoch, place.step, number, processes.rank, chunk)
+            batch = batches[chunk]
+            return self.vectors("image", batch.images), self.vectors("text", batch.texts)
+
+        def losses_of(images: Tensor, texts: Tensor) -> Losses:
+            own = Pairs(
+                images,
+                texts,
+                torch.cat([one.owners for one in batches]).to(device, non_blocking=True),
+                _together([one.targets for one in batches], device),
+                _together([one.tokens for one in batches], device),
+            )
+            if processes.count == 1:
+                return self.objective(own)
+            both = torch.cat([images, texts], dim=1)[: share.own]
+            everyone = processes.gather(both, share.sizes).split(images.shape[1], dim=1)
+            owners = torch.from_numpy(self.train.owners[share.rows]).to(device, non_blocking=True)
+            weight = share.own * processes.count / len(share.rows)
+            return self.objective(own, Pairs(*everyone, owners), weight)
+
+        weight = len(share.rows) / captions
+        return backward(vectors_of, len(batches), losses_of, lambda total: self.precision.scale(weight * total))
+
+    def _gradient_norm(self) -> Tensor:
+        """The length of the gradient, averaged over the processes and in its own scale."""
+        gradients = [one.grad for one in parameters_of(self.optimiser) if one.grad is not None]
+        self.processes.average(gradients)
+        self.precision.unscale(self.optimiser)
+        return get_total_norm(gradients)
+
+    def _read(self, losses: Sequence[Losses], norm: Tensor) -> list[dict[str, float]]:
+        """The losses of each batch over all processes, and {"norm": …} after them, with one wait for the device."""
+        names = list(losses[0].parts)
+        values = torch.stack([one for loss in losses for one in (loss.total.double(), *_ordered(loss, names))])
+        values = self.processes.sum(values) / self.processes.count
+        *flat, length = torch.cat([values, norm.reshape(1).to(values)]).tolist()
+        width = 1 + len(names)
+        rows = [flat[start : start + width] for start in range(0, len(flat), width)]
+        return [*(dict(zip(["loss", *names], row, strict=True)) for row in rows), {"norm": length}]
+
+    def _move(
+        self, length: float, norm: Tensor, mean: Mapping[str, float], shares: Sequence[Share], place: Place
+    ) -> None:
+        if math.isfinite(length):
+            if self.clip is not None and length > self.clip:
+                clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
+        elif not self.precision.is_scaled:
+            raise self._stopped(f"the loss is finite, but the length of its gradient is {length}", shares, place)
+        elif self.precision.factor < _SMALLEST_SCALE:
+            raise self._stopped("the gradient overflows float16 at every scale", shares, place)
+        self.precision.step(self.optimiser)  # passes over the weights when a scaled gradient overflowed
+        if math.isfinite(length):
+            self.objective.ascend({name: value for name, value in mean.items() if name != "loss"})
+
+    def _stopped(self, what: str, shares: Sequence[Share], place: Place) -> TrainingError:
+        ids = [str(self.train.captions[row]) for share in shares for row in share.rows]
+        more = f", … ({len(ids)} in all)" if len(ids) > _NAMED else ""
+        rate = max(group["lr"] for group in self.optimiser.param_groups)
+        return TrainingError(
+            f"{what} in epoch {place.epoch + 1}, step {place.step + 1} (learning rate {rate:.2g}); captions of the "
+            f"batch: {', '.join(map(repr, ids[:_NAMED]))}{more}.",
+            hint="look at these captions and their images; if they are sound, lower optimiser.rate or raise "
+            "schedule.warmup or objective.temperature" + self.precision.advice,
+            ids=ids,
+        )
+
+
+def _ordered(losses: Losses, names: Sequence[str]) -> list[Tensor]:
+    return [losses.parts[name].double() for name in names]
+
+
+def _together(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
+    """The chunks' rows under each other, the narrower ones filled up with 0 on the right (padding)."""
+    present = [one for one in parts if one is not None]
+    if not present:
+        return None
+    width = max(one.shape[1] for one in present)
+    whole = torch.cat([functional.pad(one, (0, width - one.shape[1])) for one in present])
+    return whole.to(device, non_blocking=True)

@@ -1,4 +1,4 @@
-"""The state of an interrupted training: one file, replaced in one step after each epoch."""
+"""The state of an interrupted training: one file, replaced in one step."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from visir.errors import ConfigurationError, raise_faults
+from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.files import atomic_path
 
 STATE_FILE = "state.safetensors"
@@ -21,11 +20,32 @@ STATE_FILE = "state.safetensors"
 def save_state(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
     """Write tensors and notes (plain values) as one safetensors file; the notes are its metadata.
 
-    One file, so that tensors and notes can never be of different epochs. A full disk leaves the last one whole.
+    One file, so that tensors and notes can never be of different steps. A full disk leaves the last one whole and
+    raises `VisirError`.
     """
-    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with atomic_path(path) as temporary:
-        save_file(whole, str(temporary), metadata={"notes": orjson.dumps(notes).decode()})
+    try:
+        with atomic_path(path) as temporary:
+            save_file(_apart(tensors), str(temporary), metadata={"notes": orjson.dumps(notes).decode()})
+    except (OSError, SafetensorError) as fault:
+        size = sum(one.numel() * one.element_size() for one in tensors.values())
+        kept = "the one written before is whole" if path.is_file() else "there is none yet"
+        raise VisirError(
+            f"{path}: the state of the training could not be written ({fault}); {kept}.",
+            hint=f"it takes {size / 2**20:,.0f} MiB beside the last one: make room, then go on with --resume",
+        ) from fault
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors on the CPU, none sharing memory with another (tied weights), as the format wants them."""
+    taken: set[int] = set()
+    result = {}
+    for name, tensor in tensors.items():
+        one = tensor.detach().cpu().contiguous()
+        if (memory := one.untyped_storage().data_ptr()) in taken:
+            one = one.clone()
+        taken.add(memory)
+        result[name] = one
+    return result
 
 
 def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -59,21 +79,6 @@ def _differences(one: object, other: object, name: str) -> Iterator[tuple[str, o
             yield from _differences(one.get(key), other.get(key), f"{name}.{key}" if name else str(key))
     elif one != other:
         yield name, one, other
-
-
-def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimiser's moments by the number of their parameter: "0.exp_avg", …"""
-    state = optimiser.state_dict()["state"]
-    return {f"{number}.{key}": value for number, moments in state.items() for key, value in moments.items()}
-
-
-def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimiser_tensors` took; learning rates are the schedule's, not the state's."""
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        number, key = name.split(".", 1)
-        moments.setdefault(int(number), {})[key] = tensor
-    optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

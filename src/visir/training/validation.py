@@ -6,11 +6,40 @@ epoch is chosen; a test holds it equal to the measures.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
+from visir.encoders.towers.base import Inputs
+from visir.training.inputs.base import Source
 
 CUTOFFS = (1, 5, 10)
-_BLOCK = 512
+_ENCODED = 256
+_SCORES = 1 << 24
+"""Scores held at a time: 64 MiB, whatever the size of the split."""
+
+
+def encode_source(source: Source, vectors_of: Callable[[Inputs], Tensor]) -> NDArray[np.float32]:
+    """(n, d) vectors of a whole source as in use (nothing drawn), in blocks; the next one is read meanwhile."""
+    blocks = []
+    with torch.inference_mode():
+        for inputs in _inputs(source):
+            blocks.append(vectors_of(inputs).float().cpu().numpy())  # noqa: PERF401 (one block at a time)
+    return np.concatenate(blocks)
+
+
+def _inputs(source: Source) -> Iterator[Inputs]:
+    rows = np.array_split(np.arange(len(source)), -(-len(source) // _ENCODED))
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(source.batch, rows[0])
+        for following in rows[1:]:
+            inputs, coming = coming.result(), reader.submit(source.batch, following)
+            yield inputs
+        yield coming.result()
 
 
 def validate(images: NDArray[np.float32], texts: NDArray[np.float32], owners: NDArray[np.int64]) -> dict[str, float]:
@@ -45,8 +74,9 @@ def _first_ranks(
     point scores nothing.
     """
     ranks = np.empty(len(queries), np.int64)
-    for start in range(0, len(queries), _BLOCK):
-        part = slice(start, start + _BLOCK)
+    block = max(1, _SCORES // len(candidates))
+    for start in range(0, len(queries), block):
+        part = slice(start, start + block)
         scores = queries[part] @ candidates.T
         positive = query_owners[part, None] == candidate_owners[None, :]
         best = np.where(positive, scores, -np.inf).max(axis=1, keepdims=True)

@@ -1,0 +1,38 @@
+"""What came trained and is held fixed for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import nn
+
+from visir.encoders.towers.base import Tower
+
+
+class Freezing:
+    """The modules of `towers` that came trained (`Body.given`), as they are when this is built.
+
+    Parameters that require no gradient then never will: they are somebody else's decision.
+    """
+
+    def __init__(self, towers: Iterable[Tower]) -> None:
+        self.modules = [module for tower in towers if tower.body is not None for module in tower.body.given()]
+        self._parameters = [one for module in self.modules for one in module.parameters() if one.requires_grad]
+
+    def train(self, module: nn.Module, *, frozen: bool) -> None:
+        """Bring `module`, which holds the towers, into training mode.
+
+        Frozen modules get no gradient and stay in evaluation mode: their batch norms keep the statistics that they came
+        with, and dropout within them is off.
+        """
+        module.train()
+        for parameter in self._parameters:
+            parameter.requires_grad_(not frozen)
+        if frozen:
+            for given in self.modules:
+                given.eval()
+
+    def thaw(self) -> None:
+        """Let everything be trained again that could be."""
+        for parameter in self._parameters:
+            parameter.requires_grad_(True)

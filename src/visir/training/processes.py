@@ -1,0 +1,161 @@
+"""Several processes that train one model: each takes its share of every batch, all keep the same weights."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, distributed
+
+from visir.encoders.devices import pick_device
+from visir.errors import ConfigurationError, VisirError, require
+
+T = TypeVar("T")
+
+_PATIENCE = timedelta(hours=1)
+"""How long a process waits for another one: longer than a validation by the first alone, shorter than for ever."""
+
+_BUCKET = 1 << 23
+"""Numbers per message when gradients are averaged: one message per weight would pay its delay hundreds of times."""
+
+
+def launched() -> tuple[int, int]:
+    """(number of this process, number of processes), as `torchrun` and `accelerate launch` tell it; else (0, 1)."""
+    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among those that train together.
+
+    - `rank`: its number, from 0; `count`: how many there are; `device`: where it computes
+    """
+
+    rank: int
+    count: int
+    device: torch.device
+
+    @classmethod
+    def join(cls, device: str) -> Processes:
+        """Meet the processes that were launched together; a process launched alone meets nobody.
+
+        - `device`: "cpu", "cuda", "cuda:1" (one process only), or "auto": CUDA where there is one, else the CPU
+
+        Several processes: each on its own GPU (NCCL), or all on the CPU (gloo).
+        """
+        rank, count = launched()
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if count == 1:
+            return cls(0, 1, torch.device(pick_device(device)))
+        if device not in ("cpu", "cuda"):
+            raise ConfigurationError(
+                f"device: {device!r} for {count} processes; each takes a GPU of its own.",
+                hint='device = "cuda" for a GPU each, "cpu" for none',
+            )
+        pick_device(device)
+        require("accelerate", extra="train", purpose="training in several processes")
+        from accelerate import PartialState
+
+        # PartialState rather than Accelerator: the latter's precision is one for the whole life of a process.
+        began = not distributed.is_initialized()
+        state = PartialState(cpu=device == "cpu", timeout=_PATIENCE)
+        if began:
+            atexit.register(_part)
+        return cls(rank, count, state.device)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    def gather(self, own: Tensor, sizes: Sequence[int]) -> Tensor:
+        """The rows of all processes, in the order of the processes; `sizes` says how many each has.
+
+        Its backward pass gives each process the gradient of its own rows, times `count`, without another message:
+        every process computes the same function of the gathered rows, so each holds the whole gradient already; the
+        factor makes the mean over the processes (`average`) the sum over all rows.
+        """
+        if self.count == 1:
+            return own
+        gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank)
+        return gathered
+
+    def average(self, gradients: Iterable[Tensor]) -> None:
+        """Replace each gradient by its mean over the processes, in messages of many."""
+        if self.count == 1:
+            return
+        for bucket in _buckets(gradients):
+            flat = torch.cat([one.reshape(-1) for one in bucket])
+            distributed.all_reduce(flat)
+            flat /= self.count
+            for one, mean in zip(bucket, flat.split([one.numel() for one in bucket]), strict=True):
+                one.copy_(mean.view_as(one))
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of `values` over the processes."""
+        if self.count > 1:
+            distributed.all_reduce(values)
+        return values
+
+    def spread(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by the first process's."""
+        if self.count > 1:
+            for tensor in tensors:
+                distributed.broadcast(tensor, 0)
+
+    def first_tells(self, work: Callable[[], T]) -> T:
+        """What `work` gives in the first process, told to all; where it raises a `VisirError`, all do."""
+        if self.count == 1:
+            return work()
+        told: list[Any] = [None, None]
+        if self.is_first:
+            try:
+                told[0] = work()
+            except VisirError as fault:
+                told[1] = fault.args[0]
+                distributed.broadcast_object_list(told, 0)
+                raise
+        distributed.broadcast_object_list(told, 0)
+        if told[1] is not None:
+            raise VisirError(f"the first of {self.count} processes stopped: {told[1]}")
+        result: T = told[0]
+        return result
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: Tensor, sizes: tuple[int, ...], rank: int) -> Tensor:
+        ctx.sizes, ctx.rank = sizes, rank
+        # All must send equally much: the short ones are filled up.
+        padded = own.new_zeros((max(sizes), *own.shape[1:]))
+        padded[: len(own)] = own
+        every = [torch.empty_like(padded) for _ in sizes]
+        distributed.all_gather(every, padded)
+        return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        own = gradients[0].split(ctx.sizes)[ctx.rank]
+        return own * len(ctx.sizes), None, None
+
+
+def _buckets(gradients: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """The gradients of each type of number, in order, in lists of about `_BUCKET` numbers."""
+    open_ones: dict[torch.dtype, list[Tensor]] = {}
+    for gradient in gradients:
+        bucket = open_ones.setdefault(gradient.dtype, [])
+        bucket.append(gradient)
+        if sum(one.numel() for one in bucket) >= _BUCKET:
+            yield open_ones.pop(gradient.dtype)
+    yield from open_ones.values()
+
+
+def _part() -> None:
+    if distributed.is_initialized():
+        distributed.destroy_process_group()

@@ -1,0 +1,252 @@
+"""A training in progress: what changes while it runs, and how it is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from visir.encoders.towers.base import Tower
+from visir.errors import ConfigurationError
+from visir.records import Modality
+from visir.training.averaging import RunningMean, snapshot_steps
+from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
+from visir.training.freezing import Freezing
+from visir.training.inputs.ahead import ahead
+from visir.training.inputs.base import Draw, Examples
+from visir.training.loop import Loop, Place
+from visir.training.normalisation import BatchStatistics
+from visir.training.objectives.objective import Objective
+from visir.training.optimiser import build_optimiser, moments, restore_moments
+from visir.training.precision import Precision
+from visir.training.processes import Processes
+from visir.training.recipe import Recipe
+from visir.training.schedule import Timetable
+from visir.training.state import load_state, named, refuse_another_run, save_state, under
+from visir.training.step_log import Step
+from visir.training.validation import encode_source, validate
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One point of the training curve.
+
+    - `epoch`: from 1; `losses`: means over its captions of "loss", what is made small, and its parts
+    - `facts`: what the objective stands at after it (temperature, multipliers)
+    - `validation`: hits in percent and "rsum", as `visir.training.validation.validate` counts them
+    - `seconds`: what it took, validation included; `rate`: captions trained per second
+    """
+
+    epoch: int
+    losses: dict[str, float]
+    facts: dict[str, float]
+    validation: dict[str, float]
+    seconds: float
+    rate: float
+
+
+@dataclass
+class Running:
+    """The epoch that is under way: its steps and captions so far, the sums of its losses over captions, its seconds."""
+
+    step: int = 0
+    captions: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def add(self, losses: Mapping[str, float], captions: int) -> None:
+        """Count a step."""
+        self.step += 1
+        self.captions += captions
+        for name, value in losses.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value * captions
+
+
+class Training:
+    """The weights and everything that moves with them. `begin`, then `run_epoch` and `close_epoch` until `is_done`."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        towers: Mapping[Modality, Tower],
+        objective: Objective,
+        train: Examples,
+        validation: Examples,
+        processes: Processes,
+    ) -> None:
+        self.recipe, self.train, self.validation, self.processes = recipe, train, validation, processes
+        self.towers, self.objective = nn.ModuleDict(dict(towers)), objective
+        self.modules = nn.ModuleDict({"towers": self.towers, "objective": objective}).to(processes.device)
+        self.statistics = BatchStatistics(self.towers, recipe, processes, len(train))
+        settings = recipe.optimiser
+        rates = {side: rate for side, rate in (("image", recipe.image.rate), ("text", recipe.text.rate)) if rate}
+        self.optimiser = build_optimiser({**towers, "objective": objective}, settings, rates)
+        self.freezing = Freezing(towers.values())
+        self.steps = steps_per_epoch(len(train), settings.batch, settings.accumulate)
+        self.timetable = Timetable(recipe.schedule, settings.epochs, self.steps)
+        self.precision = Precision(recipe.precision, processes.device)
+        self.average = RunningMean()
+        self.running = Running()
+        self.curve: list[Epoch] = []
+        self.best: dict[str, Tensor] = {}
+        self.loop = Loop(self.towers, objective, self.optimiser, processes, self.precision, train, recipe.seed,
+                         settings.clip)  # fmt: skip
+
+    def begin(self) -> None:
+        """Make sure that all processes begin with the same weights, at the same step."""
+        self.processes.spread(self.modules.state_dict().values())
+        if self.processes.first_tells(lambda: self.steps_done) != self.steps_done:
+            raise ConfigurationError(
+                f"process {self.processes.rank} did not find the state from which the first one goes on.",
+                hint="--out must be a folder that all machines share",
+            )
+
+    @property
+    def steps_done(self) -> int:
+        """Updates of the weights so far."""
+        return len(self.curve) * self.steps + self.running.step
+
+    @property
+    def captions_left(self) -> int:
+        """How many captions are still to be trained on, when nothing stops it early."""
+        return (self.recipe.optimiser.epochs - len(self.curve)) * len(self.train) - self.running.captions
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all epochs were run, or patience ran out. A function of the curve, so that it survives a restart."""
+        if len(self.curve) == self.recipe.optimiser.epochs:
+            return True
+        patience = self.recipe.selection.patience
+        return patience is not None and bool(self.curve) and len(self.curve) - self._best_epoch >= patience
+
+    @property
+    def chosen(self) -> int:
+        """The epoch (from 1) whose weights are kept."""
+        return len(self.curve) if self.recipe.selection.keep == "last" else self._best_epoch
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """What the objective stood at after the chosen epoch."""
+        return self.curve[self.chosen - 1].facts
+
+    def run_epoch(self) -> Generator[tuple[Step, int], None, None]:
+        """The steps of the epoch under way that are still to be done, one by one, each with its number of captions."""
+        number, began, before = len(self.curve), time.perf_counter(), self.running.seconds
+        settings, processes = self.recipe.optimiser, self.processes
+        shares = [
+            [
+                Share.of(rows, process=processes.rank, processes=processes.count, chunk=settings.chunk)
+                for rows in batches
+            ]
+            for batches in steps_of_epoch(
+                len(self.train), settings.batch, settings.accumulate, seed=self.recipe.seed, epoch=number
+            )
+        ]
+        snapshots = snapshot_steps(self.recipe.averaging, self.steps)
+        todo = range(self.running.step, self.steps)
+        chunks = (chunk for step in todo for share in shares[step] for chunk in share.chunks)
+        self.freezing.train(self.towers, frozen=self.timetable.is_frozen(number))
+        self.objective.train()
+        with closing(ahead(self.train, chunks, Draw(self.recipe.seed, number))) as coming:
+            for step in todo:
+                factor = self.timetable.factor(number, step)
+                update = self.loop.update(shares[step], coming, Place(number, step, factor))
+                if step in snapshots:
+                    self.average.add(self.towers)
+                self.running.add(update.losses, update.captions)
+                self.running.seconds = before + time.perf_counter() - began
+                rate = factor * settings.rate
+                yield Step(self.steps_done, number + 1, update.losses, update.facts, rate), update.captions
+
+    def close_epoch(self) -> Epoch:
+        """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
+        self.towers.eval()
+        with self.average.inside(self.towers):
+            epoch = self.processes.first_tells(self._judged)
+            self.curve.append(epoch)
+            if self.chosen == epoch.epoch:
+                self.best = {name: one.detach().clone() for name, one in self.towers.state_dict().items()}
+        self.average.clear()
+        self.running = Running()
+        return epoch
+
+    def save(self, path: Path) -> None:
+        """Write everything that a later process needs to go on as if nothing had been."""
+        tensors = {
+            **named("now", self.modules.state_dict()),
+            **named("best", self.best),
+            **named("average", self.average.mean),
+            **named("optimiser", moments(self.optimiser)),
+        }
+        notes = {
+            "curve": [asdict(epoch) for epoch in self.curve],
+            "running": asdict(self.running),
+            "snapshots": self.average.count,
+            "scaler": self.precision.state(),
+        }
+        save_state(path, tensors, {**notes, **self._identity()})
+
+    def restore(self, path: Path) -> None:
+        """Go back to where `save` was called."""
+        tensors, notes = load_state(path)
+        refuse_another_run(path, notes, self._identity())
+        device = self.processes.device
+        self.modules.load_state_dict(under("now", tensors))
+        self.best = {name: one.to(device) for name, one in under("best", tensors).items()}
+        self.average.mean = {name: one.to(device) for name, one in under("average", tensors).items()}
+        self.average.count = notes["snapshots"]
+        restore_moments(self.optimiser, under("optimiser", tensors))
+        self.precision.restore(notes["scaler"])
+        self.curve = [Epoch(**epoch) for epoch in notes["curve"]]
+        self.running = Running(**notes["running"])
+
+    def chosen_towers(self) -> dict[Modality, Tower]:
+        """The towers with the chosen weights, on the CPU, all their weights trainable again."""
+        self.statistics.release()
+        self.towers.load_state_dict(self.best)
+        self.freezing.thaw()
+        self.towers.cpu().eval()
+        towers: dict[Modality, Tower] = {}
+        for side in ("image", "text"):
+            tower = self.towers[side]
+            assert isinstance(tower, Tower)
+            towers[side] = tower
+        return towers
+
+    @property
+    def _best_epoch(self) -> int:
+        """The epoch (from 1) with the best validation rsum, the earliest of equals."""
+        return 1 + int(np.argmax([epoch.validation["rsum"] for epoch in self.curve]))
+
+    def _judged(self) -> Epoch:
+        began = time.perf_counter()
+        vectors = {
+            side: encode_source(source, lambda inputs, side=side: self.loop.vectors(side, inputs))
+            for side, source in (("image", self.validation.images), ("text", self.validation.texts))
+        }
+        counted = validate(vectors["image"], vectors["text"], self.validation.owners)
+        running = self.running
+        return Epoch(
+            len(self.curve) + 1,
+            {name: value / running.captions for name, value in running.sums.items()},
+            self.objective.facts(),
+            counted,
+            running.seconds + time.perf_counter() - began,
+            running.captions / running.seconds,
+        )
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be equal for a run to go on from a state."""
+        return {
+            "recipe": self.recipe.model_dump(mode="json"),
+            "examples": {"train": self.train.origin, "validation": self.validation.origin},
+            "threads": torch.get_num_threads(),
+            "processes": self.processes.count,
+        }
