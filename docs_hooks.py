@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -65,9 +66,36 @@ def _judgements() -> str:
     )
 
 
+def _recipes(folder: str) -> str:
+    """The recipes of one folder: the name, what the file's first paragraph says of it, and published figures."""
+    from visir.training.recipe import shipped_recipes
+
+    paths = sorted((one for one in shipped_recipes().values() if one.parent.name == folder), key=lambda one: one.stem)
+    rows = [_recipe(path) for path in paths]
+    if not any(row[2] for row in rows):
+        return _table(("recipe", "what it is"), (row[:2] for row in rows))
+    return _table(("recipe", "what it is", "published"), rows)
+
+
+def _recipe(path: Path) -> tuple[str, str, str]:
+    """Name, what it is, and the figures that a paper published, from the comment that opens the file.
+
+    The comment holds the command; a paragraph on what is reproduced, followed by its figures on lines of their own from
+    "Published: …" on; and notes that stay in the file. The paper's name stands above the table, not in every row.
+    """
+    paragraph = path.read_text(encoding="utf-8").split("\n#\n")[1].split("\n\n")[0]
+    lines = [line.removeprefix("# ") for line in paragraph.splitlines()]
+    first = next((at for at, line in enumerate(lines) if line.startswith("Published:")), len(lines))
+    what = re.sub(r"^[^()]*\([^()]*\), (?=Tables? )", "", " ".join(lines[:first]))
+    return f"`{path.stem}`", what, "\n".join(lines[first:]).removeprefix("Published: ")
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "families": _families,
     "measures": _measures,
     "formats": _formats,
     "judgements": _judgements,
+    "recipes-small": lambda: _recipes("recipes"),
+    "recipes-ltd": lambda: _recipes("ltd"),
+    "recipes-shortcuts": lambda: _recipes("shortcuts"),
 }
