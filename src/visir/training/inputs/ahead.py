@@ -11,19 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.training.inputs.base import Batch, Draw, Examples
+from visir.training.inputs.pixels import PixelSource
 
 
 def ahead(
-    examples: Examples, batches: Iterable[NDArray[np.int64]], draw: Draw | None = None, workers: int = 2
+    examples: Examples, batches: Iterable[NDArray[np.int64]], draw: Draw | None = None, workers: int | None = None
 ) -> Generator[Batch, None, None]:
     """`examples.batch(rows, draw)` for each of `batches`, in their order, made by `workers` threads.
 
     At most `workers` + 1 batches wait at a time; `batches` is read no further ahead than that. An error in a batch is
-    raised where that batch would have come. `workers` = 0 makes each batch when it is asked for.
+    raised where that batch would have come. With 0 workers each batch is made when it is asked for.
+
+    Left out, there are two workers when the images are pixels (each batch is spread over all cores besides), and none
+    otherwise: looking up 128 vectors and captions takes 0.3 ms, handing them from one thread to another adds 0.1.
 
     The threads end with the generator. Who may stop before its end closes it: `with contextlib.closing(ahead(…)) as
     coming`; an error's traceback would otherwise keep it alive.
     """
+    if workers is None:
+        workers = 2 if isinstance(examples.images, PixelSource) else 0
     if workers == 0:
         for rows in batches:
             yield examples.batch(rows, draw)

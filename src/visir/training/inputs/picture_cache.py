@@ -110,9 +110,9 @@ def _write(collection: Collection, shorter: int, folder: Path) -> None:
         ):
             for row, pixels in enumerate(pictures):
                 shapes[row] = pixels.shape[:2]
-                stream.write(pixels.data)
                 written += pixels.nbytes
                 needed = written * count // (row + 1)
+                stream.write(pixels.data)
                 if row + 1 == _LOOK_AFTER and shutil.disk_usage(unfinished).free < needed - written:
                     raise _no_room(unfinished, count, needed, "too little room")
                 advance(1)
@@ -128,7 +128,7 @@ def _write(collection: Collection, shorter: int, folder: Path) -> None:
 
 
 def _no_room(folder: Path, count: int, needed: int, reason: str) -> VisirError:
-    room = f"about {needed / 1e9:,.1f} GB ({needed:,} bytes)" if needed else "room"
+    room = f"about {needed:,} bytes" if needed else "room"
     return VisirError(
         f"{folder}: cannot be written ({reason}); {count:,} decoded pictures need {room}.",
         hint="make room, name another place in VISIR_CACHE, keep smaller pictures (image.cache=128), "

@@ -102,4 +102,6 @@ class PixelSource:
         try:
             return prepare(image)
         except ImageError as fault:  # a picture that this body cannot take: a sliver of 10,000 × 1 pixels
-            raise ImageError(f"{self._reader.where(row)}: {fault.message}", hint=fault.hint) from fault
+            raise ImageError(
+                f"{self._reader.where(row)}: {fault.message}", hint="crop it, or drop it from the collection"
+            ) from fault
