@@ -13,13 +13,14 @@ import torch
 from visir.encoders.towers.base import Tower
 from visir.progress import Progress
 from visir.records import Modality
+from visir.training.curve import Epoch
 from visir.training.inputs.base import Examples
 from visir.training.objectives.objective import Objective
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
 from visir.training.state import STATE_FILE
 from visir.training.step_log import STEPS_FILE, StepLog
-from visir.training.training import Epoch, Training
+from visir.training.training import Training
 
 SAVE_SECONDS = 600.0
 """How often the state is written within a long epoch, beside the end of each: what a kill can cost at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from visir.errors import ConfigurationError
 from visir.records import Modality
 from visir.training.averaging import RunningMean, snapshot_steps
 from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
+from visir.training.curve import Epoch, Running
 from visir.training.freezing import Freezing
 from visir.training.inputs.ahead import ahead
 from visir.training.inputs.base import Draw, Examples
@@ -32,41 +33,6 @@ from visir.training.schedule import Timetable
 from visir.training.state import load_state, named, refuse_another_run, save_state, under
 from visir.training.step_log import Step
 from visir.training.validation import encode_source, validate
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """One point of the training curve.
-
-    - `epoch`: from 1; `losses`: means over its captions of "loss", what is made small, and its parts
-    - `facts`: what the objective stands at after it (temperature, multipliers)
-    - `validation`: hits in percent and "rsum", as `visir.training.validation.validate` counts them
-    - `seconds`: what it took, validation included; `rate`: captions trained per second
-    """
-
-    epoch: int
-    losses: dict[str, float]
-    facts: dict[str, float]
-    validation: dict[str, float]
-    seconds: float
-    rate: float
-
-
-@dataclass
-class Running:
-    """The epoch that is under way: its steps and captions so far, the sums of its losses over captions, its seconds."""
-
-    step: int = 0
-    captions: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    def add(self, losses: Mapping[str, float], captions: int) -> None:
-        """Count a step."""
-        self.step += 1
-        self.captions += captions
-        for name, value in losses.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value * captions
 
 
 class Training:
@@ -235,7 +201,7 @@ class Training:
         running = self.running
         return Epoch(
             len(self.curve) + 1,
-            {name: value / running.captions for name, value in running.sums.items()},
+            running.means(),
             self.objective.facts(),
             counted,
             running.seconds + time.perf_counter() - began,
