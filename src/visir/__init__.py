@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visir.collections import open_collection
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
-    from visir.training import train_heads
+    from visir.training import train
 
 __getattr__ = lazy(
     __name__,
@@ -28,7 +28,7 @@ __getattr__ = lazy(
         "open_collection": "visir.collections",
         "load": "visir.encoders",
         "encode": "visir.encoders",
-        "train_heads": "visir.training",
+        "train": "visir.training",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
@@ -43,5 +43,5 @@ __all__ = [
     "explain",
     "load",
     "open_collection",
-    "train_heads",
+    "train",
 ]

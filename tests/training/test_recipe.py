@@ -9,8 +9,9 @@ import pytest
 
 from visir.errors import ConfigurationError
 from visir.training.objectives.triplet import TripletSettings
-from visir.training.recipe import Recipe, expand, find_recipe, read_recipe, shipped_recipes
+from visir.training.recipe import Recipe, expand, read_recipe
 from visir.training.settings import to_toml
+from visir.training.shipped import find_recipe, shipped_recipes, summary
 from visir.training.sides import GRU, FrozenTexts, SmallCNN
 
 PLAIN = """# visir train plain.toml
@@ -245,3 +246,9 @@ def test_a_recipe_is_found_by_path_or_by_name(plain: Path) -> None:
     with pytest.raises(ConfigurationError, match="no such file, and no recipe of that name") as caught:
         find_recipe("scene-heads")
     assert "did you mean 'scenes-heads'?" in str(caught.value)
+
+
+def test_the_first_sentence_says_what_a_recipe_is(tmp_path: Path) -> None:
+    opening = "# visir train x\n#\n# VSE++ (Faghri et al. 2018), COCO,\n# from scratch. Published: 1.0.\n#\n# More.\n"
+    assert summary(write(tmp_path, "x.toml", opening)) == "VSE++ (Faghri et al. 2018), COCO, from scratch."
+    assert all(summary(path) for path in shipped_recipes().values())

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import visir
-from visir.training.recipe import Recipe, read_recipe, shipped_recipes
+from visir.training.recipe import Recipe, read_recipe
+from visir.training.shipped import shipped_recipes
 
 FOLDER = Path(visir.__file__).parent / "recipes"
 FILES = sorted(FOLDER.rglob("*.toml"))

@@ -1,4 +1,4 @@
-"""Training: heads over two frozen encoders, from a recipe to a checkpoint that `visir.load` takes.
+"""Training: dual encoders, from a recipe to a checkpoint that `visir.load` takes.
 
 Names are imported when first used: recipes can be read and listed without torch.
 """
@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.training.heads import train_heads
+    from visir.training.planning import Plan, plan
     from visir.training.recipe import Recipe, read_recipe
+    from visir.training.run import train
+    from visir.training.shipped import find_recipe
 
 __getattr__ = lazy(
     __name__,
     {
+        "Plan": "visir.training.planning",
         "Recipe": "visir.training.recipe",
+        "find_recipe": "visir.training.shipped",
+        "plan": "visir.training.planning",
         "read_recipe": "visir.training.recipe",
-        "train_heads": "visir.training.heads",
+        "train": "visir.training.run",
     },
 )
 
-__all__ = ["Recipe", "read_recipe", "train_heads"]
+__all__ = ["Plan", "Recipe", "find_recipe", "plan", "read_recipe", "train"]

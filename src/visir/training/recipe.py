@@ -8,15 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-import visir
-from visir.errors import ConfigurationError, nearest
 from visir.files import data_directory
 from visir.training.objectives import Auxiliary, Contrastive
 from visir.training.objectives.infonce import InfoNCESettings
 from visir.training.settings import Settings, read_settings
+from visir.training.shipped import base_of
 from visir.training.sides import Count, ImageSide, Positive, Share, TextSide
-
-_SHIPPED = Path(visir.__file__).parent / "recipes"
 
 
 class Data(Settings):
@@ -136,33 +133,7 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
     Raises `ConfigurationError` with every fault at once: unknown keys (with the nearest known one), wrong types, values
     out of range, each with its line.
     """
-    return read_settings(Recipe, path, changes, find_base=_base, own=("name",))
-
-
-def shipped_recipes() -> dict[str, Path]:
-    """The recipes that come with visir, by name."""
-    return {one.stem: one for one in sorted(_SHIPPED.rglob("*.toml"))}
-
-
-def find_recipe(name: str | Path) -> Path:
-    """The file of a recipe: a path as it is, or the name of one that comes with visir ("scenes-heads").
-
-    Raises `ConfigurationError` with the nearest name when there is neither.
-    """
-    path = Path(name)
-    if path.is_file():
-        return path
-    shipped = shipped_recipes()
-    if str(name) in shipped:
-        return shipped[str(name)]
-    raise ConfigurationError(
-        f"{name}: no such file, and no recipe of that name comes with visir.", hint=nearest(path.stem, shipped)
-    )
-
-
-def _base(name: str, path: Path) -> Path:
-    beside = path.parent / name
-    return beside if beside.is_file() else find_recipe(name)
+    return read_settings(Recipe, path, changes, find_base=base_of, own=("name",))
 
 
 def expand(text: str) -> str:

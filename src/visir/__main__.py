@@ -1,0 +1,5 @@
+"""`python -m visir`: the command line, for launchers that want a module (`torchrun … -m visir train …`)."""
+
+from visir.cli.main import run
+
+run()

@@ -1,0 +1,64 @@
+"""The data of a recipe: a collection and its two splits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.collections import open_collection
+from visir.errors import CollectionError, VisirError
+from visir.records import Collection
+from visir.training.recipe import Recipe, expand
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """What is learnt from, and by what the epoch is chosen."""
+
+    train: Collection
+    validation: Collection
+
+
+def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
+    """The two splits that a recipe names; `collection` is used instead of the one it names, when it is given.
+
+    Raises `CollectionError`, with what to download and where to put it (`data.obtain`), when the data is not there, and
+    when a split has no captions.
+    """
+    collection = collection or _open(recipe)
+    splits = Splits(collection.split(recipe.data.train), collection.split(recipe.data.validation))
+    for split in (splits.train, splits.validation):
+        if split.captions.num_rows == 0:
+            raise CollectionError(
+                f"{split.name}: no captions in {' and '.join(map(repr, split.splits))}; training takes pairs.",
+                hint="choose other splits: data.train and data.validation",
+            )
+    return splits
+
+
+def given_file(recipe: Recipe, name: str, key: str) -> Path:
+    """A file that a recipe names under `key`; missing, it is an error that says what to download."""
+    path = Path(expand(name))
+    if not path.is_file():
+        raise CollectionError(f"{key}: {path}: no such file.", hint=expand(recipe.data.obtain) or "check the path")
+    return path
+
+
+def owners_of(split: Collection) -> NDArray[np.int64]:
+    """(m,) int64: the row in `split.images` of each caption's image."""
+    rows = pc.index_in(split.captions["image_id"], split.images["id"].combine_chunks())
+    return np.asarray(rows.to_numpy(), np.int64)
+
+
+def _open(recipe: Recipe) -> Collection:
+    images = None if recipe.data.images is None else expand(recipe.data.images)
+    try:
+        return open_collection(expand(recipe.data.collection), images=images)
+    except VisirError as fault:
+        if not recipe.data.obtain:
+            raise
+        raise CollectionError(fault.message, hint=expand(recipe.data.obtain)) from fault

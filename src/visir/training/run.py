@@ -1,0 +1,126 @@
+"""A training run: from a recipe to a checkpoint folder that `load` takes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import visir
+from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.models.towers import TowersEncoder, write_towers
+from visir.errors import VisirError
+from visir.files import atomic_folder, write_bytes, write_json
+from visir.records import Collection
+from visir.training.build import Model, build_examples, build_model
+from visir.training.data import open_splits
+from visir.training.fit import Fitted, Report, fit
+from visir.training.inputs.base import Examples
+from visir.training.loop import TrainingError
+from visir.training.memory import peak_memory
+from visir.training.processes import Processes
+from visir.training.recipe import Recipe
+from visir.training.settings import to_toml
+from visir.training.state import STATE_FILE
+from visir.training.step_log import STEPS_FILE
+from visir.training.tensorboard import FOLDER as TENSORBOARD_FOLDER
+
+RECIPE_FILE = "recipe.toml"
+CURVE_FILE = "curve.json"
+STOPPED_FILE = "stopped-batch.json"
+
+
+def train(
+    recipe: Recipe,
+    out: str | Path,
+    *,
+    collection: Collection | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+) -> Path:
+    """Train what `recipe` says and write the checkpoint folder `out`; returns its path.
+
+    The folder is an encoder: `visir.load(out)` encodes images and texts into the space that was learnt. It holds
+    `towers.safetensors`, `visir.json` (shapes, frozen encoders and their cards, the recipe, the curve, the validation
+    figures), `recipe.toml` (the resolved recipe: `visir train` runs it again), `curve.json` (one entry per epoch) and
+    `steps.jsonl` (one line per step).
+
+    - `collection`: used instead of the one the recipe names, when it is at hand already
+    - `resume`: go on from the state that an interrupted training left in `out`; without one, begin
+    - `report`: called with each epoch's point of the curve
+
+    Vectors of frozen encoders go through the store, so a second training over the same ones encodes nothing. Launched
+    as several processes (torchrun), each takes its share of every batch and the first one writes. Raises `VisirError`
+    when `out` holds something already, and `TrainingError` when the loss is NaN or infinite (the ids of the batch are
+    then also in `stopped-batch.json`).
+    """
+    out = Path(out)
+    processes = Processes.join(recipe.device)
+    processes.first_tells(lambda: _refuse_taken(out, resume))
+    started = time.perf_counter()
+    splits = open_splits(recipe, collection)
+    model = build_model(recipe, splits.train, str(processes.device))
+    learnt, checked = build_examples(recipe, model, splits)
+    prepared = time.perf_counter() - started
+    if processes.is_first:
+        write_bytes(out / RECIPE_FILE, recipe_text(recipe).encode())
+    try:
+        fitted = fit(recipe, model.towers, model.objective, learnt, checked, folder=out, resume=resume, report=report)
+    except TrainingError as fault:
+        if processes.is_first:
+            write_json(out / STOPPED_FILE, {"message": fault.message, "captions": fault.ids})
+        raise
+    facts = _facts(recipe, learnt, checked, fitted, prepared, processes)
+    processes.first_tells(lambda: _write(out, recipe, model, fitted, facts))
+    return out
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """The resolved recipe as TOML, opening with the command that runs it."""
+    return to_toml(recipe, f"visir train {RECIPE_FILE}")
+
+
+def _write(out: Path, recipe: Recipe, model: Model, fitted: Fitted, facts: dict[str, Any]) -> None:
+    encoder = TowersEncoder(fitted.towers, model.backbones, name=str(out), device="cpu")
+    with atomic_folder(out, replace=True) as folder:
+        write_towers(folder, encoder, facts=facts)
+        write_bytes(folder / RECIPE_FILE, recipe_text(recipe).encode())
+        write_json(folder / CURVE_FILE, [asdict(epoch) for epoch in fitted.curve])
+        shutil.copyfile(out / STEPS_FILE, folder / STEPS_FILE)
+        if (out / TENSORBOARD_FOLDER).is_dir():
+            shutil.copytree(out / TENSORBOARD_FOLDER, folder / TENSORBOARD_FOLDER)
+
+
+def _refuse_taken(out: Path, resume: bool) -> None:
+    if (out / STATE_FILE).is_file():
+        if not resume:
+            raise VisirError(
+                f"{out} holds an interrupted training.", hint="go on with --resume, or remove the folder, or --out DIR"
+            )
+    elif (out / CHECKPOINT_FILE).is_file():
+        raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
+    elif out.exists() and {one.name for one in out.iterdir()} - {RECIPE_FILE, STOPPED_FILE, STEPS_FILE}:
+        raise VisirError(f"{out} exists and is not a training's folder.", hint="train into another one: --out DIR")
+
+
+def _facts(
+    recipe: Recipe, train: Examples, validation: Examples, fitted: Fitted, prepared: float, processes: Processes
+) -> dict[str, Any]:
+    import torch
+
+    return {
+        "recipe": recipe.model_dump(mode="json"),
+        "trained_on": train.origin,
+        "validated_on": validation.origin,
+        "chosen_epoch": fitted.chosen,
+        "validation": fitted.curve[fitted.chosen - 1].validation,
+        "objective": fitted.facts,
+        "curve": [asdict(epoch) for epoch in fitted.curve],
+        "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in fitted.curve)},
+        "peak_memory": peak_memory(),
+        "versions": {"visir": visir.__version__, "torch": torch.__version__},
+        "processes": processes.count,
+        "threads": torch.get_num_threads(),
+    }

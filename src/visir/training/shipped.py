@@ -1,0 +1,52 @@
+"""The recipes that come with visir: found by name, and listed without reading more than their first lines."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import visir
+from visir.errors import ConfigurationError, nearest
+
+_FOLDER = Path(visir.__file__).parent / "recipes"
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Their files by name, in alphabetical order; the folders they lie in are no part of the name."""
+    return dict(sorted((one.stem, one) for one in _FOLDER.rglob("*.toml")))
+
+
+def find_recipe(name: str | Path) -> Path:
+    """The file of a recipe: a path as it is, or the name of one that comes with visir ("scenes-heads").
+
+    Raises `ConfigurationError` with the nearest name when there is neither.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    shipped = shipped_recipes()
+    if str(name) in shipped:
+        return shipped[str(name)]
+    raise ConfigurationError(
+        f"{name}: no such file, and no recipe of that name comes with visir.",
+        hint=f"{nearest(path.stem, shipped)}; all of them: visir train --list",
+    )
+
+
+def base_of(name: str, path: Path) -> Path:
+    """What `extends = name` means in the recipe `path`: a file beside it, or one that comes with visir."""
+    beside = path.parent / name
+    return beside if beside.is_file() else find_recipe(name)
+
+
+def summary(path: Path) -> str:
+    """The first sentence that a recipe's opening comment says about it, after the command that runs it."""
+    said: list[str] = []
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            text = line.removeprefix("#").strip()
+            if not line.startswith("#") or (said and not text):
+                break
+            if text and not text.startswith("visir train "):
+                said.append(text)
+    return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(said))[0]

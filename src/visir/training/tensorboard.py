@@ -1,0 +1,86 @@
+"""TensorBoard: the log of steps and the curve as event files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import orjson
+
+from visir.errors import require
+from visir.training.curve import Epoch
+from visir.training.state import STATE_FILE, load_state
+from visir.training.step_log import STEPS_FILE, Step
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+FOLDER = "tensorboard"
+
+
+class TensorBoard:
+    """Scalars of every step and of every epoch, both over the number of steps: `with TensorBoard(out) as board`.
+
+    `board` is called after each epoch, with its point of the curve. Event files are a copy of `steps.jsonl` and of the
+    curve: a training that goes on writes them anew from its beginning, so no point is there twice and none is missing,
+    wherever it was interrupted.
+    """
+
+    def __init__(self, out: Path) -> None:
+        require("tensorboard", extra="train", purpose="--tensorboard")
+        self._out = out
+        self._writer: SummaryWriter | None = None
+        self._read = 0
+        self._last: dict[int, int] = {}
+
+    def __call__(self, epoch: Epoch) -> None:
+        """Write what came since the last call."""
+        epochs = [epoch]
+        if self._writer is None:
+            epochs = [*self._behind(epoch), epoch]
+            self._writer = self._begin()
+        for step in self._new_steps():
+            self._last[step.epoch] = step.step
+            self._write("step", {**step.losses, **step.facts, "learning rate": step.learning_rate}, step.step)
+        for one in epochs:
+            at = self._last[one.epoch]
+            self._write("epoch", {**one.losses, **one.facts, "captions per second": one.rate}, at)
+            self._write("validation", one.validation, at)
+        self._writer.flush()
+
+    def __enter__(self) -> TensorBoard:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def _begin(self) -> SummaryWriter:
+        from torch.utils.tensorboard import SummaryWriter
+
+        shutil.rmtree(self._out / FOLDER, ignore_errors=True)
+        return SummaryWriter(str(self._out / FOLDER))
+
+    def _behind(self, epoch: Epoch) -> list[Epoch]:
+        """The epochs before the first one that this process trained: those of the state from which it went on."""
+        if epoch.epoch == 1:
+            return []
+        curve = load_state(self._out / STATE_FILE)[1]["curve"]
+        return [Epoch(**one) for one in curve if one["epoch"] < epoch.epoch]
+
+    def _new_steps(self) -> list[Step]:
+        with (self._out / STEPS_FILE).open("rb") as log:
+            log.seek(self._read)
+            steps = [Step(**orjson.loads(line)) for line in log]
+            self._read = log.tell()
+        return steps
+
+    def _write(self, group: str, values: Mapping[str, float], step: int) -> None:
+        assert self._writer is not None
+        for name, value in values.items():
+            self._writer.add_scalar(f"{group}/{name}", value, step)
