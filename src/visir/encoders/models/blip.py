@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.base import Encoder, Pixels, Reranker
-from visir.encoders.devices import pick_device
-from visir.encoders.models.forward import inference, no_vectors, to_tensor, to_vectors
-from visir.encoders.models.image_processors import BACKENDS, ImageProcessor
-from visir.encoders.models.model_files import ModelFiles, loading
-from visir.encoders.models.model_names import one_of, positive_number, template_of
-from visir.encoders.models.tokens import Tokens
-from visir.encoders.models.transformers_dual import load_model
+from visir.encoders.base import Pixels, Reranker
+from visir.encoders.models.forward import inference, to_tensor, to_vectors
+from visir.encoders.models.halves import HalvesEncoder
+from visir.encoders.models.model_files import ModelFiles
+from visir.encoders.models.transformers_dual import ImageHalf, TextHalf, load_halves
 from visir.errors import EncoderError
-from visir.records import EncoderCard, Modality
+from visir.records import EncoderCard
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 PAIRS_AT_ONCE = 32
 
 
-class BlipEncoder(Encoder, Reranker):
+class BlipEncoder(HalvesEncoder, Reranker):
     """BLIP for retrieval.
 
     Vectors are the projections of the first token of either tower before normalisation; their cosine is what
@@ -40,33 +37,9 @@ class BlipEncoder(Encoder, Reranker):
     implementation in `transformers` (the reference here) does not.
     """
 
-    modalities: frozenset[Modality] = frozenset({"image", "text"})
-
-    def __init__(
-        self, card: EncoderCard, model: Any, processor: ImageProcessor, tokens: Tokens, *, device: str
-    ) -> None:
-        self.card, self.dimension = card, int(model.config.image_text_hidden_size)
-        self._model, self._processor, self._tokens, self._device = model, processor, tokens, device
-        self._dtype = next(model.parameters()).dtype
-
-    def preprocess(self, image: Image) -> Pixels:
-        """One RGB image, float32 (3, H, W), by the model's own image processor."""
-        return self._processor.pixels(image)
-
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension) projections of n preprocessed images."""
-        if not len(batch):
-            return no_vectors(self.dimension)
-        with inference():
-            return to_vectors(self._model.vision_proj(self._patches(batch)[:, 0, :]))
-
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) projections of n texts."""
-        if not len(texts):
-            return no_vectors(self.dimension)
-        with inference():
-            states = self._model.text_encoder(**self._tokens(texts, self._device)).last_hidden_state
-            return to_vectors(self._model.text_proj(states[:, 0, :]))
+    def __init__(self, card: EncoderCard, model: Any, image: ImageHalf, text: TextHalf, *, device: str) -> None:
+        super().__init__(card, {"image": image, "text": text}, device=device)
+        self._model, self._tokens, self._dtype = model, text.tokens, next(model.parameters()).dtype
 
     def score_pairs(self, images: Sequence[Image], texts: Sequence[str]) -> NDArray[np.float32]:
         """(n,) logits of "match" of n pairs, unbounded, higher is better.
@@ -121,26 +94,5 @@ def load(name: str, files: ModelFiles, options: dict[str, str], *, device: str |
     Captioning and question-answering checkpoints of BLIP have neither projections nor a matching head and are refused
     (`load_model` names the weights that are missing).
     """
-    device = pick_device(device)
-    backend = one_of(name, options, "processor", BACKENDS)
-    template, max_length = template_of(name, options), positive_number(name, options, "max_length")
-    with loading(name):
-        model = load_model(name, "BlipForImageTextRetrieval", files, dtype)
-        processor = ImageProcessor(files.folder, backend)
-        tokens = Tokens(
-            files.folder,
-            limit=int(model.config.text_config.max_position_embeddings),
-            vocabulary=int(model.config.text_config.vocab_size),
-            template=template,
-            max_length=max_length,
-        )
-        card = EncoderCard(
-            name=name,
-            family="transformers-blip",
-            revision=files.revision,
-            weights=files.fingerprint,
-            image_preprocessing=processor.values(),
-            text_preprocessing=tokens.values(),
-            dtype=dtype,
-        )
-        return BlipEncoder(card, model.to(device), processor, tokens, device=device)
+    card, model, image, text, device = load_halves(name, "blip", files, options, device=device, dtype=dtype)
+    return BlipEncoder(card, model, image, text, device=device)

@@ -119,6 +119,16 @@ def _snapshot(name: str, revision: str | None, patterns: Sequence[str]) -> Path:
         raise hub_unreachable(name, fault) from fault
 
 
+def read_small_files(folder: Path, patterns: Sequence[str] = SMALL_FILES) -> dict[str, bytes]:
+    """The content of the files of a model that match `patterns`, by relative POSIX path."""
+    paths = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(paths)
+        if not path.name.endswith(".index.json")  # which shard holds which weight
+    }
+
+
 @contextmanager
 def loading(name: str) -> Iterator[None]:
     """Turn whatever a model library raises while it reads a model into an `EncoderError` that names the model."""

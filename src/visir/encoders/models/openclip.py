@@ -5,33 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 
-from visir.encoders.base import Encoder, Pixels
 from visir.encoders.devices import pick_device
 from visir.encoders.loading import hub_unreachable
-from visir.encoders.models.forward import inference, no_vectors, to_tensor, to_vectors
-from visir.encoders.models.image_processors import refuse_sliver
+from visir.encoders.models.halves import HalvesEncoder, temperature
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import split_options, template_of
-from visir.encoders.models.tokens import vocabulary_hash
+from visir.encoders.models.openclip_halves import CONFIG_FILE, ImageHalf, TextHalf
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
 from visir.files import read_json
-from visir.records import EncoderCard, Modality
-
-if TYPE_CHECKING:
-    import torch
-    from PIL.Image import Image
+from visir.records import EncoderCard
 
 OPTIONS = ("template",)
-CONFIG_FILE = "open_clip_config.json"
 
 
 @dataclass(frozen=True)
@@ -48,54 +40,7 @@ class Source:
     quick_gelu: bool = False
 
 
-class OpenClipEncoder(Encoder):
-    """Images and texts through a model of open_clip, with its own transforms and tokenizer.
-
-    Vectors are `encode_image(…, normalize=False)` and `encode_text(…, normalize=False)`.
-    """
-
-    modalities: frozenset[Modality] = frozenset({"image", "text"})
-
-    def __init__(
-        self,
-        card: EncoderCard,
-        model: Any,
-        transform: Callable[[Image], torch.Tensor],
-        tokenizer: Callable[[list[str]], torch.Tensor],
-        *,
-        device: str,
-    ) -> None:
-        self.card = card
-        self._model, self._transform, self._tokenizer, self._device = model, transform, tokenizer, device
-        self._dtype = next(model.parameters()).dtype
-        self._template = str(card.text_preprocessing["template"])
-        scaled = card.image_preprocessing["resize_mode"] == "shortest"
-        self._shortest_edge = int(np.min(card.image_preprocessing["size"])) if scaled else None
-        self.dimension = 0
-        self.dimension = self.embed_texts([""]).shape[1]  # where it is written differs between architectures
-
-    def preprocess(self, image: Image) -> Pixels:
-        """One RGB image, float32 (3, H, W), by the model's own evaluation transform."""
-        refuse_sliver(image, self._shortest_edge)
-        return np.asarray(self._transform(image).numpy(), dtype=np.float32)
-
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n preprocessed images."""
-        if not len(batch):
-            return no_vectors(self.dimension)
-        with inference():
-            return to_vectors(self._model.encode_image(to_tensor(batch, self._device, self._dtype), normalize=False))
-
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n texts."""
-        if not len(texts):
-            return no_vectors(self.dimension)
-        ids = self._tokenizer([self._template.replace("{}", text) for text in texts])
-        with inference():
-            return to_vectors(self._model.encode_text(ids.to(self._device), normalize=False))
-
-
-def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> OpenClipEncoder:
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> HalvesEncoder:
     """Load `openclip:ARCHITECTURE/PRETRAINED`, `openclip:hf-hub:ORGANISATION/NAME` or a folder with
     `open_clip_config.json`.
 
@@ -163,32 +108,29 @@ def _quick_gelu(name: str, architecture: str, trained: bool) -> bool:
     return trained and not built
 
 
-def _load(name: str, source: Source, template: str, device: str, dtype: str) -> OpenClipEncoder:
+def _load(name: str, source: Source, template: str, device: str, dtype: str) -> HalvesEncoder:
     import open_clip
-    import torch
 
     _refuse_torchscript(name, source)
     _fetch(name, source)
     model, transform = open_clip.create_model_from_pretrained(
         source.model, pretrained=source.pretrained, precision="fp32", force_quick_gelu=source.quick_gelu
     )
+    configuration = _configuration(source)
+    weights = _hash_model(model, configuration)
     tokenizer = open_clip.get_tokenizer(source.model)
-    model.eval()
+    model = model.to(device, getattr(torch, dtype))
+    image, text = ImageHalf(model, configuration, transform), TextHalf(model, configuration, tokenizer, template)
     card = EncoderCard(
         name=name,
         family="openclip",
-        weights=_hash_model(model, _configuration(source)),
-        image_preprocessing=json.loads(json.dumps(dict(model.visual.preprocess_cfg))),
-        text_preprocessing={
-            "tokenizer": type(tokenizer).__name__,
-            "vocabulary": _hash_tokenizer(tokenizer),
-            "template": template,
-            "max_length": int(tokenizer.context_length),
-            "padding": "max_length",
-        },
+        weights=weights,
+        image_preprocessing=image.values(),
+        text_preprocessing=text.values(),
         dtype=dtype,
     )
-    return OpenClipEncoder(card, model.to(device, getattr(torch, dtype)), transform, tokenizer, device=device)
+    own = temperature(model.logit_scale)
+    return HalvesEncoder(card, {"image": image, "text": text}, device=device, temperature=own)
 
 
 def _refuse_torchscript(name: str, source: Source) -> None:
@@ -237,14 +179,6 @@ def _configuration(source: Source) -> dict[str, Any]:
         known = open_clip.get_model_config(source.model)
         return {**known, "quick_gelu": source.quick_gelu or bool(known.get("quick_gelu", False))}
     return dict(read_json(path)["model_cfg"])
-
-
-def _hash_tokenizer(tokenizer: Any) -> str:
-    """Over what decides the token ids; open_clip's own tokenizer keeps its tables under other names."""
-    if hasattr(tokenizer, "tokenizer"):
-        return vocabulary_hash(tokenizer.tokenizer)
-    tables = json.dumps([sorted(tokenizer.encoder.items()), sorted(map(list, tokenizer.bpe_ranks))])
-    return hashlib.blake2b(tables.encode(), digest_size=16).hexdigest()
 
 
 def _listing(tags: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from visir.encoders.devices import pick_device
 from visir.encoders.models.forward import inference, no_vectors
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, no_progress_bar
 from visir.encoders.models.model_names import positive_number, split_options, template_of
-from visir.encoders.models.tokens import vocabulary_hash
+from visir.encoders.models.sentence_half import SentenceHalf, limit_of, sentence_values
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 
@@ -46,8 +46,8 @@ class SentenceEncoder(Encoder):
 
     modalities: frozenset[Modality] = frozenset({"text"})
 
-    def __init__(self, card: EncoderCard, model: Any) -> None:
-        self.card, self._model = card, model
+    def __init__(self, card: EncoderCard, model: Any, folder: Path, *, max_length: int | None = None) -> None:
+        self.card, self._model, self._folder, self._max_length = card, model, folder, max_length
         self._template = str(card.text_preprocessing["template"])
         self.dimension = 0
         self.dimension = self.embed_texts([""]).shape[1]  # where it is written differs between kinds of modules
@@ -64,6 +64,21 @@ class SentenceEncoder(Encoder):
                 convert_to_numpy=True,
             )
         return np.asarray(vectors, dtype=np.float32)
+
+    def half(self, modality: Modality) -> SentenceHalf:
+        """The text half, sharing its weights with this encoder.
+
+        Raises `EncoderError` for a model that does not begin with a transformer (word vectors, bags of words).
+        """
+        if modality != "text":
+            raise self.cannot(modality)
+        return SentenceHalf(
+            self._model, self._folder, outputs=self.dimension, template=self._template, max_length=self._max_length
+        )
+
+    def own_temperature(self) -> None:
+        """None: sentence encoders are published without the temperature of their training."""
+        return
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> SentenceEncoder:
@@ -88,7 +103,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     with loading(name):
         model = _load(files.folder, device, dtype)
         if max_length is not None:
-            limit = _limit(model)
+            limit = limit_of(model)
             if limit is None or max_length > limit:
                 has = "no limit of its own to lower" if limit is None else f"{limit} tokens at most"
                 raise EncoderError(
@@ -101,10 +116,10 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
             family="sentence-transformers",
             revision=files.revision,
             weights=files.fingerprint,
-            text_preprocessing=_values(model, template),
+            text_preprocessing=sentence_values(model, template),
             dtype=dtype,
         )
-        return SentenceEncoder(card, model)
+        return SentenceEncoder(card, model, files.folder, max_length=max_length)
 
 
 def packaged_model() -> Path | None:
@@ -145,23 +160,3 @@ def _load(folder: Path, device: str, dtype: str) -> Any:
             str(folder), device=device, local_files_only=True, model_kwargs={"dtype": precision}
         )
     return model.to(precision).eval()  # modules after the transformer are not told the dtype
-
-
-def _values(model: Any, template: str) -> dict[str, Any]:
-    tokenizer = model.tokenizer
-    prompt = model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
-    return {
-        "modules": [type(module).__name__ for module in model],
-        "tokenizer": type(tokenizer).__name__.removesuffix("Fast"),
-        "vocabulary": vocabulary_hash(tokenizer),
-        "template": template,
-        "prompt": prompt or "",
-        "max_length": _limit(model),
-        "padding": "longest",
-    }
-
-
-def _limit(model: Any) -> int | None:
-    """Tokens a text may have; None for bags of word vectors, which read all of it."""
-    limit = model.max_seq_length
-    return None if limit is None or limit == float("inf") else int(limit)

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from visir.errors import EncoderError
 
@@ -63,21 +65,30 @@ class Tokens:
         # A fast tokenizer changes its padding state in place, and fails ("Already borrowed") when two threads do so.
         self._lock = threading.Lock()
 
-    def __call__(self, texts: Sequence[str], device: str) -> dict[str, torch.Tensor]:
-        """`inputs` of the texts, each (n, length) on `device`."""
+    def ids(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        """The token ids of each text: cut, not padded. Thread-safe."""
         filled = [self.template.replace("{}", text) for text in texts]
         if self.lower:
             filled = [text.lower() for text in filled]
         with self._lock:
-            encoded = self._tokenizer(
-                filled, padding=self.padding, truncation=True, max_length=self.limit, return_tensors="pt"
-            )
-        if int(encoded["input_ids"].max()) >= self.vocabulary:
+            encoded = self._tokenizer(filled, padding=False, truncation=True, max_length=self.limit)["input_ids"]
+        largest = max((max(one) for one in encoded if one), default=0)
+        if largest >= self.vocabulary:
             raise EncoderError(
-                f"token {int(encoded['input_ids'].max())} is outside the model's vocabulary of {self.vocabulary}.",
+                f"token {largest} is outside the model's vocabulary of {self.vocabulary}.",
                 hint="the tokenizer in this folder belongs to another model",
             )
-        return {name: encoded[name].to(device) for name in self.inputs}
+        return [np.asarray(one, dtype=np.int32) for one in encoded]
+
+    def collate(self, ids: Sequence[NDArray[np.int32]]) -> dict[str, torch.Tensor]:
+        """`inputs` of texts given by their ids, each (n, length) int64 on the CPU, padded."""
+        length = self.limit if self.padding == "max_length" else None
+        padded = pad(ids, token=int(self._tokenizer.pad_token_id), side=self._tokenizer.padding_side, length=length)
+        return {name: padded[name] for name in self.inputs}
+
+    def __call__(self, texts: Sequence[str], device: str) -> dict[str, torch.Tensor]:
+        """`inputs` of the texts, each (n, length) on `device`."""
+        return {name: value.to(device) for name, value in self.collate(self.ids(texts)).items()}
 
     def values(self) -> dict[str, Any]:
         """Every setting as plain values, for the card; "vocabulary" is a hash over what decides the token ids."""
@@ -93,6 +104,24 @@ class Tokens:
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer(text)["input_ids"]
         return ids
+
+
+def pad(
+    ids: Sequence[NDArray[np.int32]], *, token: int, side: str, length: int | None = None
+) -> dict[str, torch.Tensor]:
+    """ "input_ids" and "attention_mask" (1 where there is text) of a batch, each (n, L) int64.
+
+    - `token`: what is padded with; `side`: "right" or "left"
+    - `length`: L; None is that of the longest text
+    """
+    import torch
+
+    width = max(map(len, ids)) if length is None else length
+    rows, mask = np.full((len(ids), width), token, np.int64), np.zeros((len(ids), width), np.int64)
+    for row, one in enumerate(ids):
+        place = slice(0, len(one)) if side == "right" else slice(width - len(one), width)
+        rows[row, place], mask[row, place] = one, 1
+    return {"input_ids": torch.from_numpy(rows), "attention_mask": torch.from_numpy(mask)}
 
 
 def vocabulary_hash(tokenizer: Any) -> str:

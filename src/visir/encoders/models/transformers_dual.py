@@ -1,142 +1,110 @@
-"""Dual encoders of `transformers`: CLIP, AltCLIP, ALIGN, GroupViT, SigLIP.
+"""Dual encoders of `transformers`: CLIP, AltCLIP, ALIGN, GroupViT, SigLIP, and BLIP's first stage.
 
-Each has one tower per modality and one projection into the common space. What differs between them is data (below):
-how long a text may be, how it is padded, and where the dimension is written.
+Each has one tower per modality and one projection into the common space. What differs between them is data
+(`dual_families`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor, nn
 
-from visir.encoders.base import Encoder, Pixels
 from visir.encoders.devices import pick_device
-from visir.encoders.models.forward import inference, no_vectors, to_tensor, to_vectors
+from visir.encoders.models.dual_families import FAMILIES
+from visir.encoders.models.halves import HalvesEncoder, part, random_weights, recompute_activations
 from visir.encoders.models.image_processors import BACKENDS, ImageProcessor
-from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar
+from visir.encoders.models.model_files import (
+    SMALL_FILES,
+    ModelFiles,
+    loading,
+    no_progress_bar,
+    read_small_files,
+)
 from visir.encoders.models.model_names import one_of, positive_number, template_of
-from visir.encoders.models.tokens import Padding, Tokens
+from visir.encoders.models.tokens import Tokens
+from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.half import Half
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 
-if TYPE_CHECKING:
-    import torch
-    from PIL.Image import Image
+
+class _Network(nn.Module):
+    """One half's modules, and the way through them."""
+
+    def __init__(self, model: nn.Module, project: Callable[[Any, Any], Tensor]) -> None:
+        super().__init__()
+        self.model: Any = model
+        self._project = project
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        return self._project(self.model, inputs)
 
 
-@dataclass(frozen=True)
-class DualFamily:
-    """What one family does its own way.
+class _DualHalf(Half):
+    """What the two halves have in common."""
 
-    - `model`: the class in `transformers`
-    - `limit`: tokens a text may have, from the model's configuration
-    - `padding`, `inputs`: see `Tokens`; as the family's published processor and training did it
-    - `dimension`: of the common space, from the model's configuration
-    """
+    family: ClassVar[str] = "transformers"
+    network: _Network
+    kept: ClassVar[tuple[str, ...]]
 
-    model: str
-    limit: Callable[[Any], int] = lambda config: int(config.text_config.max_position_embeddings)
-    padding: Padding = "longest"
-    inputs: tuple[str, ...] = ("input_ids", "attention_mask")
-    dimension: Callable[[Any], int] = lambda config: int(config.projection_dim)
+    def __init__(self, kind: str, model: Any, folder: Path, parts: tuple[str, ...], project: Any) -> None:
+        family = FAMILIES[kind]
+        self.kind, self.folder, self.outputs = kind, folder, family.dimension(model.config)
+        self.network = _Network(part(part(model, only=parts), without=family.unused), project)
 
+    def files(self) -> dict[str, bytes]:
+        """What `save_pretrained` wrote for this half, but the weights."""
+        return read_small_files(self.folder, self.kept)
 
-FAMILIES: Mapping[str, DualFamily] = {
-    # Radford et al. 2021. OpenAI's own code pads every text to 77. With the causal mask and the vector taken at the
-    # end token, padding cannot reach it, so padding to the longest gives the same vector for a sixth of the work.
-    "clip": DualFamily("CLIPModel"),
-    # Chen et al. 2022: CLIP with XLM-RoBERTa, whose positions begin after the padding id (514 positions, 512 tokens).
-    "altclip": DualFamily(
-        "AltCLIPModel",
-        limit=lambda config: int(config.text_config.max_position_embeddings) - int(config.text_config.pad_token_id) - 1,
-    ),
-    # Jia et al. 2021, COYO-ALIGN: the text tower is a BERT with 512 positions, but was trained on 64 tokens and its
-    # published processor pads to 64. (That processor does not cut; a longer text would be seen at positions that were
-    # never trained, so here it is cut at 64.)
-    "align": DualFamily(
-        "AlignModel",
-        limit=lambda config: min(64, int(config.text_config.max_position_embeddings)),
-        padding="max_length",
-    ),
-    # Xu et al. 2022: CLIP's tokenizer and 77 positions.
-    "groupvit": DualFamily("GroupViTModel"),
-    # Zhai et al. 2023: trained on texts padded to 64 without a mask, the vector taken at the last position, which is
-    # mostly padding. Padding to the longest, or handing over the mask, gives another vector.
-    "siglip": DualFamily(
-        "SiglipModel",
-        padding="max_length",
-        inputs=("input_ids",),
-        dimension=lambda config: int(config.vision_config.hidden_size),
-    ),
-}
+    def checkpoint_gradients(self) -> None:
+        """Compute activations again, where the model has a switch for it."""
+        recompute_activations(self.network.model, f"the {self.modality} half of a model of type {self.kind!r}")
 
 
-class DualEncoder(Encoder):
-    """Images and texts through a dual encoder of `transformers`.
+class ImageHalf(_DualHalf):
+    """Images through the model's own image processor, its vision tower and projection."""
 
-    Vectors are the projections before normalisation: what `get_image_features` and `get_text_features` give. (The
-    model's forward pass normalises them before the product; search by cosine does the same.)
-    """
+    modality: Modality = "image"
+    kept = ("config.json", "*processor_config.json")
 
-    modalities: frozenset[Modality] = frozenset({"image", "text"})
+    def __init__(self, kind: str, model: Any, folder: Path, *, processor: str) -> None:
+        super().__init__(kind, model, folder, FAMILIES[kind].image_parts, FAMILIES[kind].image)
+        self.processor = ImageProcessor(folder, processor)
 
-    def __init__(
-        self,
-        card: EncoderCard,
-        model: torch.nn.Module,
-        processor: ImageProcessor,
-        tokens: Tokens,
-        *,
-        dimension: int,
-        device: str,
-    ) -> None:
-        self.card, self.dimension = card, dimension
-        self._model, self._processor, self._tokens, self._device = model, processor, tokens, device
-        self._dtype = next(model.parameters()).dtype
+    def prepare(self, items: Sequence[Any]) -> list[Any]:
+        """float32 (3, H, W) of each image."""
+        return [self.processor.pixels(image) for image in items]
 
-    def preprocess(self, image: Image) -> Pixels:
-        """One RGB image, float32 (3, H, W), by the model's own image processor."""
-        return self._processor.pixels(image)
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """(n, 3, H, W)."""
+        return torch.from_numpy(np.stack(prepared))
 
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension) projections of n preprocessed images."""
-        if not len(batch):
-            return no_vectors(self.dimension)
-        with inference():
-            pixels = to_tensor(batch, self._device, self._dtype)
-            return to_vectors(_features(self._model.get_image_features(pixel_values=pixels)))  # type: ignore[operator]
+    def values(self) -> dict[str, Any]:
+        """The image processor's settings."""
+        return self.processor.values()
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) projections of n texts."""
-        if not len(texts):
-            return no_vectors(self.dimension)
-        with inference():
-            return to_vectors(_features(self._model.get_text_features(**self._tokens(texts, self._device))))  # type: ignore[operator]
+    def spec(self) -> dict[str, Any]:
+        """The model's type, and which implementation of its image processor."""
+        return {"kind": self.kind, "processor": self.processor.backend}
 
 
-def _features(output: Any) -> torch.Tensor:
-    """The projections: themselves before transformers 5, since then the `pooler_output` of a record."""
-    features: torch.Tensor = output.pooler_output if hasattr(output, "pooler_output") else output
-    return features
+class TextHalf(_DualHalf):
+    """Texts through the model's own tokenizer, its text tower and projection."""
 
+    modality: Modality = "text"
+    kept = SMALL_FILES
 
-def load(
-    name: str, kind: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
-) -> DualEncoder:
-    """Load the model of type `kind` that lies in `files`."""
-    family = FAMILIES[kind]
-    device = pick_device(device)
-    backend = one_of(name, options, "processor", BACKENDS)
-    template, max_length = template_of(name, options), positive_number(name, options, "max_length")
-    with loading(name):
-        model = load_model(name, family.model, files, dtype)
-        processor = ImageProcessor(files.folder, backend)
-        tokens = Tokens(
-            files.folder,
+    def __init__(self, kind: str, model: Any, folder: Path, *, template: str, max_length: int | None) -> None:
+        family = FAMILIES[kind]
+        super().__init__(kind, model, folder, family.text_parts, family.text)
+        self._options = {"template": template, "max_length": max_length}
+        self.tokens = Tokens(
+            folder,
             limit=family.limit(model.config),
             vocabulary=int(model.config.text_config.vocab_size),
             padding=family.padding,
@@ -144,17 +112,67 @@ def load(
             template=template,
             max_length=max_length,
         )
-        dimension = family.dimension(model.config)
+
+    def prepare(self, items: Sequence[Any]) -> list[Any]:
+        """int32 token ids of each text."""
+        return list(self.tokens.ids(items))
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """ "input_ids" and, where the family takes one, "attention_mask"."""
+        return self.tokens.collate(prepared)
+
+    def values(self) -> dict[str, Any]:
+        """The tokenizer's settings."""
+        return self.tokens.values()
+
+    def spec(self) -> dict[str, Any]:
+        """The model's type, and what was asked of the tokenizer."""
+        return {"kind": self.kind, **self._options}
+
+
+def load(
+    name: str, kind: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
+) -> HalvesEncoder:
+    """Load the model of type `kind` that lies in `files`."""
+    card, model, image, text, device = load_halves(name, kind, files, options, device=device, dtype=dtype)
+    own = FAMILIES[kind].temperature(model)
+    return HalvesEncoder(card, {"image": image, "text": text}, device=device, temperature=own)
+
+
+def load_halves(
+    name: str, kind: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
+) -> tuple[EncoderCard, Any, ImageHalf, TextHalf, str]:
+    """Card, whole model, its two halves, and the device that they are on."""
+    device = pick_device(device)
+    backend = one_of(name, options, "processor", BACKENDS)
+    template, max_length = template_of(name, options), positive_number(name, options, "max_length")
+    with loading(name):
+        model = load_model(name, FAMILIES[kind].model, files, dtype).to(device)
+        image = ImageHalf(kind, model, files.folder, processor=backend)
+        text = TextHalf(kind, model, files.folder, template=template, max_length=max_length)
         card = EncoderCard(
             name=name,
             family=f"transformers-{kind}",
             revision=files.revision,
             weights=files.fingerprint,
-            image_preprocessing=processor.values(),
-            text_preprocessing=tokens.values(),
+            image_preprocessing=image.values(),
+            text_preprocessing=text.values(),
             dtype=dtype,
         )
-        return DualEncoder(card, model.to(device), processor, tokens, dimension=dimension, device=device)
+    return card, model, image, text, device
+
+
+def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half:
+    """One half with random weights, from the `files` of a half that lie in `folder`."""
+    import transformers
+
+    kind = str(spec["kind"])
+    with loading(str(folder)), random_weights():
+        model_class = getattr(transformers, FAMILIES[kind].model)
+        model = model_class(model_class.config_class.from_pretrained(folder))
+        if modality == "image":
+            return ImageHalf(kind, model, folder, processor=spec["processor"])
+        return TextHalf(kind, model, folder, template=spec["template"], max_length=spec["max_length"])
 
 
 def load_model(name: str, class_name: str, files: ModelFiles, dtype: str) -> Any:
@@ -164,7 +182,6 @@ def load_model(name: str, class_name: str, files: ModelFiles, dtype: str) -> Any
     model would give vectors, and they would mean nothing. Also, since version 5 the checkpoint's own dtype is taken
     unless one is named.
     """
-    import torch
     import transformers
 
     _ = files.weights  # a folder without weights is told apart from one whose weights are damaged

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from visir.encoders.base import Encoder
 from visir.encoders.models import blip, transformers_dual
+from visir.encoders.models.dual_families import FAMILIES
 from visir.encoders.models.model_files import find_model
 from visir.encoders.models.model_names import split_options
 from visir.errors import EncoderError
@@ -12,7 +13,7 @@ from visir.files import read_json
 OPTIONS = ("template", "max_length", "processor")
 """What can follow the name: `?template=a photo of {}&max_length=35&processor=torchvision`."""
 
-KNOWN = (*transformers_dual.FAMILIES, "blip")
+KNOWN = tuple(FAMILIES)
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
@@ -31,7 +32,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     kind = str(read_json(files.folder / "config.json").get("model_type"))
     if kind == "blip":
         return blip.load(name, files, options, device=device, dtype=dtype)
-    if kind in transformers_dual.FAMILIES:
+    if kind in FAMILIES:
         return transformers_dual.load(name, kind, files, options, device=device, dtype=dtype)
     raise EncoderError(f"{bare}: {_why_not(kind)}", hint=f"model types that are read: {', '.join(KNOWN)}")
 

@@ -18,8 +18,8 @@ HALVES: Registry[str] = Registry("family of pretrained halves")
 folder, its weights random. A new family is a subclass of `Half`, an encoder made of them, and one line here."""
 
 HALVES.add("transformers", "visir.encoders.models.transformers_dual:load_half")
-HALVES.add("openclip", "visir.encoders.models.openclip:load_half")
-HALVES.add("sentence-transformers", "visir.encoders.models.sentence:load_half")
+HALVES.add("openclip", "visir.encoders.models.openclip_halves:load_half")
+HALVES.add("sentence-transformers", "visir.encoders.models.sentence_half:load_half")
 
 
 class Half(ABC):

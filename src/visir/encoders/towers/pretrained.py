@@ -24,12 +24,12 @@ class PretrainedBody(Body):
     The encoder keeps its own weights, because its card is the key under which its vectors are kept. In a model that was
     loaded in another precision the copy is float32 from here on; mixed precision is the training loop's business.
 
-    Features are the model's projections before normalisation: `embed_images` and `embed_texts` of the encoder go through
+    Features are the model's projections before normalisation: the encoder's `embed_images` and `embed_texts` go through
     the same forward pass.
 
     Batch normalisation (CLIP's ResNets, ALIGN, GroupViT's projections) keeps the running statistics that came with the
-    weights, in training too; its scales and offsets are tuned. The other reading, new statistics from every batch, makes
-    a vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
+    weights, in training too; its scales and offsets are tuned. The other reading, statistics of every batch, makes a
+    vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
 
     - `checkpointing`: activations are computed again in the backward pass, which saves memory for a third more time
     """
@@ -91,7 +91,7 @@ class PretrainedBody(Body):
 
     @classmethod
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
-        """The architecture with random weights, from what `save` wrote; neither the hub nor the first folder is asked."""
+        """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked."""
         module, _, function = HALVES.get(spec["family"]).partition(":")
         half = getattr(import_module(module), function)(folder, spec["modality"], spec)
         body = cls.__new__(cls)

@@ -1,0 +1,192 @@
+"""The halves of a model of open_clip: its own transform or tokenizer, and one of its two towers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from visir.encoders.models.halves import no_checkpointing, part, random_weights, recompute_activations
+from visir.encoders.models.image_processors import refuse_sliver
+from visir.encoders.models.model_files import loading
+from visir.encoders.models.tokens import vocabulary_hash
+from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.half import Half
+from visir.files import read_json
+from visir.records import Modality
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+CONFIG_FILE = "open_clip_config.json"
+TEXT_TOWER = "text_tower"  # the folder with the configuration of a text tower from transformers
+
+
+class _Encode(nn.Module):
+    """One of the two methods of a model of open_clip, and the weights that it needs."""
+
+    def __init__(self, model: Any, method: str) -> None:
+        super().__init__()
+        self.model: Any = model
+        self._method = method
+
+    def forward(self, inputs: Inputs) -> torch.Tensor:
+        vectors: torch.Tensor = getattr(self.model, self._method)(inputs, normalize=False)
+        return vectors
+
+
+class _OpenClipHalf(Half):
+    """What the two halves have in common.
+
+    - `configuration`: the architecture, as open_clip's plain values
+    """
+
+    family: ClassVar[str] = "openclip"
+    network: _Encode
+
+    def __init__(self, model: Any, configuration: dict[str, Any]) -> None:
+        self.configuration = configuration
+        self.outputs = int(configuration["embed_dim"])
+        self.preprocessing = json.loads(json.dumps(dict(model.visual.preprocess_cfg)))
+
+    def files(self) -> dict[str, bytes]:
+        """The configuration, as open_clip itself writes it."""
+        content = {"model_cfg": self.configuration, "preprocess_cfg": self.preprocessing}
+        return {CONFIG_FILE: json.dumps(content, indent=2).encode()}
+
+
+class ImageHalf(_OpenClipHalf):
+    """Images through the model's own evaluation transform and `encode_image(…, normalize=False)`."""
+
+    modality: Modality = "image"
+
+    def __init__(self, model: Any, configuration: dict[str, Any], transform: Callable[[Image], torch.Tensor]) -> None:
+        super().__init__(model, configuration)
+        self.network = _Encode(part(model, only=("visual",)), "encode_image")
+        self._transform = transform
+        scaled = self.preprocessing["resize_mode"] == "shortest"
+        self._shortest_edge = int(np.min(self.preprocessing["size"])) if scaled else None
+
+    def prepare(self, items: Sequence[Any]) -> list[Any]:
+        """float32 (3, H, W) of each image."""
+        return [self._pixels(image) for image in items]
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """(n, 3, H, W)."""
+        return torch.from_numpy(np.stack(prepared))
+
+    def values(self) -> dict[str, Any]:
+        """The transform's settings."""
+        return dict(self.preprocessing)
+
+    def spec(self) -> dict[str, Any]:
+        """Nothing: all is in the configuration."""
+        return {}
+
+    def checkpoint_gradients(self) -> None:
+        """Compute activations again; open_clip can do it for transformers only."""
+        visual = self.network.model.visual
+        if not hasattr(visual, "transformer"):
+            raise no_checkpointing(f"a {type(visual).__name__} of open_clip")
+        visual.set_grad_checkpointing(True)
+
+    def _pixels(self, image: Image) -> NDArray[np.float32]:
+        refuse_sliver(image, self._shortest_edge)
+        return np.asarray(self._transform(image).numpy(), dtype=np.float32)
+
+
+class TextHalf(_OpenClipHalf):
+    """Texts through the model's own tokenizer and `encode_text(…, normalize=False)`."""
+
+    modality: Modality = "text"
+
+    def __init__(self, model: Any, configuration: dict[str, Any], tokenizer: Any, template: str) -> None:
+        super().__init__(model, configuration)
+        others = ("visual", "logit_scale", "logit_bias", "text_decoder")
+        self.network = _Encode(part(model, without=others), "encode_text")
+        self._tokenizer, self._template = tokenizer, template
+        self._lock = threading.Lock()  # a fast tokenizer changes its padding state in place
+
+    def prepare(self, items: Sequence[Any]) -> list[Any]:
+        """int32 (context length,) token ids of each text, padded."""
+        with self._lock:
+            ids = self._tokenizer([self._template.replace("{}", text) for text in items])
+        return list(ids.numpy().astype(np.int32))
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """(n, context length) int64."""
+        return torch.from_numpy(np.stack(prepared).astype(np.int64))
+
+    def values(self) -> dict[str, Any]:
+        """The tokenizer's settings; "vocabulary" is a hash over what decides the token ids."""
+        return {
+            "tokenizer": type(self._tokenizer).__name__,
+            "vocabulary": _hash_tokenizer(self._tokenizer),
+            "template": self._template,
+            "max_length": int(self._tokenizer.context_length),
+            "padding": "max_length",
+        }
+
+    def spec(self) -> dict[str, Any]:
+        """The template; all else is in the configuration."""
+        return {"template": self._template}
+
+    def files(self) -> dict[str, bytes]:
+        """The configuration; of a tokenizer and a text tower from `transformers`, theirs too."""
+        files = super().files()
+        with tempfile.TemporaryDirectory() as folder:
+            if hasattr(self._tokenizer, "save_pretrained"):
+                self._tokenizer.save_pretrained(folder)
+            if "hf_model_name" in self.configuration["text_cfg"]:
+                self.network.model.text.config.save_pretrained(Path(folder) / TEXT_TOWER)
+            return files | {
+                path.relative_to(folder).as_posix(): path.read_bytes()
+                for path in sorted(Path(folder).rglob("*"))
+                if path.is_file()
+            }
+
+    def checkpoint_gradients(self) -> None:
+        """Compute activations again."""
+        model = self.network.model
+        text = model if getattr(model, "text", None) is None else model.text
+        if type(text).__name__ == "HFTextEncoder":
+            recompute_activations(text.transformer, "the text half")
+        else:
+            text.transformer.grad_checkpointing = True
+
+
+def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half:
+    """One half with random weights, from the `files` of a half that lie in `folder`."""
+    import open_clip
+
+    configuration = dict(read_json(folder / CONFIG_FILE)["model_cfg"])
+    name, changed = f"local-dir:{folder}", {}
+    if "hf_model_name" in configuration["text_cfg"]:
+        changed = {"text_cfg": {**configuration["text_cfg"], "hf_model_name": str(folder / TEXT_TOWER)}}
+    with loading(str(folder)), random_weights():
+        model = open_clip.create_model(
+            name, load_weights=False, pretrained_image=False, pretrained_text=False, **changed
+        )
+        if modality == "image":
+            transform = open_clip.image_transform_v2(
+                open_clip.transform.PreprocessCfg(**model.visual.preprocess_cfg), is_train=False
+            )
+            return ImageHalf(model, configuration, transform)
+        return TextHalf(model, configuration, open_clip.get_tokenizer(name), str(spec["template"]))
+
+
+def _hash_tokenizer(tokenizer: Any) -> str:
+    """Over what decides the token ids; open_clip's own tokenizer keeps its tables under other names."""
+    if hasattr(tokenizer, "tokenizer"):
+        return vocabulary_hash(tokenizer.tokenizer)
+    tables = json.dumps([sorted(tokenizer.encoder.items()), sorted(map(list, tokenizer.bpe_ranks))])
+    return hashlib.blake2b(tables.encode(), digest_size=16).hexdigest()
