@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from equations import assert_is, batch, cosines, infonce, pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,26 +15,8 @@ from visir.training.objectives.infonce import InfoNCE
 
 
 def reference(images, texts, owners, temperature, siblings):
-    """The docstring's equation, one exponential at a time, in Python floats."""
-    n = len(images)
-    score = [[sum(a * b for a, b in zip(images[i], texts[j], strict=True)) / temperature for j in range(n)]
-             for i in range(n)]  # fmt: skip
-    total = 0.0
-    for i in range(n):
-        among = [j for j in range(n) if j == i or siblings == "negatives" or owners[j] != owners[i]]
-        total -= math.log(math.exp(score[i][i]) / math.fsum(math.exp(score[i][j]) for j in among)) / 2
-        total -= math.log(math.exp(score[i][i]) / math.fsum(math.exp(score[j][i]) for j in among)) / 2
-    return total / n
-
-
-def unit(rng, n, d):
-    vectors = rng.normal(size=(n, d))
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def batch(seed, n=9, d=5):
-    rng = np.random.default_rng(seed)
-    return unit(rng, n, d), unit(rng, n, d), rng.integers(0, max(2, n // 2), n)
+    scores = [[one / temperature for one in row] for row in cosines(images, texts)]
+    return infonce(scores, owners, siblings)
 
 
 @pytest.mark.parametrize("siblings", ["apart", "negatives"])
@@ -41,28 +24,19 @@ def batch(seed, n=9, d=5):
 @given(seed=st.integers(0, 10_000), temperature=st.floats(0.03, 1.0))
 def test_value_is_the_equation(siblings, seed, temperature):
     images, texts, owners = batch(seed)
-    objective = InfoNCE(temperature, siblings=siblings)
-    value = float(objective(torch.tensor(images), torch.tensor(texts), torch.tensor(owners)))
-    assert value == pytest.approx(reference(images, texts, owners, temperature, siblings), rel=0, abs=1e-9)
+    value = float(InfoNCE(temperature, siblings=siblings)(pairs(images, texts, owners)).detach())
+    assert value == pytest.approx(reference(images, texts, owners, temperature, siblings).real, rel=0, abs=1e-9)
 
 
 @pytest.mark.parametrize("siblings", ["apart", "negatives"])
 def test_gradient_is_that_of_the_reference(siblings):
     images, texts, owners = batch(3, n=5, d=3)
-    tensors = [torch.tensor(one, requires_grad=True) for one in (images, texts)]
-    InfoNCE(0.2, siblings=siblings)(*tensors, torch.tensor(owners)).backward()
-    step = 1e-5
-    for tensor, which in zip(tensors, (0, 1), strict=True):
-        for row in range(5):
-            for column in range(3):
-                values = []
-                # Five-point central differences: their error is of the order step⁴, rounding about 1e-11.
-                for shift in (-2, -1, 1, 2):
-                    moved = [images.copy(), texts.copy()]
-                    moved[which][row, column] += shift * step
-                    values.append(reference(*moved, owners, 0.2, siblings))
-                slope = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * step)
-                assert float(tensor.grad[row, column]) == pytest.approx(slope, abs=1e-9)
+    assert_is(
+        lambda i, t: reference(i, t, owners, 0.2, siblings),
+        lambda i, t: InfoNCE(0.2, siblings=siblings)(pairs(i, t, owners)),
+        images,
+        texts,
+    )
 
 
 def test_gradient_is_the_published_one():
@@ -84,30 +58,42 @@ def test_gradient_is_the_published_one():
         as_negative = -sum(by_text[i, j] * texts[j] for j in range(n) if j != i)  # 2c
         expected[i] = -(as_query + as_positive + as_negative) / tau / (2 * n)
     leaf = torch.tensor(images, requires_grad=True)
-    InfoNCE(tau)(leaf, torch.tensor(texts), torch.arange(n)).backward()
+    InfoNCE(tau)(pairs(leaf, texts)).backward()
     np.testing.assert_allclose(leaf.grad.numpy(), expected, rtol=0, atol=1e-9)
 
 
 def test_worked_by_hand():
     # Two pairs on the axes, τ = 1: every softmax is e/(e+1), so L = log(1 + 1/e) = 0.31326…
     eye = torch.eye(2, dtype=torch.float64)
-    assert float(InfoNCE(1.0)(eye, eye, torch.tensor([0, 1]))) == pytest.approx(math.log(1 + math.exp(-1)), abs=1e-12)
+    assert float(InfoNCE(1.0)(pairs(eye, eye)).detach()) == pytest.approx(math.log(1 + math.exp(-1)), abs=1e-12)
     # Both captions are of one image: nothing is left to tell apart, unless siblings are asked for as negatives.
-    assert float(InfoNCE(1.0)(eye, eye, torch.tensor([4, 4]))) == pytest.approx(0.0, abs=1e-12)
-    asked = InfoNCE(1.0, siblings="negatives")(eye, eye, torch.tensor([4, 4]))
-    assert float(asked) == pytest.approx(math.log(1 + math.exp(-1)), abs=1e-12)
+    assert float(InfoNCE(1.0)(pairs(eye, eye, [4, 4])).detach()) == pytest.approx(0.0, abs=1e-12)
+    asked = InfoNCE(1.0, siblings="negatives")(pairs(eye, eye, [4, 4]))
+    assert float(asked.detach()) == pytest.approx(math.log(1 + math.exp(-1)), abs=1e-12)
 
 
 def test_a_learnt_temperature_moves_and_is_bounded():
     objective = InfoNCE(0.07, learnt=True)
-    assert objective.temperature == pytest.approx(0.07, rel=1e-12)
-    images, texts, owners = batch(1)
-    objective(torch.tensor(images), torch.tensor(texts), torch.tensor(owners)).backward()
-    assert objective.log_scale.grad.abs() > 0
+    log_scale = objective.temperature.log_scale
+    assert objective.temperature.value == pytest.approx(0.07, rel=1e-12)
+    objective(pairs(*batch(1))).backward()
+    # dL/d(log 1/τ) by differences of the fixed objective's value: s = 1/τ moves by ±1e-5 of itself
+    around = [float(InfoNCE(0.07 * math.exp(-step))(pairs(*batch(1))).detach()) for step in (1e-5, -1e-5)]
+    assert float(log_scale.grad) == pytest.approx((around[0] - around[1]) / 2e-5, abs=1e-8)
     with torch.no_grad():
-        objective.log_scale.fill_(20.0)
-    objective.log_scale.grad = None
-    objective(torch.tensor(images), torch.tensor(texts), torch.tensor(owners)).backward()
-    assert objective.temperature == pytest.approx(0.01, rel=1e-12)
-    assert objective.log_scale.grad.abs() > 0  # it can return
-    assert not InfoNCE(0.07).log_scale.requires_grad
+        log_scale.fill_(20.0)
+    log_scale.grad = None
+    objective(pairs(*batch(1))).backward()
+    assert objective.temperature.value == pytest.approx(0.01, rel=1e-12)
+    assert log_scale.grad.abs() > 0  # it can return
+    assert not InfoNCE(0.07).temperature.log_scale.requires_grad
+
+
+def test_half_precision_vectors_are_contrasted_in_float32():
+    images, texts, owners = batch(2, n=32, d=64)
+    coarse = [torch.tensor(one, dtype=torch.bfloat16) for one in (images, texts)]
+    exact = InfoNCE(0.05)(pairs(*(one.double() for one in coarse), owners))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = InfoNCE(0.05)(pairs(*coarse, owners))
+    assert value.dtype == torch.float32
+    assert float(value.detach()) == pytest.approx(float(exact.detach()), rel=1e-5)
