@@ -11,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from visir.encoders.towers import packed_gru
 from visir.encoders.towers.base import Body, Inputs
+from visir.encoders.towers.word_vectors import read_vectors
 from visir.encoders.towers.words import PADDING, TOKENISER, Vocabulary
 from visir.errors import EncoderError
 
@@ -19,7 +21,19 @@ VOCABULARY_FILE = "vocabulary.txt"
 
 
 class GRUBody(Body):
-    """Word embeddings, then a gated recurrent unit (Cho et al. 2014), then one vector per text."""
+    """Word embeddings, then a gated recurrent unit (Cho et al. 2014), then one vector per text.
+
+    - `words`: width of the embeddings; `hidden`: of the states; `outputs` is `hidden`, twice that when `bidirectional`
+    - `layers`: one over the other, each over both directions of the one below
+    - `pooling`: the "last" state of each direction, or the "mean" or the "max" of every dimension over all states
+
+    Each direction is read to its own end: the backward one's last state stands at the first word. The code that was
+    released with LTD takes the state at the last word for both, where the backward direction has seen one word only;
+    half of the vector then says little more than how the caption ends.
+
+    A text's vector does not depend on what it is batched with, beyond rounding. A text without a word is read as one
+    unknown word. Nothing marks a sentence's start and end; VSE++'s code adds two words for that.
+    """
 
     kind = "gru"
     modality = "text"
@@ -33,17 +47,32 @@ class GRUBody(Body):
         bidirectional: bool = True,
         layers: int = 1,
         pooling: Literal["last", "mean", "max"] = "last",
-        pretrained_words: bool = False,
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self._spec = {"words": words, "hidden": hidden, "bidirectional": bidirectional, "layers": layers,
-                      "pooling": pooling, "pretrained_words": pretrained_words}  # fmt: skip
         self.pooling = pooling
         self.outputs = hidden * (2 if bidirectional else 1)
         self.embedding = nn.Embedding(len(vocabulary), words, padding_idx=PADDING)
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        with torch.no_grad():
+            self.embedding.weight[PADDING + 1 :].uniform_(-0.1, 0.1)  # as VSE++ begins
         self.gru = nn.GRU(words, hidden, layers, batch_first=True, bidirectional=bidirectional)
+        self._from_file = False
+
+    def read_vectors(self, path: str | Path) -> int:
+        """Take the embeddings of all words that a file of word vectors holds; returns how many were found.
+
+        The others begin at random, with the mean and the deviation that each dimension has over those found. Raises
+        `EncoderError` as `visir.encoders.towers.word_vectors.read_vectors` does.
+        """
+        found = read_vectors(path, self.vocabulary.words, self.embedding.embedding_dim)
+        known = torch.from_numpy(np.concatenate([np.zeros(len(self.vocabulary) - len(found.known), bool), found.known]))
+        vectors = torch.from_numpy(found.vectors[found.known])
+        with torch.no_grad():
+            spread = torch.randn(len(known) - PADDING - 1, vectors.shape[1]) * vectors.std(0, correction=0)
+            self.embedding.weight[PADDING + 1 :] = vectors.mean(0) + spread
+            self.embedding.weight[known] = vectors
+        self._from_file = True
+        return int(found.known.sum())
 
     def prepare(self, item: str) -> NDArray[np.int32]:
         """The ids of the words, at least one."""
@@ -60,32 +89,51 @@ class GRUBody(Body):
     def forward(self, inputs: Inputs) -> Tensor:
         """(n, outputs)."""
         if isinstance(inputs, Tensor):
-            raise EncoderError("gru takes ids and lengths, not one tensor.")
+            raise EncoderError("a GRU takes word ids and lengths, not one tensor.")
         ids, lengths = inputs["ids"], inputs["lengths"]
+        # Under autocast the products are to be in the lower precision, and that is torch's own business.
+        if ids.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
+            last, padded = self._on_cpu(ids, lengths)
+        else:
+            last, padded = self._by_torch(ids, lengths)
+        if padded is None:
+            return last
+        inside = (torch.arange(padded.shape[1], device=ids.device) < lengths[:, None]).unsqueeze(-1)
+        if self.pooling == "mean":
+            return padded.sum(1) / lengths[:, None]  # zero behind the ends
+        return padded.masked_fill(~inside, -torch.inf).amax(1)
+
+    def _on_cpu(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:
+        packing = packed_gru.Packing(lengths)
+        distinct, places = torch.unique(ids[packing.rows, packing.times], return_inverse=True)
+        states, last = packed_gru.run(self.gru, self.embedding(distinct), places, packing)
+        return last, None if self.pooling == "last" else packing.padded(states)
+
+    def _by_torch(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:
         packed = nn.utils.rnn.pack_padded_sequence(
             self.embedding(ids), lengths.cpu(), batch_first=True, enforce_sorted=False
         )
-        states, last = self.gru(packed)
-        if self.pooling == "last":
-            directions = 2 if self.gru.bidirectional else 1
-            found: Tensor = last[-directions:].transpose(0, 1).reshape(len(ids), -1)
-            return found
-        padded, _ = nn.utils.rnn.pad_packed_sequence(states, batch_first=True, total_length=ids.shape[1])
-        inside = (torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]).unsqueeze(-1)
-        if self.pooling == "mean":
-            return (padded * inside).sum(1) / lengths[:, None]
-        return padded.masked_fill(~inside, -torch.inf).amax(1)
+        states, ends = self.gru(packed)
+        directions = 1 + self.gru.bidirectional
+        last = ends[-directions:].transpose(0, 1).reshape(len(ids), -1)
+        return last, None if self.pooling == "last" else nn.utils.rnn.pad_packed_sequence(states, batch_first=True)[0]
 
     def spec(self) -> dict[str, Any]:
-        """The settings; the words are in `vocabulary.txt`."""
-        return dict(self._spec)
+        """The settings; the words themselves are in `vocabulary.txt`."""
+        return {
+            "words": self.embedding.embedding_dim,
+            "hidden": self.gru.hidden_size,
+            "bidirectional": self.gru.bidirectional,
+            "layers": self.gru.num_layers,
+            "pooling": self.pooling,
+        }
 
     def preprocessing(self) -> dict[str, Any]:
-        """The tokeniser."""
+        """How texts become words."""
         return {"words": TOKENISER, "vocabulary": len(self.vocabulary)}
 
     def save(self, folder: Path) -> None:
-        """The words."""
+        """Write the words."""
         self.vocabulary.save(folder / VOCABULARY_FILE)
 
     @classmethod
@@ -94,5 +142,5 @@ class GRUBody(Body):
         return cls(Vocabulary.load(folder / VOCABULARY_FILE), **spec)
 
     def given(self) -> Sequence[nn.Module]:
-        """The embeddings, when they came from a file."""
-        return (self.embedding,) if self._spec["pretrained_words"] else ()
+        """The embeddings, when they were read from a file."""
+        return (self.embedding,) if self._from_file else ()

@@ -7,35 +7,52 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
 from visir.encoders.towers.pixel_body import PixelBody
+from visir.errors import EncoderError
 
+_GROUPS = 8
 _GRID = 4
 
 
 class SmallCNNBody(PixelBody):
-    """Four convolutions, each halving the picture, pooled to a grid of 4 × 4 places.
+    """Four convolutions of 3 × 3, the first three halving the picture, read out both in places and as a whole.
 
-    - `size`: pixels of the square that enters; `width`: channels of the first convolution (doubled twice)
+    - `size`: pixels of the square that enters; `width`: channels of the first convolution, doubled twice. A multiple of
+      8, because of the groups below.
+
+    The last maps are averaged over a grid of 4 × 4 places, which keeps what is left of what; beside them stands every
+    channel's maximum over the whole picture, which says what is there wherever it is. 68 · `width` features in all.
+
+    Normalisation is over groups of channels of one picture (Wu & He 2018). Batch normalisation would make a vector
+    depend on its neighbours, and a batch in chunks, or over several processes, would not be the same batch.
     """
 
     kind = "small-cnn"
 
     def __init__(self, *, size: int = 64, width: int = 32) -> None:
+        if width % _GROUPS:
+            raise EncoderError(f"the width {width} is no multiple of {_GROUPS}.", hint="e.g. image.width = 32")
         super().__init__(size, size)
         self.width = width
         channels = [3, width, 2 * width, 4 * width, 4 * width]
         layers: list[nn.Module] = []
-        for before, after in pairwise(channels):
-            layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.GroupNorm(8, after), nn.ReLU()]
-        self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(_GRID), nn.Flatten())
-        self.outputs = 4 * width * _GRID**2
+        for (before, after), stride in zip(pairwise(channels), (2, 2, 2, 1), strict=True):
+            layers += [
+                nn.Conv2d(before, after, 3, stride, padding=1, bias=False),
+                nn.GroupNorm(_GROUPS, after),
+                nn.ReLU(inplace=True),
+            ]
+        self.layers = nn.Sequential(*layers).to(memory_format=torch.channels_last)
+        self.places = nn.AdaptiveAvgPool2d(_GRID)
+        self.outputs = 4 * width * (_GRID**2 + 1)
 
     def features(self, pixels: Tensor) -> Tensor:
-        """(n, outputs)."""
-        found: Tensor = self.layers(pixels)
-        return found
+        """(n, outputs): the means of 4 × 4 places, then the maxima."""
+        maps = self.layers(pixels)
+        return torch.cat([self.places(maps).flatten(1), maps.amax((2, 3))], dim=1)
 
     def spec(self) -> dict[str, Any]:
         """Size and width."""

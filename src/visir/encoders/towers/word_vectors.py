@@ -1,0 +1,107 @@
+"""Files of word vectors: GloVe's text format, and word2vec's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EncoderError
+from visir.files import open_binary
+
+SOURCE = "https://nlp.stanford.edu/projects/glove/"
+_BROKEN = "is the download complete? compare its size"
+
+
+@dataclass(frozen=True, eq=False)
+class WordVectors:
+    """Row i belongs to word i of those asked for: its (d,) float32 vector; `known[i]` is False where there is none."""
+
+    vectors: NDArray[np.float32]
+    known: NDArray[np.bool_]
+
+
+def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVectors:
+    """The vectors of `words` in a text file of lines `word v1 … v_width`, plain, `.gz` or `.xz`, in UTF-8.
+
+    Only the lines of these words are parsed, so that GloVe's 2.2 million take as long as reading them does. The word is
+    what is left of the last `width` numbers: a few hundred tokens of glove.840B hold spaces. Of a word that comes twice
+    the first vector is taken. A first line of two integers, as word2vec writes it, is passed over.
+
+    Raises `EncoderError` for a missing file, saying where to get one; for a file of another width, or without any of
+    the words; and, naming the line, for a word that is not UTF-8 or a vector of one of `words` that is cut short or
+    holds what is no finite number.
+    """
+    if not Path(path).is_file():
+        raise EncoderError(
+            f"{path}: no such file of word vectors.",
+            hint=f"download glove.6B.zip or glove.840B.300d.zip from {SOURCE}, unpack it, and name the file "
+            "(text.vectors), or leave it out to learn the embeddings",
+        )
+    places = {word.encode(): place for place, word in enumerate(words)}
+    vectors, known = np.zeros((len(words), width), np.float32), np.zeros(len(words), bool)
+    with open_binary(path) as stream:
+        for number, line in enumerate(stream, 1):
+            word = line[: line.find(b" ")]
+            if number == 1 and _is_header(path, line, width):
+                continue
+            if not word.isascii():
+                _refuse_other_encoding(path, number, word)
+            # Nearly every line is of none of our words: one look-up decides.
+            place = places.get(word)
+            if place is not None and not known[place]:
+                vector = _parse(path, number, line, width)
+                if vector is not None:
+                    vectors[place], known[place] = vector, True
+    if not known.any():
+        raise EncoderError(
+            f"{path}: holds none of the {len(words):,} words.", hint="is it of this language, and in lower case?"
+        )
+    return WordVectors(vectors, known)
+
+
+def _is_header(path: str | Path, line: bytes, width: int) -> bool:
+    """Whether the first line is word2vec's count and width; refuses a file of another width."""
+    parts = line.split()
+    header = len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit()
+    found = int(parts[1]) if header else len(line.rstrip().split(b" ")) - 1
+    if found != width:
+        raise EncoderError(
+            f"{path}, line 1: vectors of {found} numbers; the embeddings have {width}.",
+            hint=f"set the width of the embeddings to {found} (text.words), or take another file",
+        )
+    return header
+
+
+def _refuse_other_encoding(path: str | Path, number: int, word: bytes) -> None:
+    try:
+        word.decode()
+    except UnicodeDecodeError as fault:
+        raise EncoderError(
+            f"{path}, line {number}: not UTF-8 (byte 0x{word[fault.start]:02x}).",
+            hint="is this a text file of word vectors? convert it: iconv -f latin1 -t utf-8",
+        ) from fault
+
+
+def _parse(path: str | Path, number: int, line: bytes, width: int) -> NDArray[np.float32] | None:
+    """The vector of a line that begins with a word of ours; None when its word goes on behind a space."""
+    parts = line.rstrip().split(b" ")[1:]
+    if len(parts) > width and not _is_number(parts[0]):
+        return None
+    if len(parts) != width:
+        raise EncoderError(f"{path}, line {number}: {len(parts)} numbers, not {width}.", hint=_BROKEN)
+    for part in parts:
+        if not _is_number(part):
+            raise EncoderError(f"{path}, line {number}: {part.decode(errors='replace')!r} is no number.", hint=_BROKEN)
+    return np.array([float(part) for part in parts], np.float32)
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
