@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from visir.training.fit import Epoch, Report
     from visir.training.recipe import Recipe
 
 
 def train(
     recipe: Annotated[
-        str, typer.Argument(help="A recipe: a TOML file, or one that comes with visir: scenes-heads, flickr8k-heads.")
-    ],
+        str | None, typer.Argument(help="A recipe: a TOML file, or the name of one that comes with visir (--list).")
+    ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change one key: --set optimiser.epochs=5. May be repeated."),
@@ -27,54 +26,97 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print the resolved recipe, parameters, steps and memory.")
     ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write event files into the folder's tensorboard/.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--list", help="Only print the recipes that come with visir.")] = False,
 ) -> None:
-    """Train heads over two frozen encoders, as a recipe says.
+    """Train a dual encoder as a recipe says: from scratch, fine-tuned, or heads over frozen encoders.
 
-    The folder that comes out is an encoder: give it to `visir evaluate`, `visir search` or `visir.encoders.load`.
+    The folder that comes out is an encoder: give it to `visir evaluate`, `visir search` or `visir.load`. Its
+    training.html shows the curves.
+
+    Several processes: `torchrun --nproc-per-node 2 -m visir train RECIPE`, each with its share of every batch.
     """
-    from visir.errors import require
-    from visir.training.recipe import find_recipe, read_recipe
+    if show:
+        _print_recipes()
+        return
+    from visir.errors import ConfigurationError, require
+    from visir.training.shipped import find_recipe
 
-    require("torch", "safetensors", extra="torch", purpose="training heads")
-    read = read_recipe(find_recipe(recipe), changes or ())
+    if recipe is None:
+        raise ConfigurationError("which recipe?", hint="name one of `visir train --list`, or a TOML file of your own")
+    path = find_recipe(recipe)
+    require("torch", "safetensors", extra="torch", purpose="training")
+    from visir.training.recipe import read_recipe
+
+    read = read_recipe(path, changes or ())
     target = out or Path("runs") / f"{read.name}-seed{read.seed}"
     if dry_run:
         _print_plan(read, target)
-        return
-    from visir.training.heads import train_heads
-
-    path = train_heads(read, target, resume=resume, report=_reporter(read))
-    typer.echo(f"checkpoint: {path}")
+    else:
+        _train(read, target, resume, tensorboard)
 
 
-def _reporter(recipe: Recipe) -> Report:
-    """One line per epoch: loss, temperature, validation rsum, captions per second, time left."""
-    best = 0.0
+def _train(recipe: Recipe, out: Path, resume: bool, tensorboard: bool) -> None:
+    from contextlib import AbstractContextManager, nullcontext
 
-    def line(epoch: Epoch) -> None:
-        nonlocal best
-        rsum = epoch.validation["rsum"]
-        mark = " *" if rsum > best else ""
-        best = max(best, rsum)
-        left = (recipe.optimiser.epochs - epoch.epoch) * epoch.seconds
-        typer.echo(
-            f"epoch {epoch.epoch:>3}/{recipe.optimiser.epochs}  loss {epoch.loss:.3f}  "
-            f"temperature {epoch.temperature:.4f}  val rsum {rsum:6.1f}{mark:<2}  "
-            f"{epoch.rate:,.0f} captions/s  {left:,.0f} s left"
-        )
+    from visir.cli.epochs import EpochLines
+    from visir.reports.training import write_training_report
+    from visir.training.curve import Epoch
+    from visir.training.processes import launched
+    from visir.training.run import train as run
+    from visir.training.tensorboard import TensorBoard
 
-    return line
+    lines = EpochLines(recipe.optimiser.epochs)
+    board: AbstractContextManager[TensorBoard | None] = TensorBoard(out) if tensorboard else nullcontext()
+    with board as log:
+
+        def report(epoch: Epoch) -> None:
+            for line in lines.of(epoch):
+                typer.echo(line)
+            if log is not None:
+                log(epoch)
+
+        path = run(recipe, out, resume=resume, report=report)
+    if launched()[0] == 0:
+        page = write_training_report(path / "training.html", path)
+        typer.echo(f"checkpoint: {path}\ncurves:     {page}")
+
+
+def _print_recipes() -> None:
+    import textwrap
+
+    from visir.training.shipped import shipped_recipes, summary
+
+    for name, path in shipped_recipes().items():
+        typer.echo(typer.style(name, bold=True))
+        typer.echo(textwrap.fill(summary(path), 100, initial_indent="    ", subsequent_indent="    "))
 
 
 def _print_plan(recipe: Recipe, out: Path) -> None:
-    from visir.training.heads import plan_heads, recipe_text
+    from visir.training.planning import plan
+    from visir.training.run import recipe_text
 
-    plan = plan_heads(recipe)
+    found = plan(recipe)
     typer.echo(recipe_text(recipe))
-    for split in ("train", "validation"):
-        typer.echo(f"{split}: {plan.images[split]:,} images, {plan.captions[split]:,} captions")
-    for side, count in plan.parameters.items():
-        typer.echo(f"{side} head: {plan.dimensions[side]:,} → {recipe.model.dimension:,}, {count:,} parameters")
-    typer.echo(f"steps: {plan.steps:,} ({recipe.optimiser.epochs} epochs)")
-    typer.echo(f"memory: about {plan.memory / 2**20:,.0f} MB, backbones not counted")
+    for split, images in found.images.items():
+        typer.echo(f"{split}: {images:,} images, {found.captions[split]:,} captions")
+    for name, count in found.parameters.items():
+        said = [f"{count.trained:,} parameters trained"]
+        if count.first_fixed and recipe.schedule.frozen_epochs:
+            said.append(f"{count.first_fixed:,} of them held fixed for {recipe.schedule.frozen_epochs} epochs")
+        if count.fixed:
+            said.append(f"{count.fixed:,} held fixed")
+        typer.echo(f"{name}: {', '.join(said)}")
+    typer.echo(f"steps: {found.steps_per_epoch:,} an epoch, {found.steps:,} in {recipe.optimiser.epochs} epochs")
+    memory = found.memory
+    typer.echo(f"memory: about {memory.total / 2**20:,.0f} MiB, of which")
+    for name, size in (
+        ("libraries, encoders, fresh weights", memory.process),
+        ("gradients, moments, copies of the weights", memory.weights),
+        ("frozen vectors, prepared pictures, captions", memory.features),
+        ("activations of a step", memory.activations),
+    ):
+        typer.echo(f"  {size / 2**20:>9,.0f}  {name}")
     typer.echo(f"would write: {out}")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.files import write_bytes
 from visir.records import Collection, Direction, Qrels, Result, Run
 from visir.reports.chance import expected_by_chance
 from visir.reports.examples import Example, Examples, Kind, by_image
 from visir.reports.figures import figures
 from visir.reports.formats import to_html
 from visir.reports.library import Library
+from visir.reports.page import write_page
 from visir.reports.table import Table
 from visir.reports.tables import measures_table, result_table
 from visir.reports.words import DIRECTION_WORDS, display, in_reading_order, in_words, meaning
@@ -86,15 +86,6 @@ def write_report(
     Everything that came from outside (captions, ids, names, notes) is escaped, and the page forbids scripts besides.
     Raises `CollectionError` when the runs speak of images or captions that the collection does not have.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("visir.reports", "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     runs = dict(runs or {})
     judged = _judged(result, runs, collection, qrels)
     chosen = {} if collection is None else _choose(result, runs, collection, judged, examples, top)
@@ -102,7 +93,9 @@ def write_report(
     library = Library(collection, shown, budget=PICTURE_BUDGET)
     chance = expected_by_chance(result, runs, judged)
     measured = list(dict.fromkeys(name for part in result.aggregates.values() for name in part))
-    page = environment.get_template("report.html.j2").render(
+    return write_page(
+        path,
+        "report.html.j2",
         title=title or f"{result.system} on {result.protocol.collection}",
         result=result,
         protocol=result.protocol,
@@ -118,8 +111,6 @@ def write_report(
         command=command,
         beside=sorted((beside or {}).items()),
     )
-    write_bytes(path, page.encode("utf-8"))
-    return Path(path)
 
 
 def _judged(

@@ -1,0 +1,184 @@
+"""Curves of trainings, of one or of several beside each other; each function returns a complete SVG document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import VisirError
+from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, to_svg
+from visir.reports.table import one_line
+from visir.reports.training_runs import TrainingRun
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SMOOTHING = 0.02
+"""The share of a training's steps over which a curve of steps is averaged."""
+
+_POINTS = 400
+_SMALLEST_MULTIPLIER = 1e-2
+_SIZE = (5.4, 2.7)
+
+Floats = NDArray[np.float64]
+
+
+def loss_curves(runs: Sequence[TrainingRun]) -> str:
+    """The loss over the steps and, of a single training, its parts: averages, and the raw values as a band behind."""
+    return _over_steps(runs, ["loss", "contrastive", *_all(runs, "")] if len(runs) == 1 else ["loss"], "loss")
+
+
+def reconstruction_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> str:
+    """A reconstruction loss over the steps, and dotted the bound η under which a constraint is to bring it."""
+    return _over_steps(runs, [name], f"{name.upper()}, reconstruction", bounds=name)
+
+
+def multiplier_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> str:
+    """The multiplier λ of a constraint over the steps, on a logarithmic axis; below 0.01 it is drawn at 0.01."""
+    with drawing(*_SIZE) as (figure, axes):
+        for number, run in enumerate(runs):
+            if f"{name} multiplier" in run.steps:
+                x, y = _thinned(run.steps["step"], np.maximum(run.steps[f"{name} multiplier"], _SMALLEST_MULTIPLIER))
+                axes.plot(x, y, **_line(number), label=one_line(run.label))
+        axes.set_yscale("log")
+        _decimal(axes)
+        _dress(axes, f"λ of {name.upper()}", runs)
+        return to_svg(figure)
+
+
+def temperature_curves(runs: Sequence[TrainingRun]) -> str:
+    """The temperature τ over the steps."""
+    return _over_steps(runs, ["temperature"], "temperature τ", smooth=False)
+
+
+def learning_rate_curves(runs: Sequence[TrainingRun]) -> str:
+    """The learning rate over the steps."""
+    return _over_steps(runs, ["learning rate"], "learning rate", smooth=False)
+
+
+def rsum_curves(runs: Sequence[TrainingRun]) -> str:
+    """The validation rsum (0–600) at the end of each epoch, over the steps; a ring around the epoch that was kept."""
+    with drawing(*_SIZE) as (figure, axes):
+        for number, run in enumerate(runs):
+            x, y = run.epochs["step"], run.epochs["rsum"]
+            axes.plot(x, y, **_line(number), marker=_marker(number, y), markersize=3.5, label=one_line(run.label))
+            if run.chosen is not None:
+                axes.plot(x[run.chosen - 1], y[run.chosen - 1], "o", markersize=9, fillstyle="none", color=INK)
+        _dress(axes, "validation rsum", runs)
+        return to_svg(figure)
+
+
+def hit_curves(run: TrainingRun) -> str:
+    """hit@1, @5 and @10 of both directions on the validation split, in percent, at the end of each epoch."""
+    with drawing(*_SIZE) as (figure, axes):
+        for direction, name in enumerate(("i2t", "t2i")):
+            for number, cutoff in enumerate((1, 5, 10)):
+                y = run.epochs[f"{name} hit@{cutoff}"]
+                axes.plot(
+                    run.epochs["step"],
+                    y,
+                    color=SERIES[number],
+                    linestyle=DASHES[direction],
+                    marker=_marker(direction, y),
+                    markersize=3.5,
+                    label=f"{name} hit@{cutoff}",
+                )
+        axes.set_ylabel("queries with a hit, %")
+        axes.set_xlabel("step")
+        _whole(axes)
+        axes.legend(loc="best", fontsize=8, ncols=2)
+        return to_svg(figure)
+
+
+def _over_steps(
+    runs: Sequence[TrainingRun], names: Sequence[str], label: str, *, smooth: bool = True, bounds: str = ""
+) -> str:
+    drawn = [(run, name) for run in runs for name in names if name in run.steps]
+    if not drawn:
+        raise VisirError(f"no training has steps with {' or '.join(map(repr, names))}.", hint="look at its steps.jsonl")
+    # The parts of a lone contrastive loss are the loss itself.
+    if len(runs) == 1 and "loss" in names and len(drawn) == 2:
+        drawn = drawn[:1]
+    with drawing(*_SIZE) as (figure, axes):
+        for number, (run, name) in enumerate(drawn):
+            x, y = run.steps["step"], run.steps[name]
+            if smooth and len(runs) == 1:
+                low, high, at = _band(x, y)
+                axes.fill_between(at, low, high, color=_line(number)["color"], alpha=0.22, linewidth=0)
+            shown = _thinned(x, _averaged(y) if smooth else y)
+            axes.plot(*shown, **_line(number), label=one_line(run.label if len(runs) > 1 else name))
+        levels = sorted({run.bounds[bounds] for run in runs if bounds in run.bounds})
+        for bound in levels:
+            axes.axhline(bound, color=FAINT, linewidth=1.2, linestyle=DASHES[2])
+            axes.annotate(f"η {bound:g}", (1, bound), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+        _dress(axes, label, drawn)
+        return to_svg(figure)
+
+
+def _all(runs: Sequence[TrainingRun], suffix: str) -> list[str]:
+    return [f"{name}{suffix}" for name in dict.fromkeys(name for run in runs for name in run.auxiliaries)]
+
+
+def _averaged(values: Floats) -> Floats:
+    """The mean over the steps up to each one, as far back as `SMOOTHING` of them all; NaN values do not enter."""
+    width = max(1, int(SMOOTHING * len(values)))
+    known = np.isfinite(values)
+    sums = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
+    counts = np.concatenate([[0], np.cumsum(known)])
+    ends = np.arange(1, len(values) + 1)
+    starts = np.maximum(ends - width, 0)
+    count = counts[ends] - counts[starts]
+    return np.asarray(np.where(count > 0, (sums[ends] - sums[starts]) / np.maximum(count, 1), np.nan), np.float64)
+
+
+def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """At most `_POINTS` of the points, the first and the last among them."""
+    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(int))
+    return x[kept], y[kept]
+
+
+def _band(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+    """The smallest and the largest value in each of at most `_POINTS` stretches of the steps, and where they lie."""
+    cuts = np.unique(np.linspace(0, len(x), min(len(x), _POINTS) + 1).astype(int))[:-1]
+    return np.fmin.reduceat(y, cuts), np.fmax.reduceat(y, cuts), x[cuts]
+
+
+def _line(number: int) -> dict[str, object]:
+    return {
+        "color": SERIES[number % len(SERIES)],
+        "linestyle": DASHES[number % len(DASHES)],
+        "linewidth": 1.7,
+    }
+
+
+def _marker(number: int, values: Floats) -> str:
+    """Markers where they do not run into each other."""
+    return MARKERS[number % len(MARKERS)] if len(values) <= 40 else ""
+
+
+def _dress(axes: Axes, label: str, drawn: Sequence[object]) -> None:
+    axes.set_ylabel(label)
+    axes.set_xlabel("step")
+    _whole(axes)
+    if len(drawn) > 1:
+        axes.legend(loc="best", fontsize=8.5)
+
+
+def _whole(axes: Axes) -> None:
+    """Steps are whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+
+
+def _decimal(axes: Axes) -> None:
+    """Plain numbers on a logarithmic axis, 1, 2 and 5 of each power of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

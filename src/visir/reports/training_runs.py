@@ -1,0 +1,65 @@
+"""A training as it is drawn: columns of numbers over its steps, and over its epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.files import read_json
+from visir.training.step_log import STEPS_FILE, read_steps
+
+Columns = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRun:
+    """The numbers of one training; those of another program fit in as well, whatever part of them there is.
+
+    - `label`: what it is called in a legend
+    - `steps`: columns over steps: "step" (from 1), "loss", its parts ("contrastive", "ltd", "itd"), what the objective
+      stood at ("temperature", "ltd multiplier", …), "learning rate"; NaN where there is none
+    - `epochs`: columns over epochs: "step" (the epoch's last), "epoch", "rsum", "i2t hit@1", …
+    - `bounds`: the bound η of each loss that is a constraint: {"ltd": 0.2}
+    - `chosen`: the epoch (from 1) whose weights were kept, when that is known
+    """
+
+    label: str
+    steps: Columns
+    epochs: Columns = field(default_factory=dict)
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    chosen: int | None = None
+
+    @property
+    def auxiliaries(self) -> tuple[str, ...]:
+        """The names of its reconstruction losses."""
+        return tuple(name for name in ("ltd", "itd") if name in self.steps)
+
+
+def read_training_run(folder: str | Path, label: str = "") -> TrainingRun:
+    """The training that made a checkpoint folder: from its `steps.jsonl`, `curve.json` and `visir.json`.
+
+    `label` is the folder's name when it is left out. Raises `VisirError` naming the file that is missing.
+    """
+    folder = Path(folder)
+    facts = read_json(folder / "visir.json")["facts"]
+    curve = read_json(folder / "curve.json")
+    steps = _columns(
+        [
+            {"step": one.step, "epoch": one.epoch, "learning rate": one.learning_rate, **one.losses, **one.facts}
+            for one in read_steps(folder / STEPS_FILE)
+        ]
+    )
+    last = {int(epoch): step for epoch, step in zip(steps["epoch"], steps["step"], strict=True)}
+    epochs = _columns([{"step": last[one["epoch"]], "epoch": one["epoch"], **one["validation"]} for one in curve])
+    asked = {name: one for name, one in facts["recipe"]["auxiliary"].items() if one and one["join"] == "constraint"}
+    bounds = {name: float(one["bound"]) for name, one in asked.items()}
+    return TrainingRun(label or folder.name, steps, epochs, bounds, facts["chosen_epoch"])
+
+
+def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, NDArray[np.float64]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, np.nan) for row in rows], np.float64) for name in names}
