@@ -1,0 +1,262 @@
+"""Resuming: after a kill at any moment the same losses and the same weights, bit for bit."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from planted import objective, planted, recipe, towers
+from safetensors.torch import load_file
+
+from visir.errors import ConfigurationError, VisirError
+from visir.training.curve import Epoch
+from visir.training.fit import Fitted, fit
+from visir.training.recipe import Recipe
+from visir.training.state import STATE_FILE, load_state, save_state
+from visir.training.step_log import STEPS_FILE, Step, StepLog, read_steps
+
+TRAIN, VALIDATION = planted(80, seed=1, views=2, targets=True), planted(30, seed=2)
+EVERYTHING: dict[str, Any] = {
+    "objective": {"name": "infonce", "learn_temperature": True},
+    "auxiliary": {"ltd": {"hidden": 16}},
+    "averaging": {"snapshots": 3, "share": 0.8},
+    "optimiser": {"epochs": 4, "batch": 20, "chunk": 6, "accumulate": 2, "rate": 0.01},
+    "selection": {"keep": "last"},
+}
+
+
+def run(settings: Recipe, folder: Path | None = None, **options: Any) -> Fitted:
+    sides = towers(hidden=(32,), dropout=0.2)
+    return fit(settings, sides, objective(settings), TRAIN, VALIDATION, folder=folder, **options)
+
+
+def same_bits(one: Fitted, other: Fitted) -> bool:
+    pairs = [
+        (value, other.towers[side].state_dict()[name])
+        for side, tower in one.towers.items()
+        for name, value in tower.state_dict().items()
+    ]
+    curves = [[(e.losses, e.facts, e.validation) for e in fitted.curve] for fitted in (one, other)]
+    return all(torch.equal(a, b) for a, b in pairs) and curves[0] == curves[1] and one.chosen == other.chosen
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt_at(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the next training after so many steps have been logged."""
+    write = StepLog.write
+
+    def stop(log: StepLog, step: Step) -> None:
+        if step.step > steps:
+            raise Interrupted
+        write(log, step)
+
+    monkeypatch.setattr(StepLog, "write", stop)
+
+
+CASES = {
+    "everything": EVERYTHING,
+    "adamp": {"optimiser": {"epochs": 3, "batch": 40, "name": "adamp", "rate": 0.01}},
+    "adam, patience": {"optimiser": {"epochs": 5, "batch": 40, "name": "adam"}, "selection": {"patience": 1}},
+    "bfloat16": {"optimiser": {"epochs": 2, "batch": 40}, "precision": "bfloat16"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("save_seconds", [0.0, 600.0])
+def test_an_interrupted_training_resumes_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, save_seconds: float
+) -> None:
+    settings = recipe(**CASES[case])
+    whole = run(settings, tmp_path / "whole")
+    for steps in (2, 5, 7):
+        with monkeypatch.context() as patch, pytest.raises(Interrupted):
+            interrupt_at(steps, patch)
+            run(settings, tmp_path / "parts", resume=True, save_seconds=save_seconds)
+    told: list[Epoch] = []
+    resumed = run(settings, tmp_path / "parts", resume=True, report=told.append)
+    assert same_bits(whole, resumed)
+    assert [epoch.epoch for epoch in told][-1] == len(whole.curve)
+    assert (tmp_path / "parts" / STEPS_FILE).read_bytes() == (tmp_path / "whole" / STEPS_FILE).read_bytes()
+    # A finished training resumes to itself, without another step.
+    again = run(settings, tmp_path / "parts", resume=True, report=told.append)
+    assert same_bits(whole, again) and told[-1].epoch == len(whole.curve)
+
+
+def test_two_phases_resume_on_either_side_of_the_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from test_loop import trunks
+
+    settings = recipe(
+        optimiser={"epochs": 4, "batch": 40}, schedule={"frozen_epochs": 2}, selection={"keep": "last"}
+    )  # 4 steps an epoch: the change is after step 8
+
+    def run_trunks(folder: Path, **options: Any) -> Fitted:
+        return fit(settings, trunks(), objective(settings), TRAIN, VALIDATION, folder=folder, **options)
+
+    whole = run_trunks(tmp_path / "whole")
+    for steps in (6, 8, 11):
+        with monkeypatch.context() as patch, pytest.raises(Interrupted):
+            interrupt_at(steps, patch)
+            run_trunks(tmp_path / "parts", resume=True, save_seconds=0.0)
+    assert same_bits(whole, run_trunks(tmp_path / "parts", resume=True))
+    assert (tmp_path / "parts" / STEPS_FILE).read_bytes() == (tmp_path / "whole" / STEPS_FILE).read_bytes()
+
+
+KILLER = """
+import os, pathlib, random, signal, sys, time
+sys.path.insert(0, sys.argv[2])
+from safetensors.torch import save_file
+import torch._dynamo  # which every optimiser imports: once here rather than in each training forked off below
+from test_resume import EVERYTHING, recipe, run
+settings, folder = recipe(**EVERYTHING), pathlib.Path(sys.argv[1])
+
+def train(folder, **options):
+    child = os.fork()
+    if child == 0:
+        fitted = run(settings, folder, resume=True, **options)
+        weights = {f"{s}.{n}": w.clone() for s, t in fitted.towers.items() for n, w in t.state_dict().items()}
+        save_file(weights, folder / "final.safetensors")
+        os._exit(0)
+    return child
+
+unbroken = train(folder / "whole")
+assert os.waitpid(unbroken, 0)[1] == 0
+moments, kills = random.Random(int(sys.argv[3])), 0
+while True:
+    child = train(folder / "parts", save_seconds=moments.choice([0.0, 0.02]))
+    # Later and later, so that even a slow machine gets on.
+    deadline = time.monotonic() + moments.uniform(0.02, 0.15) * (1 + kills)
+    while time.monotonic() < deadline and os.waitpid(child, os.WNOHANG) == (0, 0):
+        time.sleep(0.002)
+    else:
+        if time.monotonic() < deadline:
+            break
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    kills += 1
+print(kills)
+"""
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_training_killed_again_and_again_is_as_if_nothing_had_been(tmp_path: Path, seed: int) -> None:
+    arguments = [sys.executable, "-c", KILLER, str(tmp_path), str(Path(__file__).parent), str(seed)]
+    told = subprocess.run(arguments, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True, capture_output=True)
+    assert int(told.stdout) >= 3
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert (parts / STEPS_FILE).read_bytes() == (whole / STEPS_FILE).read_bytes()
+    assert len(list(read_steps(whole / STEPS_FILE))) == 4 * 4  # 160 captions: 8 batches, 4 steps, 4 epochs
+    one, other = load_file(whole / "final.safetensors"), load_file(parts / "final.safetensors")
+    assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_state_of_another_training_is_refused_naming_every_difference(tmp_path: Path) -> None:
+    run(recipe(optimiser={"epochs": 1}), tmp_path)
+    other = recipe(seed=3, optimiser={"epochs": 2})
+    with pytest.raises(ConfigurationError) as caught:
+        fit(other, towers(), objective(other), TRAIN, planted(9, seed=4), folder=tmp_path, resume=True)
+    text = str(caught.value)
+    assert "recipe.seed: interrupted with 0, now 3" in text
+    assert "recipe.optimiser.epochs: interrupted with 1, now 2" in text
+    assert "examples.validation.seed: interrupted with 2, now 4" in text
+    assert "(3 faults)" in text
+
+
+def test_without_resume_it_begins_anew(tmp_path: Path) -> None:
+    settings = recipe(optimiser={"epochs": 2, "batch": 40})
+    run(settings, tmp_path)
+    before = (tmp_path / STEPS_FILE).read_bytes()
+    run(settings, tmp_path)
+    assert (tmp_path / STEPS_FILE).read_bytes() == before  # not appended to
+
+
+@pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "No space left on device"), None])
+def test_a_full_disk_leaves_the_last_state_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: OSError | None
+) -> None:
+    settings = recipe(optimiser={"epochs": 3, "batch": 40})
+    whole = run(settings)
+    if fault is None:
+        interrupted = _with_a_small_limit(tmp_path)
+    else:
+        interrupted = _with_a_broken_writer(tmp_path, monkeypatch, settings, fault)
+    assert f"{STATE_FILE}: the state of the training could not be written (" in interrupted
+    assert "the one written before is whole" in interrupted and "make room, then go on with --resume" in interrupted
+    assert len(load_state(tmp_path / STATE_FILE)[1]["curve"]) == 1
+    assert sorted(one.name for one in tmp_path.iterdir()) == [STATE_FILE, STEPS_FILE]
+    assert same_bits(whole, run(settings, tmp_path, resume=True))
+
+
+def _with_a_broken_writer(folder: Path, patch: pytest.MonkeyPatch, settings: Recipe, fault: OSError) -> str:
+    def fill(_: Epoch) -> None:
+        def half(tensors: object, filename: str, metadata: object) -> None:
+            Path(filename).write_bytes(b"half")
+            raise fault
+
+        patch.setattr("visir.training.state.save_file", half)
+
+    with pytest.raises(VisirError) as caught:
+        run(settings, folder, report=fill)
+    patch.undo()
+    return str(caught.value)
+
+
+LIMITED = """
+import pathlib, resource, signal, sys
+sys.path.insert(0, sys.argv[2])
+from test_resume import recipe, run
+from visir.errors import VisirError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit then fails as one to a full disk does
+
+def fill(epoch):
+    size = (pathlib.Path(sys.argv[1]) / "state.safetensors").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, resource.RLIM_INFINITY))
+
+try:
+    run(recipe(optimiser={"epochs": 3, "batch": 40}), pathlib.Path(sys.argv[1]), report=fill)
+except VisirError as fault:
+    print(fault)
+"""
+
+
+def _with_a_small_limit(folder: Path) -> str:
+    threads = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+    arguments = [sys.executable, "-c", LIMITED, str(folder), str(Path(__file__).parent)]
+    return subprocess.run(arguments, env=threads, check=True, capture_output=True, text=True).stdout
+
+
+def test_state_comes_back_whole_tied_weights_too(tmp_path: Path) -> None:
+    path = tmp_path / STATE_FILE
+    one = torch.arange(6.0)
+    tensors = {"a": one, "tied": one, "view": one[2:], "b": torch.tensor(2.5, dtype=torch.float64)}
+    save_state(path, tensors, {"curve": [1, 0.1]})
+    found, notes = load_state(path)
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+    assert found["b"].dtype == torch.float64 and notes == {"curve": [1, 0.1]}
+
+
+def test_the_log_is_cut_back_to_the_state(tmp_path: Path) -> None:
+    path = tmp_path / STEPS_FILE
+    steps = [Step(number, 1, {"loss": 0.1 * number}, {}, 1e-3) for number in range(1, 6)]
+    log = StepLog(path, 0)
+    for step in steps:
+        log.write(step)
+    log.close()
+    with path.open("ab") as stream:
+        stream.write(b'{"step": 6, "ep')  # a line that a kill cut off
+    assert list(read_steps(path)) == steps
+    log = StepLog(path, 3)
+    log.write(steps[4])
+    log.close()
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3, 5]
+    StepLog(path, 0).close()
+    assert path.read_bytes() == b""
