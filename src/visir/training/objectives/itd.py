@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from visir.errors import ConfigurationError
 from visir.training.objectives.base import Pairs
@@ -65,9 +66,13 @@ class ITD(nn.Module):
                 "ITD: this batch has no caption tokens.", hint="give `Examples.tokens`, padded word ids per caption"
             )
         read, said = pairs.tokens[:, :-1], pairs.tokens[:, 1:]
-        # Padding comes last and a GRU looks only back, so it changes no state that counts. Only the states that count
-        # are projected: the softmax over the vocabulary is nearly all of the work.
-        states = self.gru(self.words(read), pairs.texts[None].contiguous())[0]
-        counts = said != _PADDING
-        logits = precise(self.vocabulary(states[counts]))
-        return functional.cross_entropy(logits, said[counts], reduction="sum") / len(said)
+        lengths = (said != _PADDING).sum(1).cpu()  # where the packing wants them
+        # Packed, padding gets no state and no softmax over the vocabulary, which is most of the work. Both packs have
+        # the same order.
+        states, _ = self.gru(_packed(self.words(read), lengths), pairs.texts[None].contiguous())
+        logits = precise(self.vocabulary(states.data))
+        return functional.cross_entropy(logits, _packed(said, lengths).data, reduction="sum") / len(said)
+
+
+def _packed(padded: Tensor, lengths: Tensor) -> PackedSequence:
+    return pack_padded_sequence(padded, lengths, batch_first=True, enforce_sorted=False)
