@@ -41,7 +41,8 @@ class Triplet(nn.Module):
         hardest:  ℓ_i = max_{j ≠ i} [α + s_ij − s_ii]₊          sum:  ℓ_i = Σ_{j ≠ i} [α + s_ij − s_ii]₊
 
     and for the captions likewise with s_ji; j runs over the whole batch with `siblings="negatives"`, as in the papers,
-    and not over other captions of the same image with "apart". A query without negatives costs nothing.
+    and not over other captions of the same image with "apart". A query without negatives costs nothing. Negatives that
+    are equally hard share the gradient.
 
     `reduction="mean"` (default): the mean over the 2 n queries, so that i2t and t2i are averaged as in every other
     objective here, and the loss does not depend on the batch size. `reduction="sum"` is what the released code of VSE++
@@ -72,11 +73,12 @@ class Triplet(nn.Module):
         """The loss of a batch, a scalar."""
         scores = cosines(pairs)
         own = scores.diagonal()
-        no_negative = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+        apart = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
         if self.siblings == "apart":
-            no_negative |= sibling_pairs(pairs.owners)
-        of_images = (self.margin + scores - own[:, None]).clamp(min=0).masked_fill(no_negative, 0.0)
-        of_texts = (self.margin + scores - own[None, :]).clamp(min=0).masked_fill(no_negative, 0.0).T
-        costs = torch.cat([of_images, of_texts])  # (2 n, n): a row per query
-        of_query = costs.amax(1) if self.negatives == "hardest" else costs.sum(1)
+            apart |= sibling_pairs(pairs.owners)
+        costs = [
+            (self.margin + scores - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per image
+            (self.margin + scores.T - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per caption
+        ]
+        of_query = torch.cat([one.amax(1) if self.negatives == "hardest" else one.sum(1) for one in costs])
         return of_query.mean() if self.reduction == "mean" else of_query.sum()
