@@ -62,7 +62,7 @@ KINDS: Registry[str] = Registry("kind of checkpoint")
 """What the "kind" of a `visir.json` means: the module whose `load_checkpoint(folder, device, dtype)` reads it."""
 
 KINDS.add("heads", "visir.encoders.models.heads")
-KINDS.add("towers", "visir.encoders.models.towers")
+KINDS.add("towers", "visir.encoders.models.tower_files")
 KINDS.add("bag-of-words", "visir.encoders.models.bag_of_words")
 KINDS.add("joined", "visir.encoders.models.joined")
 KINDS.add("views", "visir.encoders.models.views")

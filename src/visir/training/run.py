@@ -10,7 +10,8 @@ from typing import Any
 
 import visir
 from visir.encoders.families import CHECKPOINT_FILE
-from visir.encoders.models.towers import TowersEncoder, write_towers
+from visir.encoders.models.tower_files import write_towers
+from visir.encoders.models.towers import TowersEncoder
 from visir.errors import VisirError
 from visir.files import atomic_folder, write_bytes, write_json
 from visir.records import Collection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -55,7 +55,7 @@ class HeadSpec:
                 f"an identity head gives what it takes: {self.inputs} dimensions, not {self.outputs}.",
                 hint=f"set the dimension to {self.inputs}, or give the head a layer (identity = false)",
             )
-        if self != HeadSpec(self.inputs, self.outputs, identity=True):
+        if replace(self, identity=False) != HeadSpec(self.inputs, self.outputs):
             raise EncoderError("an identity head has no other settings.", hint="leave them out, or identity")
 
     @classmethod

@@ -1,0 +1,145 @@
+"""Checkpoints of two towers: a folder written, and read back to the same vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from visir.encoders.base import Encoder
+from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
+from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.models.towers import KIND, SIDES, TowersEncoder, own_body
+from visir.encoders.towers.base import Body, Tower
+from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.kinds import body_class
+from visir.encoders.weights import hash_file
+from visir.errors import EncoderError
+from visir.fingerprint import hash_json
+from visir.records import EncoderCard, Modality
+
+WEIGHTS_FILE = "towers.safetensors"
+_AGAIN = "copy the whole checkpoint again"
+
+
+def write_towers(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> None:
+    """Write a checkpoint into an existing, empty `folder` (make it atomic with `visir.files.atomic_folder`).
+
+    `visir.json` (shapes, the names and cards of frozen encoders, `facts` about the training), `towers.safetensors`, and
+    a folder for each body or frozen encoder that has more than weights (a vocabulary, a tokeniser, a bag of words).
+    """
+    save_file(_tensors(encoder.towers), str(folder / WEIGHTS_FILE))
+    content: dict[str, Any] = {}
+    for side in SIDES:
+        tower, backbone = encoder.towers[side], encoder.backbones[side]
+        content[side] = {"head": tower.head.spec.to_dict()}
+        if backbone is not None:
+            content[side]["backbone"] = save_part(backbone, folder, f"{side}_backbone")
+            content[side]["card"] = backbone.card.to_dict()
+        else:
+            body = own_body(tower.body)
+            content[side]["body"] = {"kind": body.kind, **body.spec()}
+            part = _body_folder(folder, side)
+            part.mkdir()
+            body.save(part)
+            if not any(part.iterdir()):
+                part.rmdir()
+    write_description(folder, KIND, {**content, "facts": dict(facts or {})})
+
+
+def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
+    """Read what `write_towers` wrote.
+
+    Raises `EncoderError` when a file is missing or damaged, and when a frozen encoder is not the one the head was
+    trained over (its weights or its preprocessing differ): the vectors would look right and mean nothing.
+    """
+    description = read_description(folder)
+    tensors = _read_weights(folder / WEIGHTS_FILE)
+    towers: dict[Modality, Tower] = {}
+    backbones: dict[Modality, Encoder | None] = {}
+    for side in SIDES:
+        try:
+            towers[side], backbones[side] = _build(folder, side, description[side], device, dtype)
+        except (KeyError, TypeError) as fault:
+            raise EncoderError(
+                f"{folder / CHECKPOINT_FILE}: its entry {side!r} does not describe a tower: {fault}", hint=_AGAIN
+            ) from fault
+        state = {key.removeprefix(f"{side}."): value for key, value in tensors.items() if key.startswith(f"{side}.")}
+        try:
+            towers[side].load_state_dict(state)
+        except RuntimeError as fault:
+            raise EncoderError(
+                f"{folder / WEIGHTS_FILE}: does not fit {folder / CHECKPOINT_FILE}: {fault}", hint=_AGAIN
+            ) from fault
+    return TowersEncoder(
+        towers, backbones, name=str(folder), device=device, dtype=dtype, weights=_hash(folder, description)
+    )
+
+
+def _build(
+    folder: Path, side: Modality, entry: Mapping[str, Any], device: str | None, dtype: str
+) -> tuple[Tower, Encoder | None]:
+    """The architecture of one side, and its frozen encoder if it has one."""
+    body: Body | None = None
+    backbone: Encoder | None = None
+    if "backbone" in entry:
+        backbone = load_part(folder, entry["backbone"], device, dtype)
+        _refuse_another(folder, side, entry["card"], backbone.card)
+    else:
+        spec = dict(entry["body"])
+        body = body_class(spec.pop("kind")).load(_body_folder(folder, side), spec)
+    return Tower(body, Head(HeadSpec.from_dict(entry["head"]))), backbone
+
+
+def _hash(folder: Path, description: Mapping[str, Any]) -> str:
+    """Over weights, words and shapes: the same weights under another pooling or activation are another model."""
+    files = [folder / WEIGHTS_FILE]
+    for side in SIDES:
+        files += sorted(one for one in _body_folder(folder, side).rglob("*") if one.is_file())
+    shapes = {side: [description[side]["head"], description[side].get("body")] for side in SIDES}
+    return hash_json({"files": {one.relative_to(folder).as_posix(): hash_file(one) for one in files}, "shapes": shapes})
+
+
+def _body_folder(folder: Path, side: Modality) -> Path:
+    return folder / f"{side}_body"
+
+
+def _tensors(towers: Mapping[Modality, Tower]) -> dict[str, Tensor]:
+    """Every tensor of both towers under its own name and in memory of its own: safetensors keeps no ties."""
+    found: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for side in SIDES:
+        for name, tensor in towers[side].state_dict().items():
+            kept = tensor.detach().cpu().contiguous()
+            if kept.untyped_storage().data_ptr() in seen:
+                kept = kept.clone()
+            seen.add(kept.untyped_storage().data_ptr())
+            found[f"{side}.{name}"] = kept
+    return found
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise EncoderError(f"{path}: missing.", hint="was the whole checkpoint copied?")
+    try:
+        found: dict[str, Tensor] = load_file(str(path))
+    except SafetensorError as fault:
+        raise EncoderError(f"{path}: cannot be read: {fault}", hint=_AGAIN) from fault
+    return found
+
+
+def _refuse_another(folder: Path, side: Modality, trained: dict[str, Any], found: EncoderCard) -> None:
+    fields = ("weights", f"{side}_preprocessing")
+    now = found.to_dict()
+    differing = [f"{field}: trained with {trained[field]!r}, found {now[field]!r}" for field in fields
+                 if trained[field] != now[field]]  # fmt: skip
+    if differing:
+        raise EncoderError(
+            f"{folder}: the {side} backbone {found.name!r} is not the one this tower was trained over: "
+            + "; ".join(differing),
+            hint="restore that backbone, or train again",
+        )

@@ -1,0 +1,209 @@
+"""Two towers as one encoder: every combination saved and loaded, bit for bit; and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from encoder_toys import Means, photos
+from PIL import Image
+
+from visir.encoders import encode, load
+from visir.encoders.base import Encoder
+from visir.encoders.models.bag_of_words import BagOfWords
+from visir.encoders.models.tower_files import load_checkpoint, write_towers
+from visir.encoders.models.towers import TowersEncoder
+from visir.encoders.towers.base import Tower
+from visir.encoders.towers.gru import GRUBody
+from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.resnet import ResNetBody
+from visir.encoders.towers.small_cnn import SmallCNNBody
+from visir.encoders.towers.words import Vocabulary
+from visir.errors import EncoderError, VisirError
+from visir.files import read_json, write_json
+
+TEXTS = ["a red dog", "", "a zebra by the sea", "the dog's red, red ball"]
+IMAGES = [
+    Image.new("RGB", size, colour) for size, colour in [((90, 70), "red"), ((40, 40), "blue"), ((50, 99), "grey")]
+]
+Side = tuple[Tower, Encoder | None]
+
+
+def over_body(body: SmallCNNBody | ResNetBody | GRUBody) -> Side:
+    return Tower(body, Head(HeadSpec(body.outputs, 6))), None
+
+
+def over_frozen(encoder: Encoder, **head: object) -> Side:
+    return Tower(None, Head(HeadSpec(encoder.dimension, 6, **head))), encoder  # type: ignore[arg-type]
+
+
+def gru() -> GRUBody:
+    return GRUBody(Vocabulary.fit(TEXTS), words=5, hidden=4)
+
+
+IMAGE_SIDES: dict[str, Callable[[], Side]] = {
+    "frozen": lambda: over_frozen(load("pixels"), hidden=(7,)),
+    "small-cnn": lambda: over_body(SmallCNNBody(width=8)),
+    "resnet": lambda: over_body(ResNetBody(depth=18, weights="random", size=32)),
+}
+TEXT_SIDES: dict[str, Callable[[], Side]] = {
+    "frozen": lambda: over_frozen(load("bow:50")),
+    "fitted": lambda: over_frozen(BagOfWords.fit(TEXTS), scaling="standard"),
+    "gru": lambda: over_body(gru()),
+}
+
+
+def build(image: str = "small-cnn", text: str = "gru", **options: str) -> TowersEncoder:
+    torch.manual_seed(0)
+    sides = {"image": IMAGE_SIDES[image](), "text": TEXT_SIDES[text]()}
+    towers = {side: tower for side, (tower, _) in sides.items()}
+    backbones = {side: backbone for side, (_, backbone) in sides.items()}
+    return TowersEncoder(towers, backbones, **{"device": "cpu", **options})  # type: ignore[arg-type]
+
+
+def written(folder: Path, encoder: TowersEncoder) -> Path:
+    folder.mkdir()
+    write_towers(folder, encoder, facts={"epochs": 3})
+    return folder
+
+
+@pytest.mark.parametrize("image", IMAGE_SIDES)
+@pytest.mark.parametrize("text", TEXT_SIDES)
+def test_loaded_is_saved_bit_for_bit(image: str, text: str, tmp_path: Path) -> None:
+    encoder = build(image, text)
+    folder = written(tmp_path / "out", encoder)
+    again = load(folder, device="cpu")
+    assert isinstance(again, TowersEncoder) and again.dimension == 6 and again.modalities == {"image", "text"}
+    images, texts = encoder.encode_images(IMAGES), encoder.encode_texts(TEXTS)
+    assert images.shape == (3, 6) and texts.shape == (4, 6) and images.dtype == np.float32
+    assert np.array_equal(again.encode_images(IMAGES), images)
+    assert np.array_equal(again.encode_texts(TEXTS), texts)
+    assert again.card.image_preprocessing == encoder.card.image_preprocessing != {}
+    assert again.card.text_preprocessing == encoder.card.text_preprocessing != {}
+    assert read_json(folder / "visir.json")["facts"] == {"epochs": 3}
+    assert (again.backbone("image") is None, again.backbone("text") is None) == (image != "frozen", text == "gru")
+    assert again.embed_images([]).shape == again.embed_texts([]).shape == (0, 6)
+
+
+def test_the_folder_holds_nothing_superfluous(tmp_path: Path) -> None:
+    folder = written(tmp_path / "out", build())
+    found = sorted(one.relative_to(folder).as_posix() for one in folder.rglob("*"))
+    assert found == ["text_body", "text_body/vocabulary.txt", "towers.safetensors", "visir.json"]
+
+
+def test_the_card_knows_weights_shapes_and_words(tmp_path: Path) -> None:
+    encoder = build()
+    folder = written(tmp_path / "out", encoder)
+    card = load(folder, device="cpu").card
+    assert card.family == "towers" and card.name == str(folder) and card.dtype == "float32"
+    assert encoder.card.weights is None  # never written: nothing to hash
+
+    def changed() -> str | None:
+        return load_checkpoint(folder, "cpu", "float32").card.weights
+
+    description = read_json(folder / "visir.json")
+    write_json(folder / "visir.json", {**description, "facts": {"note": "other facts"}})
+    assert changed() == card.weights
+    description["text"]["body"]["pooling"] = "max"
+    write_json(folder / "visir.json", description)
+    pooled = changed()
+    words = (folder / "text_body/vocabulary.txt").read_text().splitlines()
+    (folder / "text_body/vocabulary.txt").write_text("\n".join(reversed(words)) + "\n")
+    renamed = changed()
+    assert len({card.weights, pooled, renamed}) == 3
+
+
+def test_other_arithmetic_is_on_the_card_and_near(tmp_path: Path) -> None:
+    folder = written(tmp_path / "out", build())
+    full, half = (load(folder, device="cpu", dtype=dtype) for dtype in ("float32", "bfloat16"))
+    assert half.card.dtype == "bfloat16" and half.card.fingerprint != full.card.fingerprint
+    for side in ("encode_images", "encode_texts"):
+        inputs = IMAGES if side == "encode_images" else TEXTS
+        one, other = getattr(full, side)(inputs), getattr(half, side)(inputs)
+        assert other.dtype == np.float32 and not np.array_equal(one, other)
+        np.testing.assert_allclose(one, other, atol=0.05)
+
+
+def test_the_store_keeps_the_vectors_of_what_is_frozen(tmp_path: Path) -> None:
+    toy = Means()
+    towers = {"image": over_frozen(toy)[0], "text": over_body(gru())[0]}
+    collection = photos(tmp_path / "photos", 6)
+    for _ in range(2):  # another head over the same encoder
+        towers["image"] = over_frozen(toy)[0]
+        encoder = TowersEncoder(towers, {"image": toy, "text": None}, device="cpu", weights="w")  # type: ignore[arg-type]
+        found = encode(encoder, collection, "image").vectors
+        with torch.no_grad():
+            expected = towers["image"](torch.from_numpy(encode(toy, collection, "image").vectors.copy()))
+        np.testing.assert_allclose(found, expected.numpy(), rtol=1e-5)
+    assert sum(toy.seen) == 6
+    texts = encode(encoder, collection, "text").vectors
+    np.testing.assert_allclose(texts, encoder.encode_texts(collection.captions["text"].to_pylist()), atol=1e-6)
+    with pytest.raises(EncoderError, match="has no backbone"):
+        encoder.project("text", texts)
+
+
+def test_towers_that_do_not_fit_are_refused() -> None:
+    image, text = IMAGE_SIDES["small-cnn"]()[0], TEXT_SIDES["gru"]()[0]
+
+    def made(images: Tower, texts: Tower, **backbones: Encoder) -> None:
+        TowersEncoder({"image": images, "text": texts}, backbones, device="cpu")  # type: ignore[arg-type]
+
+    with pytest.raises(EncoderError, match="needs either a body or a frozen encoder"):
+        made(Tower(None, image.head), text)
+    with pytest.raises(EncoderError, match="needs either a body or a frozen encoder"):
+        made(image, text, text=load("bow:8"))
+    with pytest.raises(EncoderError, match="reads no images"):
+        made(text, text)
+    with pytest.raises(EncoderError, match="the text body gives 8 dimensions; its head takes 7"):
+        made(image, Tower(gru(), Head(HeadSpec(7, 6))))
+    with pytest.raises(EncoderError, match="encodes no texts"):
+        made(image, over_frozen(load("pixels"))[0], text=load("pixels"))
+    with pytest.raises(EncoderError, match="gives 8 dimensions; the text head takes 50"):
+        made(image, TEXT_SIDES["frozen"]()[0], text=load("bow:8"))
+    with pytest.raises(EncoderError, match="end in different dimensions, 6 and 5"):
+        made(image, Tower(gru(), Head(HeadSpec(8, 5))))
+
+
+def test_missing_and_damaged_files_say_so(tmp_path: Path) -> None:
+    folder = written(tmp_path / "out", build())
+    weights, vocabulary = folder / "towers.safetensors", folder / "text_body/vocabulary.txt"
+    whole, words = weights.read_bytes(), vocabulary.read_bytes()
+    weights.write_bytes(whole[:-100])
+    with pytest.raises(EncoderError, match=r"towers.safetensors: cannot be read") as caught:
+        load(folder)
+    assert "copy the whole checkpoint again" in str(caught.value)
+    weights.unlink()
+    with pytest.raises(EncoderError, match=r"towers.safetensors: missing"):
+        load(folder)
+    weights.write_bytes(whole)
+    vocabulary.write_bytes(words + b"more\n")
+    with pytest.raises(EncoderError, match=r"towers.safetensors: does not fit .*visir.json"):
+        load(folder)
+    vocabulary.unlink()
+    with pytest.raises(VisirError, match=r"vocabulary.txt: no such file"):
+        load(folder)
+    vocabulary.write_bytes(words)
+    description = read_json(folder / "visir.json")
+    description["text"]["body"]["kind"] = "grue"
+    write_json(folder / "visir.json", description)
+    with pytest.raises(VisirError, match="unknown kind of body 'grue'") as unknown:
+        load(folder)
+    assert "did you mean 'gru'?" in str(unknown.value)
+    del description["text"]
+    write_json(folder / "visir.json", description)
+    with pytest.raises(EncoderError, match=r"visir.json: its entry 'text' does not describe a tower"):
+        load(folder)
+
+
+def test_another_frozen_encoder_is_refused(tmp_path: Path) -> None:
+    folder = written(tmp_path / "out", build("small-cnn", "fitted"))
+    other = BagOfWords.fit([*TEXTS, "a zebra, a sea"])
+    other.save(folder / "text_backbone")
+    with pytest.raises(
+        EncoderError, match=r"the text backbone .* is not the one this tower was trained over"
+    ) as caught:
+        load(folder)
+    assert "weights: trained with" in str(caught.value)
