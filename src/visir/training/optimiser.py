@@ -57,9 +57,14 @@ def moments(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
 def restore_moments(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Put back what `moments` took; learning rates are the schedule's, not the state's."""
     state: dict[int, dict[str, Tensor | int]] = {}
+    parameters = list(parameters_of(optimiser))
     for name, tensor in tensors.items():
         number, key = name.split(".", 1)
         state.setdefault(int(number), {})[key] = int(tensor) if tensor.dtype == torch.int64 else tensor
+        if tensor.shape == parameters[int(number)].shape:
+            # In the memory layout of its weight (channels last, of a convolution): a fused step walks through the
+            # memory of both side by side and looks at no strides.
+            state[int(number)][key] = torch.empty_like(parameters[int(number)], dtype=tensor.dtype).copy_(tensor)
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
