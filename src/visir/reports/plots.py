@@ -154,9 +154,10 @@ def paired_plot(
 def training_curves(history: Sequence[Mapping[str, Any]]) -> str:
     """Loss and validation measures over training; `history` is one mapping of numbers per epoch (or per log line).
 
-    Mappings inside a row (`"validation": {"t2i hit@1": …}`) are taken apart. The horizontal axis is "epoch", else
-    "step", else the line's number. Keys with "loss" in them go above, `rsum` (0–600) on a scale of its own, all other
-    numbers between; times, rates and temperatures are no measure of success and are left out. Rows may lack keys.
+    Mappings inside a row (`"validation": {"t2i hit@1": …}`) are taken apart; what is inside "losses" is a loss, what is
+    inside "facts" is left out. The horizontal axis is "epoch", else "step", else the line's number. Keys with "loss" in
+    them go above, `rsum` (0–600) on a scale of its own, all other numbers between; times, rates and temperatures are no
+    measure of success and are left out. Rows may lack keys.
     """
     rows = [_flat(row) for row in history]
     axis = next((key for key in ("epoch", "step") if any(key in row for row in rows)), "")
@@ -199,8 +200,15 @@ def _flat(row: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a row and of the mappings in it."""
     numbers: dict[str, float] = {}
     for key, value in row.items():
+        if key == "facts":
+            continue
         if isinstance(value, Mapping):
-            numbers |= _flat(value)
+            inside = _flat(value)
+            if key == "losses":
+                # A loss with one part is that part.
+                inside = {one if "loss" in one else f"{one} loss": of for one, of in inside.items()}
+                inside = {"loss": inside["loss"]} if len(inside) == 2 and "loss" in inside else inside
+            numbers |= inside
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             numbers[key] = value
     return numbers

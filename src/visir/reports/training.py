@@ -11,7 +11,7 @@ from visir.reports.figures import Figure
 from visir.reports.formats import to_html
 from visir.reports.page import write_page
 from visir.reports.svg import themed
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Column, Table
 from visir.reports.training_runs import TrainingRun, read_training_run
 from visir.reports.words import DIRECTION_WORDS
 
@@ -90,10 +90,15 @@ def _final_table(facts: dict[str, Any]) -> Table:
     """The epoch that was kept beside the last one."""
     kept, last = facts["curve"][facts["chosen_epoch"] - 1], facts["curve"][-1]
     shown = {"kept": kept} if kept["epoch"] == last["epoch"] else {"kept": kept, "last": last}
-    columns = [Column("figure"), *(Column(f"{name}, epoch {one['epoch']}", 4) for name, one in shown.items())]
-    rows: list[list[Cell]] = [
-        [f"{words}: {name}", *(one[group].get(name) for one in shown.values())]
-        for group, words in (("losses", "training"), ("facts", "objective"), ("validation", "validation"))
+    columns = [Column("figure"), *(Column(f"{name}, epoch {one['epoch']}", 0) for name, one in shown.items())]
+    # A row has digits of its own, which a column has not: the cells are printed beforehand.
+    rows = [
+        [f"{words}: {name}", *(Column(name, digits).text(one[group][name]) for one in shown.values())]
+        for group, words, digits in (
+            ("losses", "training", 4),
+            ("facts", "objective", 4),
+            ("validation", "validation", 1),
+        )
         for name in kept[group]
     ]
     return Table.of(columns, rows)

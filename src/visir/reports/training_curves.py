@@ -20,30 +20,52 @@ SMOOTHING = 0.02
 """The share of a training's steps over which a curve of steps is averaged."""
 
 _POINTS = 400
-_SMALLEST_MULTIPLIER = 1e-2
+_SMALLEST_MULTIPLIER, _LARGEST_MULTIPLIER = 1e-2, 100.0
 _SIZE = (5.4, 2.7)
 
 Floats = NDArray[np.float64]
 
 
 def loss_curves(runs: Sequence[TrainingRun]) -> str:
-    """The loss over the steps and, of a single training, its parts: averages, and the raw values as a band behind."""
-    return _over_steps(runs, ["loss", "contrastive", *_all(runs, "")] if len(runs) == 1 else ["loss"], "loss")
+    """What is made small over the steps and, of a single training, its contrastive part; averaged.
+
+    Behind the line of a single training stand the raw values. Reconstruction losses have scales, and plots, of their
+    own.
+    """
+    names = ["loss", "contrastive"] if len(runs) == 1 and runs[0].auxiliaries else ["loss"]
+    return _over_steps(runs, names, "loss")
+
+
+def contrastive_curves(runs: Sequence[TrainingRun]) -> str:
+    """The contrastive loss over the steps: what trainings with different auxiliary losses have in common."""
+    return _over_steps(runs, ["contrastive"], "contrastive loss")
 
 
 def reconstruction_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> str:
-    """A reconstruction loss over the steps, and dotted the bound η under which a constraint is to bring it."""
+    """A reconstruction loss over the steps, and dotted the bound η under which a constraint is to bring it.
+
+    Where trainings have different bounds, each is dotted in the colour of its training.
+    """
     return _over_steps(runs, [name], f"{name.upper()}, reconstruction", bounds=name)
 
 
 def multiplier_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> str:
-    """The multiplier λ of a constraint over the steps, on a logarithmic axis; below 0.01 it is drawn at 0.01."""
+    """The multiplier λ of a constraint over the steps, on a logarithmic axis; below 0.01 it is drawn at 0.01.
+
+    Where it came near its upper bound, 100, that is drawn too.
+    """
     with drawing(*_SIZE) as (figure, axes):
+        low, high = 0.5, 2.0  # at least this much of the axis, so that there are numbers on it
         for number, run in enumerate(runs):
             if f"{name} multiplier" in run.steps:
                 x, y = _thinned(run.steps["step"], np.maximum(run.steps[f"{name} multiplier"], _SMALLEST_MULTIPLIER))
                 axes.plot(x, y, **_line(number), label=one_line(run.label))
+                low, high = min(low, 0.9 * float(np.nanmin(y))), max(high, 1.1 * float(np.nanmax(y)))
+        if high > _LARGEST_MULTIPLIER / 2:
+            axes.axhline(_LARGEST_MULTIPLIER, color=FAINT, linewidth=1.2, linestyle=DASHES[2])
+            high = 1.3 * _LARGEST_MULTIPLIER
         axes.set_yscale("log")
+        axes.set_ylim(low, high)
         _decimal(axes)
         _dress(axes, f"λ of {name.upper()}", runs)
         return to_svg(figure)
@@ -99,27 +121,24 @@ def _over_steps(
     drawn = [(run, name) for run in runs for name in names if name in run.steps]
     if not drawn:
         raise VisirError(f"no training has steps with {' or '.join(map(repr, names))}.", hint="look at its steps.jsonl")
-    # The parts of a lone contrastive loss are the loss itself.
-    if len(runs) == 1 and "loss" in names and len(drawn) == 2:
-        drawn = drawn[:1]
     with drawing(*_SIZE) as (figure, axes):
         for number, (run, name) in enumerate(drawn):
             x, y = run.steps["step"], run.steps[name]
             if smooth and len(runs) == 1:
-                low, high, at = _band(x, y)
-                axes.fill_between(at, low, high, color=_line(number)["color"], alpha=0.22, linewidth=0)
+                _behind(axes, x, y, SERIES[number])
             shown = _thinned(x, _averaged(y) if smooth else y)
             axes.plot(*shown, **_line(number), label=one_line(run.label if len(runs) > 1 else name))
-        levels = sorted({run.bounds[bounds] for run in runs if bounds in run.bounds})
-        for bound in levels:
-            axes.axhline(bound, color=FAINT, linewidth=1.2, linestyle=DASHES[2])
+        levels = {number: run.bounds[bounds] for number, (run, _) in enumerate(drawn) if bounds in run.bounds}
+        alone = len(set(levels.values())) == 1
+        for number, bound in levels.items():
+            axes.axhline(
+                bound, color=FAINT if alone else SERIES[number % len(SERIES)], linewidth=1.2, linestyle=DASHES[2]
+            )
+        if alone:
+            bound = next(iter(levels.values()))
             axes.annotate(f"η {bound:g}", (1, bound), xycoords=("axes fraction", "data"), ha="right", va="bottom")
         _dress(axes, label, drawn)
         return to_svg(figure)
-
-
-def _all(runs: Sequence[TrainingRun], suffix: str) -> list[str]:
-    return [f"{name}{suffix}" for name in dict.fromkeys(name for run in runs for name in run.auxiliaries)]
 
 
 def _averaged(values: Floats) -> Floats:
@@ -140,10 +159,14 @@ def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     return x[kept], y[kept]
 
 
-def _band(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
-    """The smallest and the largest value in each of at most `_POINTS` stretches of the steps, and where they lie."""
-    cuts = np.unique(np.linspace(0, len(x), min(len(x), _POINTS) + 1).astype(int))[:-1]
-    return np.fmin.reduceat(y, cuts), np.fmax.reduceat(y, cuts), x[cuts]
+def _behind(axes: Axes, x: Floats, y: Floats, colour: str) -> None:
+    """The raw values: a thin line; of many steps the band between the smallest and the largest of each stretch."""
+    if len(x) <= _POINTS:
+        axes.plot(x, y, color=colour, alpha=0.35, linewidth=0.8)
+        return
+    cuts = np.unique(np.linspace(0, len(x), _POINTS + 1).astype(int))[:-1]
+    low, high = np.fmin.reduceat(y, cuts), np.fmax.reduceat(y, cuts)
+    axes.fill_between(x[cuts], low, high, color=colour, alpha=0.25, linewidth=0)
 
 
 def _line(number: int) -> dict[str, object]:

@@ -93,7 +93,7 @@ def plan(recipe: Recipe, *, collection: Collection | None = None) -> Plan:
     return Plan(
         {"train": splits.train.images.num_rows, "validation": splits.validation.images.num_rows},
         captions,
-        _parameters(model),
+        _parameters(recipe, model),
         per_epoch,
         per_epoch * recipe.optimiser.epochs,
         Memory(
@@ -105,18 +105,24 @@ def plan(recipe: Recipe, *, collection: Collection | None = None) -> Plan:
     )
 
 
+def _is_fetched(recipe: Recipe) -> bool:
+    return isinstance(recipe.image, ResNet) and recipe.image.weights == "imagenet"
+
+
 def _without_download(recipe: Recipe) -> Recipe:
-    if isinstance(recipe.image, ResNet) and recipe.image.weights == "imagenet":
-        return recipe.model_copy(update={"image": recipe.image.model_copy(update={"weights": "random"})})
-    return recipe
+    if not _is_fetched(recipe):
+        return recipe
+    return recipe.model_copy(update={"image": recipe.image.model_copy(update={"weights": "random"})})
 
 
-def _parameters(model: Model) -> dict[str, Parameters]:
+def _parameters(recipe: Recipe, model: Model) -> dict[str, Parameters]:
     parts: dict[str, Parameters] = {}
     for modality, tower in model.towers.items():
         if tower.body is not None:
-            given = (one for module in tower.body.given() for one in module.parameters())
-            parts[f"{modality} body"] = _counted(tower.body.parameters(), given)
+            # ImageNet's weights, which were not fetched, are all of a ResNet.
+            given = [tower.body] if modality == "image" and _is_fetched(recipe) else tower.body.given()
+            fixed = (one for module in given for one in module.parameters())
+            parts[f"{modality} body"] = _counted(tower.body.parameters(), fixed)
         parts[f"{modality} head"] = _counted(tower.head.parameters())
     parts["objective"] = _counted(model.objective.parameters())
     return parts
@@ -131,7 +137,7 @@ def _counted(parameters: Iterable[Tensor], given: Iterable[Tensor] = ()) -> Para
 
 def _weights(recipe: Recipe, model: Model) -> int:
     towers = sum(one.numel() for tower in model.towers.values() for one in tower.parameters())
-    trained = sum(part.trained for part in _parameters(model).values())
+    trained = sum(part.trained for part in _parameters(recipe, model).values())
     copies = 1 + (recipe.averaging.snapshots > 0)
     return 4 * (3 * trained + copies * towers)
 

@@ -1,0 +1,206 @@
+"""From a recipe to a checkpoint that encodes: over generated scenes, with encoders that need no download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import visir
+from visir.collections import open_collection
+from visir.encoders import encode, load
+from visir.errors import CollectionError, ConfigurationError, VisirError
+from visir.files import read_json
+from visir.training.curve import Epoch
+from visir.training.recipe import Recipe, read_recipe
+from visir.training.run import train
+from visir.training.step_log import read_steps
+from visir.training.validation import validate
+
+SCENES = "scenes:120?size=64"
+FROZEN: dict[str, Any] = {
+    "image": {"tower": "frozen", "encoder": "pixels", "views": ["whole", "mirrored"],
+              "head": {"scaling": "standard"}},
+    "text": {"tower": "frozen", "encoder": ["bow:64", "bow:fitted:2048"],
+             "head": {"hidden": [24], "shortcut": True, "dropout": 0.1, "scaling": "standard"}},
+}  # fmt: skip
+SCRATCH: dict[str, Any] = {
+    "image": {"tower": "small-cnn", "size": 64, "width": 8, "augment": {"crop": 0.6, "flip": True}},
+    "text": {"tower": "gru", "words": 16, "hidden": 16, "word_dropout": 0.1},
+    "auxiliary": {"ltd": {"target": "bow:32", "hidden": 16}, "itd": {"join": "dual", "beta": 0.1, "words": 8}},
+}
+
+
+def small(**changes: Any) -> Recipe:
+    values: dict[str, Any] = {
+        "name": "small",
+        "dimension": 16,
+        "data": {"collection": SCENES},
+        "optimiser": {"epochs": 3, "batch": 32, "rate": 0.003},
+        **FROZEN,
+    }
+    return Recipe.model_validate(values | changes)
+
+
+def trained(recipe: Recipe, folder: Path) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VISIR_CACHE", str(folder / "cache"))
+        return train(recipe, folder / "out")
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(small(), tmp_path_factory.mktemp("heads"))
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(small(**SCRATCH), tmp_path_factory.mktemp("scratch"))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir())
+
+
+def test_the_folder_holds_what_it_should_and_nothing_of_the_way_there(heads: Path, scratch: Path) -> None:
+    common = ["curve.json", "recipe.toml", "steps.jsonl", "towers.safetensors", "visir.json"]
+    assert names(heads) == sorted([*common, "image_backbone", "text_backbone"])
+    assert names(scratch) == sorted([*common, "text_body"])
+    assert read_recipe(heads / "recipe.toml") == small()
+    description = read_json(heads / "visir.json")
+    facts = description["facts"]
+    assert [epoch["epoch"] for epoch in facts["curve"]] == [1, 2, 3]
+    assert facts["curve"] == read_json(heads / "curve.json")
+    assert facts["validation"] == facts["curve"][facts["chosen_epoch"] - 1]["validation"]
+    assert facts["trained_on"]["split"] == open_collection(SCENES).split("train").fingerprint
+    assert facts["peak_memory"]["process"] > 1e7
+    # 96 training scenes with five captions each, in batches of 32: 15 steps an epoch.
+    assert [step.step for step in read_steps(heads / "steps.jsonl")] == list(range(1, 46))
+
+
+def test_objectives_of_the_recipe_are_in_the_log(scratch: Path) -> None:
+    first = next(read_steps(scratch / "steps.jsonl"))
+    assert first.losses.keys() == {"loss", "contrastive", "ltd", "itd"}
+    assert first.facts.keys() == {"temperature", "ltd multiplier"}
+    # λ is 1 before the first step and η is 0.2: L + 1 · (L_ltd / 0.2 − 1) + 0.1 · L_itd.
+    parts = first.losses
+    expected = parts["contrastive"] + parts["ltd"] / 0.2 - 1 + 0.1 * parts["itd"]
+    assert parts["loss"] == pytest.approx(expected, rel=1e-5)
+    assert read_json(scratch / "visir.json")["facts"]["objective"].keys() == {"temperature", "ltd multiplier"}
+
+
+@pytest.mark.parametrize("which", ["heads", "scratch"])
+def test_the_loaded_encoder_gives_the_validated_figures_end_to_end(which: str, request: pytest.FixtureRequest) -> None:
+    folder: Path = request.getfixturevalue(which)
+    encoder = load(folder)
+    assert encoder.modalities == {"image", "text"} and encoder.dimension == 16
+    split = open_collection(SCENES).split("val")
+    images, texts = (encode(encoder, split, side).normalise() for side in ("image", "text"))
+    found = validate(images.vectors, texts.vectors, images.rows(split.captions["image_id"]))
+    assert found == pytest.approx(read_json(folder / "visir.json")["facts"]["validation"])
+    # What the store gave in one go is what single inputs give.
+    alone = encoder.encode_texts([split.captions["text"][0].as_py()])
+    alone /= np.linalg.norm(alone)
+    np.testing.assert_allclose(alone[0], texts.vectors[0], atol=1e-5)
+    result = visir.evaluate(split, encoder).result
+    assert 100 * result.aggregates["t2i"]["hit@10"] == pytest.approx(found["t2i hit@10"])
+
+
+@pytest.mark.parametrize(("which", "changes"), [("heads", {}), ("scratch", SCRATCH)])
+def test_an_interrupted_training_resumes_to_the_same_file(
+    which: str, changes: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    unbroken: Path = request.getfixturevalue(which)
+
+    def interrupt(epoch: Epoch) -> None:
+        raise KeyboardInterrupt
+
+    recipe = small(**changes)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "out", report=interrupt)
+    with pytest.raises(VisirError, match="holds an interrupted training") as caught:
+        train(recipe, tmp_path / "out")
+    assert "--resume" in str(caught.value)
+    again = train(recipe, tmp_path / "out", resume=True)
+    for name in ("towers.safetensors", "steps.jsonl"):
+        assert (again / name).read_bytes() == (unbroken / name).read_bytes()
+
+
+def test_folders_that_hold_something_are_left_alone(heads: Path, tmp_path: Path) -> None:
+    with pytest.raises(VisirError, match="holds a finished checkpoint"):
+        train(small(), heads)
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(VisirError, match="not a training's folder"):
+        train(small(), tmp_path)
+    assert (tmp_path / "thesis.tex").read_text() == "x"
+
+
+def test_a_loss_that_is_no_number_leaves_the_ids_of_its_batch(tmp_path: Path) -> None:
+    recipe = small(optimiser={"epochs": 1, "batch": 32, "rate": 1e30, "clip": None})
+    with pytest.raises(VisirError, match=r"captions of the batch: '"):
+        train(recipe, tmp_path / "out")
+    stopped = read_json(tmp_path / "out" / "stopped-batch.json")
+    assert len(stopped["captions"]) == 32
+    assert set(stopped["captions"]) <= set(open_collection(SCENES).captions["id"].to_pylist())
+
+
+def test_missing_data_says_what_to_get(tmp_path: Path) -> None:
+    data = {"collection": "$VISIR_DATA/nowhere.json", "obtain": "download it to $VISIR_DATA"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VISIR_DATA", str(tmp_path))
+        with pytest.raises(CollectionError) as caught:
+            train(small(data=data), tmp_path / "out")
+    assert "nowhere.json: no such file" in str(caught.value)
+    assert f"→ download it to {tmp_path}" in str(caught.value)
+
+
+def test_missing_word_vectors_say_what_to_get(tmp_path: Path) -> None:
+    data = {"collection": SCENES, "obtain": "get GloVe and put it under $VISIR_DATA/glove"}
+    text = {"tower": "gru", "vectors": "$VISIR_DATA/glove/nowhere.txt"}
+    with pytest.raises(CollectionError, match=r"text\.vectors: .*nowhere\.txt: no such file") as caught:
+        train(small(data=data, text=text), tmp_path / "out")
+    assert "get GloVe" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"image": {"tower": "frozen", "encoder": "bow"}}, "encodes no images"),
+        ({"text": {"tower": "frozen", "encoder": "pixels"}}, "encodes no texts"),
+        ({"image": {"tower": "frozen", "encoder": "pixls"}}, "unknown encoder 'pixls'"),
+        ({"image": {"tower": "pretrained", "encoder": "pixels"}}, "cannot be tuned"),
+        ({"image": {"tower": "small-cnn", "head": {"scaling": "standard"}}}, r"image\.head\.scaling = .standard"),
+        ({"objective": {"name": "infonce", "temperature": "own"}}, "needs one pretrained model"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_written(
+    tmp_path: Path, changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(VisirError, match=complaint):
+        train(small(**changes), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_seed_decides_the_fresh_weights_and_nobody_elses(tmp_path: Path) -> None:
+    from visir.training.build import build_model
+
+    split = open_collection(SCENES).split("train")
+
+    def first(seed: int) -> torch.Tensor:
+        tower = build_model(small(**SCRATCH, seed=seed), split, "cpu").towers["image"]
+        return next(tower.parameters()).detach().clone()
+
+    torch.manual_seed(5)
+    before = torch.rand(1)
+    torch.manual_seed(5)
+    zero = first(0)
+    assert torch.equal(torch.rand(1), before)  # torch's own generator is as it was
+    assert torch.equal(zero, first(0)) and not torch.equal(zero, first(1))
+
+
+def test_a_split_without_captions_is_refused(tmp_path: Path) -> None:
+    with pytest.raises((CollectionError, ConfigurationError), match="train"):
+        train(small(data={"collection": SCENES, "train": "restval"}), tmp_path / "out")
