@@ -1,24 +1,22 @@
-"""The small parts: batches, schedule, validation, state."""
+"""The small parts: batches and validation."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
+from visir.encoders.towers.base import Inputs
 from visir.evaluation.measures import measure
 from visir.records import Embeddings, EncoderCard, Qrels
 from visir.search.exact import search_both
-from visir.training.batches import batches_of_epoch, steps_per_epoch, views_of_epoch
-from visir.training.schedule import warmup_cosine
-from visir.training.state import load_state, save_state
-from visir.training.validation import validate
+from visir.training.batches import batches_of_epoch, steps_per_epoch
+from visir.training.inputs.vectors import VectorSource
+from visir.training.validation import encode_source, validate
 
 
 @given(st.integers(1, 300), st.integers(2, 64), st.integers(0, 5), st.integers(0, 5))
@@ -36,24 +34,6 @@ def test_the_order_depends_on_seed_and_epoch_alone() -> None:
 
     assert order(1, 2) == order(1, 2)
     assert len({tuple(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
-
-
-def test_views_are_drawn_evenly_by_seed_and_epoch_alone() -> None:
-    drawn = views_of_epoch(3000, 3, seed=1, epoch=2)
-    assert np.array_equal(drawn, views_of_epoch(3000, 3, seed=1, epoch=2))
-    assert not np.array_equal(drawn, views_of_epoch(3000, 3, seed=1, epoch=3))
-    # 1,000 expected of each, standard deviation √(3000 · ⅓ · ⅔) ≈ 26.
-    assert all(abs(count - 1000) < 130 for count in np.bincount(drawn))
-    assert not views_of_epoch(9, 1, seed=0, epoch=0).any()
-
-
-def test_schedule_by_hand() -> None:
-    # 10 steps, 20 % warm-up: two rising steps 1/2, 1; then the cosine over 8 steps: 1 at its first, 1/2 half-way.
-    shares = [warmup_cosine(step, 10, 0.2) for step in range(10)]
-    assert shares[:3] == [0.5, 1.0, 1.0]
-    assert shares[6] == pytest.approx(0.5)
-    assert shares[9] == pytest.approx(0.5 * (1 + np.cos(np.pi * 7 / 8)))
-    assert warmup_cosine(0, 10, 0.0) == 1.0
 
 
 def test_validation_by_hand() -> None:
@@ -102,19 +82,24 @@ def test_an_image_without_captions_is_a_candidate_only() -> None:
     assert found["i2t hit@1"] == 100.0
 
 
-def test_state_comes_back_whole_and_survives_a_failed_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "state.safetensors"
-    save_state(path, {"a": torch.arange(3), "b": torch.tensor(2.5, dtype=torch.float64)}, {"curve": [1, 2]})
-    tensors, notes = load_state(path)
-    assert torch.equal(tensors["a"], torch.arange(3)) and tensors["b"].dtype == torch.float64
-    assert notes == {"curve": [1, 2]}
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    owners = np.repeat(np.arange(30), 2)
+    images, texts = rng.normal(size=(30, 5)).astype(np.float32), rng.normal(size=(60, 5)).astype(np.float32)
+    whole = validate(images, texts, owners)
+    monkeypatch.setattr("visir.training.validation._SCORES", 70)  # one query of 60 candidates, two of 30
+    assert validate(images, texts, owners) == whole
 
-    def full(tensors: object, filename: str, metadata: object) -> None:
-        Path(filename).write_bytes(b"half")
-        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("visir.training.state.save_file", full)
-    with pytest.raises(OSError, match="No space left"):
-        save_state(path, {"a": torch.zeros(9)}, {})
-    assert torch.equal(load_state(path)[0]["a"], torch.arange(3))
-    assert [one.name for one in tmp_path.iterdir()] == ["state.safetensors"]
+def test_a_source_is_encoded_in_blocks_in_order() -> None:
+    source = VectorSource(np.arange(1400, dtype=np.float32).reshape(2, 700, 1))
+    seen: list[int] = []
+
+    def vectors_of(inputs: Inputs) -> Tensor:
+        assert isinstance(inputs, Tensor)
+        seen.append(len(inputs))
+        return inputs + 1
+
+    # The mean of the two views, i and 700 + i, and 1.
+    assert encode_source(source, vectors_of)[:, 0].tolist() == [350.0 + i + 1 for i in range(700)]
+    assert len(seen) == 3 and max(seen) <= 256

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
 
+from visir.errors import VisirError
 from visir.files import open_binary
 
 STEPS_FILE = "steps.jsonl"
+
+_SECONDS = 2.0
+"""How long steps wait to be written together."""
 
 
 @dataclass(frozen=True)
@@ -43,35 +48,56 @@ class StepLog:
     """The log of a training in progress; `path` None keeps none.
 
     `done` steps are behind it: what the file holds beyond them is cut off (an interrupted training ran further than the
-    state it goes on from), so that the log of a resumed training is that of an unbroken one.
+    state it goes on from), so that the log of a resumed training is that of an unbroken one. A disk that is full raises
+    `VisirError`.
     """
 
     def __init__(self, path: Path | None, done: int) -> None:
-        self._stream = None
+        self._path = path
+        self._waiting: list[bytes] = []
+        self._written = time.monotonic()
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._stream = path.open("a+b")
-            self._stream.seek(0)
-            kept = 0
-            for line in self._stream:
-                if not line.endswith(b"\n") or orjson.loads(line)["step"] > done:
-                    break
-                kept += len(line)
-            self._stream.truncate(kept)
-            self._stream.seek(0, os.SEEK_END)
+            with path.open("a+b") as stream:
+                stream.seek(0)
+                stream.truncate(sum(map(len, _whole_lines(stream, done))))
 
     def write(self, step: Step) -> None:
-        """Add a step; it is on disk after `flush`."""
-        if self._stream is not None:
-            self._stream.write(orjson.dumps(asdict(step), option=orjson.OPT_APPEND_NEWLINE))
+        """Add a step; who follows the file sees it within seconds, and it is on disk for good after `flush`."""
+        if self._path is not None:
+            self._waiting.append(orjson.dumps(asdict(step), option=orjson.OPT_APPEND_NEWLINE))
+            if time.monotonic() - self._written >= _SECONDS:
+                self._write(to_disk=False)
 
     def flush(self) -> None:
         """Wait until all steps are on disk."""
-        if self._stream is not None:
-            self._stream.flush()
-            os.fsync(self._stream.fileno())
+        self._write(to_disk=True)
 
     def close(self) -> None:
-        """Write what is left and close the file."""
-        if self._stream is not None:
-            self._stream.close()
+        """Write what is left."""
+        self._write(to_disk=False)
+
+    def _write(self, *, to_disk: bool) -> None:
+        if self._path is None or not (self._waiting or to_disk):
+            return
+        lines, self._waiting = self._waiting, []  # lines that do not fit are not tried again: the state is before them
+        try:
+            with self._path.open("ab") as stream:
+                stream.writelines(lines)
+                if to_disk:
+                    stream.flush()
+                    os.fsync(stream.fileno())
+        except OSError as fault:
+            raise VisirError(
+                f"{self._path}: the log of steps could not be written ({fault}).",
+                hint="make room, then go on with --resume",
+            ) from fault
+        self._written = time.monotonic()
+
+
+def _whole_lines(stream: Iterable[bytes], done: int) -> Iterator[bytes]:
+    """The lines of the first `done` steps, up to one that was cut off."""
+    for line in stream:
+        if not line.endswith(b"\n") or orjson.loads(line)["step"] > done:
+            return
+        yield line

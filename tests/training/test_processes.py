@@ -1,0 +1,96 @@
+"""Two processes that gather their vectors train what one process trains on the union; and they stop together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import two_processes
+from safetensors.torch import load_file
+from two_processes import CASES
+
+from visir.errors import ConfigurationError
+from visir.training.processes import Processes
+from visir.training.state import STATE_FILE
+from visir.training.step_log import STEPS_FILE, read_steps
+
+LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def launch(work: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*LAUNCH, two_processes.__file__, work, str(folder)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes left behind: one launch that fails, one that does everything else."""
+    folder = tmp_path_factory.mktemp("processes")
+    began = time.monotonic()
+    failed = launch("fail", folder)
+    assert failed.returncode != 0 and "the second process failed" in failed.stderr
+    assert time.monotonic() - began < 120  # the first process did not wait for ever
+    done = launch("work", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_equal_one_with_the_union_batch(launched: Path, tmp_path: Path, case: str) -> None:
+    expected = two_processes.weights(two_processes.run(case, tmp_path))
+    one, other = (load_file(launched / f"{case}-{rank}.safetensors") for rank in range(2))
+    assert all(torch.equal(one[name], other[name]) for name in expected)  # both processes keep the same, to the bit
+    for name, weight in expected.items():
+        torch.testing.assert_close(one[name], weight, rtol=1e-5, atol=1e-5)
+    steps, union = (list(read_steps(folder / STEPS_FILE)) for folder in (launched / case, tmp_path))
+    assert len(steps) == len(union) > 1
+    for found, wanted in zip(steps, union, strict=True):
+        assert found.losses == pytest.approx(wanted.losses, rel=1e-5, abs=1e-5)
+        assert found.facts == pytest.approx(wanted.facts, rel=1e-5)
+
+
+def test_after_a_failure_of_one_process_both_go_on_exactly(launched: Path) -> None:
+    one, other = (load_file(launched / f"{name}-0.safetensors") for name in ("constraint", "failed"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    logs = [(launched / name / STEPS_FILE).read_bytes() for name in ("constraint", "failed")]
+    assert logs[0] == logs[1]
+
+
+def test_nan_in_one_share_stops_both_naming_the_union(launched: Path) -> None:
+    one, other = ((launched / f"nan-{rank}.txt").read_text() for rank in range(2))
+    assert one == other
+    assert one.startswith("TrainingError: the loss is nan in epoch 2, step ")
+    assert "in all)" in one and int(one.split("… (")[1].split(" ")[0]) in (24, 25)
+
+
+def test_a_full_disk_of_the_first_stops_both(launched: Path) -> None:
+    one, other = ((launched / f"full-{rank}.txt").read_text() for rank in range(2))
+    assert "could not be written" in one and "the one written before is whole" in one
+    assert other.startswith("VisirError: the first of 2 processes stopped: ") and "could not be written" in other
+    assert (launched / "full" / STATE_FILE).is_file()
+
+
+def test_a_single_gpu_for_several_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(ConfigurationError, match=r"'cuda:1' for 2 processes(.|\n)*a GPU each"):
+        Processes.join("cuda:1")
+
+
+def test_alone_there_is_nobody_to_meet() -> None:
+    processes = Processes.join("cpu")
+    assert processes == Processes(0, 1, torch.device("cpu")) and processes.is_first
+    vectors = torch.ones(3, 2)
+    assert processes.gather(vectors, [3]) is vectors and processes.first_tells(lambda: 7) == 7
+    assert not torch.distributed.is_initialized()

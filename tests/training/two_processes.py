@@ -1,0 +1,110 @@
+"""What each of two processes runs in test_processes.py: `torchrun two_processes.py FOLDER CASE …`."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from planted import objective, planted, recipe, towers
+from safetensors.torch import save_file
+from torch import Tensor
+
+from visir.encoders.towers.base import Inputs
+from visir.errors import VisirError
+from visir.training.curve import Epoch
+from visir.training.fit import Fitted, fit
+from visir.training.inputs.base import Draw, Examples, Source
+from visir.training.processes import launched
+
+TRAIN, VALIDATION = planted(61, seed=1, views=2, targets=True), planted(30, seed=2)
+LOSSES: dict[str, Any] = {
+    "objective": {"name": "infonce", "learn_temperature": True},
+    "auxiliary": {"ltd": {"hidden": 16}},
+}
+SHORT = {"epochs": 3, "batch": 25, "rate": 0.01}  # 122 captions: batches of 24 and 25, so unequal shares too
+CASES: dict[str, dict[str, Any]] = {
+    "constraint": {**LOSSES, "optimiser": SHORT},
+    "dual": {**LOSSES, "auxiliary": {"ltd": {"join": "dual", "hidden": 16}}, "optimiser": SHORT},
+    "chunks": {**LOSSES, "optimiser": {**SHORT, "chunk": 5}},
+    "accumulate": {**LOSSES, "optimiser": {**SHORT, "accumulate": 3}, "averaging": {"snapshots": 2, "share": 1.0}},
+    "triplet": {"objective": {"name": "triplet"}, "optimiser": SHORT},
+    "tiny": {**LOSSES, "optimiser": {**SHORT, "epochs": 2, "batch": 2}},
+    "last of all": {**LOSSES, "optimiser": {**SHORT, "epochs": 1, "batch": 2}, "schedule": {"warmup": 0}},
+}
+
+
+def run(case: str, folder: Path | None = None, **options: Any) -> Fitted:
+    settings = recipe(**CASES[case])
+    # Three captions in batches of two: the second batch has one, fewer than there are processes.
+    train = small() if case == "last of all" else TRAIN
+    sides = towers(hidden=(32,), seed=launched()[0])  # the first process's weights are everybody's
+    return fit(settings, sides, objective(settings), train, VALIDATION, folder=folder, **options)
+
+
+def small() -> Examples:
+    return planted(3, seed=1, per_image=1, targets=True)
+
+
+def weights(fitted: Fitted) -> dict[str, Tensor]:
+    return {f"{side}.{name}": one for side, tower in fitted.towers.items() for name, one in tower.state_dict().items()}
+
+
+class Spoilt:
+    """A source that works in the first epoch; then it fails in the second process, or gives NaN for caption 7."""
+
+    def __init__(self, source: Source, *, fails: bool) -> None:
+        self.source, self.fails = source, fails
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Inputs:
+        vectors = self.source.batch(rows, draw, keys)
+        if draw is not None and draw.epoch == 1:
+            if self.fails and launched()[0] == 1:
+                raise RuntimeError("the second process failed")
+            assert isinstance(vectors, Tensor)
+            if not self.fails:
+                vectors[rows == 7] = torch.nan
+        return vectors
+
+
+def fail(folder: Path) -> None:
+    """The second process fails in the second epoch; the first one has kept the state of every step."""
+    settings = recipe(**CASES["constraint"])
+    broken = replace(TRAIN, texts=Spoilt(TRAIN.texts, fails=True))
+    sides, loss = towers(hidden=(32,)), objective(settings)
+    fit(settings, sides, loss, broken, VALIDATION, folder=folder / "failed", save_seconds=0.0)
+
+
+def work(folder: Path) -> None:
+    """Every case; then the training that failed goes on; then one that meets NaN, and one whose disk is full."""
+    rank = launched()[0]
+    for case in CASES:
+        save_file(weights(run(case, folder / case)), folder / f"{case}-{rank}.safetensors")
+    save_file(weights(run("constraint", folder / "failed", resume=True)), folder / f"failed-{rank}.safetensors")
+    settings = recipe(**CASES["chunks"])
+    broken = replace(TRAIN, texts=Spoilt(TRAIN.texts, fails=False))
+    for name, train, report in (("nan", broken, None), ("full", TRAIN, fill)):
+        try:
+            fit(settings, towers(hidden=(32,)), objective(settings), train, VALIDATION, folder=folder / name,
+                report=report)  # fmt: skip
+        except VisirError as fault:
+            (folder / f"{name}-{rank}.txt").write_text(f"{type(fault).__name__}: {fault}")
+
+
+def fill(epoch: Epoch) -> None:
+    """As if the disk were full from now on: no file may grow beyond 16 KiB. The log is shorter, the state longer."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, resource.RLIM_INFINITY))
+
+
+if __name__ == "__main__":
+    {"fail": fail, "work": work}[sys.argv[1]](Path(sys.argv[2]))
