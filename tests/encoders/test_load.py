@@ -97,10 +97,10 @@ def test_no_network_is_said_with_what_goes_without() -> None:
 
 
 def test_an_unknown_kind_of_checkpoint_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "visir.json").write_text('{"kind": "head"}')
-    with pytest.raises(VisirError, match="unknown kind of checkpoint 'head'") as caught:
+    (tmp_path / "visir.json").write_text('{"kind": "tower"}')
+    with pytest.raises(VisirError, match="unknown kind of checkpoint 'tower'") as caught:
         load(tmp_path)
-    assert "did you mean 'heads'?" in caught.value.hint
+    assert "did you mean 'towers'?" in caught.value.hint
     (tmp_path / "visir.json").write_text("[]")
     with pytest.raises(EncoderError, match='must be an object with a "kind"'):
         load(tmp_path)

@@ -79,7 +79,7 @@ class Encoder(ABC):
         other = "text" if modality == "image" else "image"
         return EncoderError(
             f"{self.card.name} encodes no {modality}s, only {other}s.",
-            hint=f"train heads over an encoder of {modality}s and this one: visir train heads --help",
+            hint=f"train towers over an encoder of {modality}s and this one: visir train --help",
         )
 
 

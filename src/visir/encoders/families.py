@@ -61,7 +61,6 @@ FAMILIES: Registry[Family] = Registry("family of encoders")
 KINDS: Registry[str] = Registry("kind of checkpoint")
 """What the "kind" of a `visir.json` means: the module whose `load_checkpoint(folder, device, dtype)` reads it."""
 
-KINDS.add("heads", "visir.encoders.models.heads")
 KINDS.add("towers", "visir.encoders.models.tower_files")
 KINDS.add("bag-of-words", "visir.encoders.models.bag_of_words")
 KINDS.add("joined", "visir.encoders.models.joined")
@@ -71,7 +70,7 @@ KINDS.add("embeddings", "visir.encoders.exported")
 for _family in (
     Family(
         name="checkpoint",
-        title="a folder that visir wrote: trained heads, a fitted bag of words, exported embeddings",
+        title="a folder that visir wrote: trained towers, a fitted bag of words, exported embeddings",
         form="path/to/folder",
         example="runs/flickr8k-heads",
         module="visir.encoders.checkpoints",
