@@ -13,67 +13,17 @@ import pytest
 import tiny_transformers as tiny
 import torch
 from PIL import Image
-from safetensors.torch import save_file
+from tiny_openclip import ARCHITECTURES, save_zoo
 
 from visir.collections.images import to_rgb
 from visir.encoders.loading import load
 from visir.errors import EncoderError, ImageError
 
-TEXT = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 4, "layers": 2}
-ARCHITECTURES = {
-    # RN50 with its own depths, a quarter of its width: the same stem, bottlenecks and attention pooling.
-    "tiny-RN50": {
-        "embed_dim": 48,
-        "vision_cfg": {"image_size": 64, "layers": [3, 4, 6, 3], "width": 16, "patch_size": None},
-        "text_cfg": TEXT,
-    },
-    "tiny-ViT": {
-        "embed_dim": 24,
-        "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "patch_size": 8, "head_width": 8},
-        "text_cfg": TEXT,
-    },
-    "tiny-CoCa": {
-        "embed_dim": 24,
-        "vision_cfg": {
-            "image_size": 32,
-            "layers": 2,
-            "width": 32,
-            "patch_size": 8,
-            "head_width": 8,
-            "attentional_pool": True,
-            "attn_pooler_heads": 4,
-            "output_tokens": True,
-        },
-        "text_cfg": {**TEXT, "context_length": 76, "embed_cls": True, "output_tokens": True},
-        "multimodal_cfg": {"context_length": 76, "vocab_size": 49408, "width": 32, "heads": 4, "layers": 1},
-        "custom_text": True,
-    },
-}
-ARCHITECTURES["tiny-RN50-quickgelu"] = {**ARCHITECTURES["tiny-RN50"], "quick_gelu": True}
-ARCHITECTURES["tiny-ViT-quickgelu"] = {**ARCHITECTURES["tiny-ViT"], "quick_gelu": True}
-
 
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with random weights of every architecture; the architectures are added to open_clip's own."""
-    folder = tmp_path_factory.mktemp("openclip")
-    (folder / "configs").mkdir()
-    for name, config in ARCHITECTURES.items():
-        (folder / "configs" / f"{name}.json").write_text(json.dumps(config))
-    open_clip.add_model_config(folder / "configs")
-    for name in ("tiny-RN50", "tiny-ViT", "tiny-CoCa"):
-        torch.manual_seed(3)
-        model = open_clip.create_model(name).eval()
-        with torch.no_grad():
-            for key, value in model.named_parameters():
-                if value.ndim >= 2:  # open_clip's initial values let all inputs look alike
-                    value.copy_(torch.randn_like(value) * (1.2 / value[0].numel() ** 0.5))
-                elif "logit" not in key:
-                    value.add_(torch.randn_like(value) * 0.1)
-        save_file(
-            {key: value.contiguous() for key, value in model.state_dict().items()}, folder / f"{name}.safetensors"
-        )
-    return folder
+    return save_zoo(tmp_path_factory.mktemp("openclip"))
 
 
 def reference(architecture: str, weights: Path, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -64,7 +64,7 @@ FAMILIES: Mapping[str, DualFamily] = {
         limit=lambda config: min(64, int(config.text_config.max_position_embeddings)),
         padding="max_length",
         unused=("text_model.pooler",),
-        temperature=lambda model: float(model.temperature),
+        temperature=lambda model: float(model.temperature.detach()),
     ),
     # Xu et al. 2022: CLIP's tokenizer and 77 positions.
     "groupvit": DualFamily("GroupViTModel"),

@@ -8,12 +8,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from visir.encoders.base import Encoder, Pixels
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
@@ -133,12 +135,10 @@ def _without_weights(record: logging.LogRecord) -> bool:
 
 def recompute_activations(model: Any, name: str) -> None:
     """Turn on gradient checkpointing in a model of `transformers`; `EncoderError` where it has none."""
-    # The name changed within version 5. Re-entrant checkpointing, once the default, passes no gradient to a first layer
-    # whose input needs none.
-    renamed = hasattr(model, "activation_checkpointing_enable")
-    enable = model.activation_checkpointing_enable if renamed else model.gradient_checkpointing_enable
+    # The public switch goes on to the embeddings of the text tower, which an image half has none of.
+    again = partial(checkpoint, use_reentrant=False)
     try:
-        enable({"use_reentrant": False})
+        model._set_gradient_checkpointing(enable=True, gradient_checkpointing_func=again)
     except ValueError as fault:
         raise no_checkpointing(name) from fault
 

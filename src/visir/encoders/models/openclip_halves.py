@@ -169,17 +169,18 @@ def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half
     import open_clip
 
     configuration = dict(read_json(folder / CONFIG_FILE)["model_cfg"])
-    name, changed = f"local-dir:{folder}", {}
-    if "hf_model_name" in configuration["text_cfg"]:
-        changed = {"text_cfg": {**configuration["text_cfg"], "hf_model_name": str(folder / TEXT_TOWER)}}
+    name, text = f"local-dir:{folder}", configuration["text_cfg"]
+    if modality == "image":  # the other half must be something; so let it be small
+        text = {"context_length": 8, "vocab_size": 8, "width": 8, "heads": 1, "layers": 1}
+    elif "hf_model_name" in text:
+        text = {**text, "hf_model_name": str(folder / TEXT_TOWER), "hf_model_pretrained": False}
     with loading(str(folder)), random_weights():
         model = open_clip.create_model(
-            name, load_weights=False, pretrained_image=False, pretrained_text=False, **changed
+            name, load_weights=False, pretrained_image=False, pretrained_text=False, text_cfg=text
         )
         if modality == "image":
-            transform = open_clip.image_transform_v2(
-                open_clip.transform.PreprocessCfg(**model.visual.preprocess_cfg), is_train=False
-            )
+            settings = open_clip.transform.PreprocessCfg(**model.visual.preprocess_cfg)
+            transform = open_clip.transform.image_transform_v2(settings, is_train=False)
             return ImageHalf(model, configuration, transform)
         return TextHalf(model, configuration, open_clip.get_tokenizer(name), str(spec["template"]))
 

@@ -14,7 +14,14 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from visir.encoders.models.halves import part, random_weights, recompute_activations
-from visir.encoders.models.model_files import SAFETENSORS, SMALL_FILES, TORCH_BIN, loading, read_small_files
+from visir.encoders.models.model_files import (
+    SAFETENSORS,
+    SMALL_FILES,
+    TORCH_BIN,
+    loading,
+    no_progress_bar,
+    read_small_files,
+)
 from visir.encoders.models.tokens import pad, vocabulary_hash
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.half import Half
@@ -43,10 +50,12 @@ class SentenceHalf(Half):
         # A BERT here has a pooler that the library's own pooling takes no notice of.
         self.network = _Network(part(model, without=("0.*.pooler",)), outputs)
         tried = self._tokenise(["a"])
-        if not {"input_ids", "attention_mask"} <= set(tried) or bool(np.any(tried.get("token_type_ids", 0))):
+        if not {"input_ids", "attention_mask"} <= set(tried) or bool(
+            np.any(np.asarray(tried.get("token_type_ids", 0)))
+        ):
             raise EncoderError(
-                f"{folder}: this sentence encoder begins with a {type(model[0]).__name__} and cannot be tuned, only used "
-                "as it is; those that begin with a transformer can.",
+                f"{folder}: this sentence encoder begins with a {type(model[0]).__name__} and cannot be tuned; "
+                "those that begin with a transformer can.",
                 hint='tower = "frozen" trains a head over it',
             )
         self.network.constant = {name: one for name, one in tried.items() if not isinstance(one, Tensor)}
@@ -136,7 +145,7 @@ def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half
     from sentence_transformers import SentenceTransformer
 
     del modality
-    with loading(str(folder)), tempfile.TemporaryDirectory() as temporary, random_weights():
+    with loading(str(folder)), tempfile.TemporaryDirectory() as temporary, random_weights(), no_progress_bar():
         # The library builds a transformer only by reading its weights: a file that holds none leaves them random.
         complete = Path(temporary)
         files = read_small_files(folder, ["**/*"])

@@ -90,7 +90,7 @@ class ImageHalf(_DualHalf):
 
     def spec(self) -> dict[str, Any]:
         """The model's type, and which implementation of its image processor."""
-        return {"kind": self.kind, "processor": self.processor.backend}
+        return {"model_type": self.kind, "processor": self.processor.backend}
 
 
 class TextHalf(_DualHalf):
@@ -127,7 +127,7 @@ class TextHalf(_DualHalf):
 
     def spec(self) -> dict[str, Any]:
         """The model's type, and what was asked of the tokenizer."""
-        return {"kind": self.kind, **self._options}
+        return {"model_type": self.kind, **self._options}
 
 
 def load(
@@ -166,7 +166,7 @@ def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half
     """One half with random weights, from the `files` of a half that lie in `folder`."""
     import transformers
 
-    kind = str(spec["kind"])
+    kind = str(spec["model_type"])
     with loading(str(folder)), random_weights():
         model_class = getattr(transformers, FAMILIES[kind].model)
         model = model_class(model_class.config_class.from_pretrained(folder))

@@ -68,6 +68,8 @@ class PretrainedBody(Body):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(n, outputs) projections before normalisation."""
+        if isinstance(inputs, Tensor) and inputs.is_floating_point():
+            inputs = inputs.to(next(self.network.parameters()).dtype)
         vectors: Tensor = self.network(inputs)
         return vectors
 
@@ -77,7 +79,13 @@ class PretrainedBody(Body):
 
     def spec(self) -> dict[str, Any]:
         """Family and modality, and what the family needs beside the files that `save` writes."""
-        return {"family": self._half.family, "modality": self.modality, **self._half.spec()}
+        vocabulary = self.preprocessing().get("vocabulary")
+        return {
+            "family": self._half.family,
+            "modality": self.modality,
+            **({"vocabulary": vocabulary} if vocabulary else {}),
+            **self._half.spec(),
+        }
 
     def preprocessing(self) -> dict[str, Any]:
         """As on the card of the encoder it was taken from."""
@@ -91,9 +99,17 @@ class PretrainedBody(Body):
 
     @classmethod
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
-        """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked."""
+        """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked.
+
+        Raises `EncoderError` when the tokenizer does not give the ids that the tower was trained with.
+        """
         module, _, function = HALVES.get(spec["family"]).partition(":")
         half = getattr(import_module(module), function)(folder, spec["modality"], spec)
+        if half.values().get("vocabulary") != spec.get("vocabulary"):
+            raise EncoderError(
+                f"{folder}: its tokenizer gives other ids than the one the text tower was trained with.",
+                hint="copy the whole checkpoint again, or install the model libraries in the versions that trained it",
+            )
         body = cls.__new__(cls)
         body._take(half)
         return body
