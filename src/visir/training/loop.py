@@ -100,7 +100,7 @@ class Loop:
         device, processes = self.processes.device, self.processes
 
         def vectors_of(chunk: int) -> Vectors:
-            seed_step(self.seed, place.epoch, place.step, number, processes.rank, chunk)
+            seed_step(self.seed, place.epoch, place.step, number, processes.rank, chunk, device=device)
             batch = batches[chunk]
             return self.vectors("image", batch.images), self.vectors("text", batch.texts)
 
