@@ -68,7 +68,7 @@ def _judgements() -> str:
 
 def _recipes(folder: str) -> str:
     """The recipes of one folder: the name, what the file's first paragraph says of it, and published figures."""
-    from visir.training.recipe import shipped_recipes
+    from visir.training.shipped import shipped_recipes
 
     paths = sorted((one for one in shipped_recipes().values() if one.parent.name == folder), key=lambda one: one.stem)
     rows = [_recipe(path) for path in paths]

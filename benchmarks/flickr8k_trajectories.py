@@ -1,0 +1,138 @@
+"""The trajectories of a training with latent target decoding beside the published ones (LTD, Figure 2).
+
+    VISIR_DATA=../shared/data python benchmarks/flickr8k_trajectories.py [runs/flickr8k-objectives]
+
+Draws what `flickr8k_objectives.py` trained, which also draws it by itself at its end. On the left Flickr8k here, on the
+right the paper's own logs of COCO: validation rsum, λ, reconstruction loss and contrastive loss over the epochs, for
+the contrastive loss alone, with LTD as a dual loss (β 1) and as a constraint (η 0.2). Every seed is a line.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.files import atomic_path, data_directory, read_json
+from visir.reports.svg import INK, SERIES, drawing
+from visir.training.run import CURVE_FILE
+from visir.training.step_log import STEPS_FILE, read_steps
+
+KINDS = {
+    "": ("contrastive alone", INK, "swa_coco_baseline"),
+    "-ltd-dual": ("LTD, dual, β 1", SERIES[1], "swa_coco_ltd_tl"),
+    "-ltd-constraint": ("LTD, constraint, η 0.2", SERIES[0], "swa_coco_ltd_constraint_tl"),
+}
+"""Suffix of the recipe -> label, colour, column of the published logs."""
+PANELS = {
+    "validation rsum": ("rsum", "rsum.csv.gz"),
+    "λ": ("ltd multiplier", "multiplier.csv.gz"),
+    "reconstruction loss": ("ltd", "reconstruction_loss.csv.gz"),
+    "contrastive loss": ("contrastive", "contrastive.csv.gz"),
+}
+"""Title -> what visir calls it, and the published file."""
+BOUND = 0.2
+PUBLISHED_STEPS = 4426  # per epoch: one rsum is logged at the end of each
+SMOOTH = 0.01  # of a trajectory's length: batches differ more from one another than the curve moves within that
+
+Line = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def draw(checkpoints: Mapping[str, Sequence[Path]], title: str, out: Path) -> list[Path]:
+    """Write `trajectories-TITLE.svg` and `.png` into `out`; `checkpoints` by the suffix of their recipe."""
+    published = data_directory() / "ltd-trajectories"
+    with drawing(7.6, 9.2, rows=len(PANELS), columns=2) as (figure, axes):
+        for row, (panel, (key, file)) in enumerate(PANELS.items()):
+            left, right = axes[row]
+            for suffix, (label, colour, column) in KINDS.items():
+                for seed, folder in enumerate(checkpoints.get(suffix, [])):
+                    plot(left, ours(folder, key), colour, label if seed == 0 and row == 0 else "")
+                plot(right, theirs(published / file, column), colour, "")
+            dress(left, right, panel)
+        axes[0][0].set_title(f"Flickr8k, {title}, visir")
+        axes[0][1].set_title("COCO, InfoNCE, published" if published.is_dir() else "(no published logs in VISIR_DATA)")
+        for one in axes[-1]:
+            one.set_xlabel("epoch")
+        figure.legend(loc="outside lower center", ncols=len(KINDS))
+        written = []
+        for suffix in ("svg", "png"):
+            path = out / f"trajectories-{title.lower()}.{suffix}"
+            with atomic_path(path) as temporary:
+                figure.savefig(temporary, format=suffix, dpi=110, facecolor="white")
+            written.append(path)
+    return written
+
+
+def ours(folder: Path, key: str) -> Line | None:
+    """Epochs and values of one training; rsum is known at the ends of epochs."""
+    curve = read_json(folder / CURVE_FILE)
+    if key == "rsum":
+        return as_line([(one["epoch"], one["validation"]["rsum"]) for one in curve])
+    steps = list(read_steps(folder / STEPS_FILE))
+    per_epoch = len(steps) / len(curve)
+    values = [(step.step / per_epoch, (step.losses | step.facts).get(key)) for step in steps]
+    return as_line([(at, value) for at, value in values if value is not None])
+
+
+def theirs(file: Path, column: str) -> Line | None:
+    """Epochs and values of a published log; the baseline's contrastive loss has a file of its own."""
+    if column == "swa_coco_baseline" and file.name == "contrastive.csv.gz":
+        file = file.with_name("contrastive_baseline.csv.gz")
+    if not file.is_file():
+        return None
+    with gzip.open(file, "rt", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    return as_line([(float(row["Step"]) / PUBLISHED_STEPS, float(row[column])) for row in rows if row.get(column)])
+
+
+def as_line(points: Sequence[tuple[float, float]]) -> Line | None:
+    if not points:
+        return None
+    epochs, values = np.array(points, np.float64).T
+    width = int(SMOOTH * len(values))
+    if width > 1:
+        values = np.convolve(values, np.ones(width) / width, "valid")
+        epochs = epochs[width // 2 :][: len(values)]
+    return epochs, values
+
+
+def plot(axes: Any, line: Line | None, colour: str, label: str) -> None:
+    if line is not None:
+        axes.plot(*line, color=colour, linewidth=1.3, label=label or None)
+
+
+def dress(left: Any, right: Any, panel: str) -> None:
+    """What the paper's figure has: λ on a logarithmic scale that reaches 0, the bound in the reconstruction loss."""
+    left.set_ylabel(panel)
+    for axes in (left, right):
+        if panel == "λ":
+            axes.set_yscale("symlog", linthresh=0.1)
+            axes.set_yticks([0, 0.1, 1, 10, 100], ["0", "0.1", "1", "10", "100"])
+            axes.set_ylim(0, 100)
+        elif panel == "reconstruction loss":
+            axes.axhline(BOUND, color=SERIES[0], linewidth=0.8, linestyle=(0, (2, 2)))
+            axes.set_ylim(0, 1)
+        elif panel == "contrastive loss":
+            axes.set_ylim(bottom=0)
+
+
+def main() -> None:
+    out = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/flickr8k-objectives")
+    for title, base in (("InfoNCE", "flickr8k-gru"), ("triplet", "flickr8k-gru-triplet")):
+        found = {
+            suffix: sorted(one.parent for one in out.glob(f"{base}{suffix}/seed*/{CURVE_FILE}")) for suffix in KINDS
+        }
+        if not any(found.values()):
+            print(f"{out}: no training of {base} there; run benchmarks/flickr8k_objectives.py first")
+            continue
+        print(", ".join(map(str, draw(found, title, out))))
+
+
+if __name__ == "__main__":
+    main()
