@@ -102,8 +102,8 @@ def test_the_first_line_of_word2vec_is_no_word(tmp_path: Path) -> None:
     [
         (b"the 1 2\ndog 1\n", r"line 2: 1 numbers, not 2"),
         (b"the 1 2\ndog 1 2 3\n", r"line 2: 3 numbers, not 2"),
-        (b"the 1 2\ndog 1 x\n", r"line 2: 'x' is no number"),
-        (b"the 1 2\ndog 1 nan\n", r"line 2: 'nan' is no number"),
+        (b"the 1 2\ndog 1 x\n", r"line 2: 'x' is no finite number"),
+        (b"the 1 2\ndog 1 nan\n", r"line 2: 'nan' is no finite number"),
         (b"the 1 2\ngr\xf6\xdfe 1 2\n", r"line 2: not UTF-8 \(byte 0xf6\)"),
         (b"the 1 2 3\n", r"line 1: vectors of 3 numbers"),
         (b"the 1 2\na 1 2\n", r"holds none of the 1 words"),

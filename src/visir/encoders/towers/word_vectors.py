@@ -94,10 +94,14 @@ def _parse(path: str | Path, number: int, line: bytes, width: int) -> NDArray[np
         return None
     if len(parts) != width:
         raise EncoderError(f"{path}, line {number}: {len(parts)} numbers, not {width}.", hint=_BROKEN)
-    for part in parts:
-        if not _is_number(part):
-            raise EncoderError(f"{path}, line {number}: {part.decode(errors='replace')!r} is no number.", hint=_BROKEN)
-    return np.array([float(part) for part in parts], np.float32)
+    try:
+        vector = np.array([float(part) for part in parts])
+    except ValueError:
+        vector = np.array(np.nan)
+    if not np.isfinite(vector).all():
+        wrong = next(part for part in parts if not _is_number(part)).decode(errors="replace")
+        raise EncoderError(f"{path}, line {number}: {wrong!r} is no finite number.", hint=_BROKEN)
+    return vector.astype(np.float32)
 
 
 def _is_number(text: bytes) -> bool:
