@@ -13,8 +13,9 @@ further seeds. A test over queries alone takes these three trainings for the obj
 between two seeds of one recipe; a test over three seeds alone throws 6,000 queries away. So both are counted: the
 squared standard errors of the mean difference in rsum over photos (a photo with its captions is one observation,
 averaged over seeds) and over seeds (averaged over photos) are added, and Satterthwaite gives the degrees of freedom.
-That is Clark's minF′ (1973), the usual test for two crossed random factors; it is conservative. Seed i is paired with
-seed i, which has the same batches. One test per objective, Holm over all of them.
+That is Clark's minF′ (1973), the usual test for two crossed random factors. (Simulated studies without a true
+difference, per-photo differences of 2.6 points' deviation, seeds' of 0.15: p < 0.05 in 6 %; by photos alone in 25 %.)
+Seed i is paired with seed i, which has the same batches. One test per objective, Holm over all of them.
 """
 
 from __future__ import annotations
