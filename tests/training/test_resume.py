@@ -155,6 +155,8 @@ def test_a_training_killed_again_and_again_is_as_if_nothing_had_been(tmp_path: P
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert (parts / STEPS_FILE).read_bytes() == (whole / STEPS_FILE).read_bytes()
     assert len(list(read_steps(whole / STEPS_FILE))) == 4 * 4  # 160 captions: 8 batches, 4 steps, 4 epochs
+    # What the kills in the middle of a save left behind is gone.
+    assert {one.name for one in parts.iterdir()} == {STATE_FILE, STEPS_FILE, "final.safetensors"}
     one, other = load_file(whole / "final.safetensors"), load_file(parts / "final.safetensors")
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
@@ -175,7 +177,9 @@ def test_without_resume_it_begins_anew(tmp_path: Path) -> None:
     settings = recipe(optimiser={"epochs": 2, "batch": 40})
     run(settings, tmp_path)
     before = (tmp_path / STEPS_FILE).read_bytes()
+    (tmp_path / f".{STATE_FILE}.k1ll3d.part").touch()  # what a kill in the middle of a save leaves
     run(settings, tmp_path)
+    assert sorted(one.name for one in tmp_path.iterdir()) == [STATE_FILE, STEPS_FILE]
     assert (tmp_path / STEPS_FILE).read_bytes() == before  # not appended to
 
 

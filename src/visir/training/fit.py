@@ -18,7 +18,7 @@ from visir.training.inputs.base import Examples
 from visir.training.objectives.objective import Objective
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
-from visir.training.state import STATE_FILE
+from visir.training.state import STATE_FILE, clear_unfinished
 from visir.training.step_log import STEPS_FILE, StepLog
 from visir.training.training import Training
 
@@ -75,13 +75,15 @@ def fit(
     processes = Processes.join(recipe.device)
     training = Training(recipe, towers, objective, train, validation, processes)
     state = folder / STATE_FILE if folder else None
+    if state is not None and processes.is_first:
+        clear_unfinished(state)
     if resume and state is not None and state.is_file():
         training.restore(state)
     training.begin()
     written = folder / STEPS_FILE if folder and processes.is_first else None
     unsaved_since = time.monotonic()
     with (
-        torch.random.fork_rng(),
+        torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []),
         closing(StepLog(written, training.steps_done)) as log,
         _progress(recipe.name, training.captions_left, processes) as advance,
     ):

@@ -150,9 +150,9 @@ class Loop:
             raise self._stopped(f"the loss is finite, but the length of its gradient is {length}", shares, place)
         elif self.precision.factor < _SMALLEST_SCALE:
             raise self._stopped("the gradient overflows float16 at every scale", shares, place)
-        self.precision.step(self.optimiser)  # passes over the weights when a scaled gradient overflowed
-        if math.isfinite(length):
+        if math.isfinite(length):  # otherwise the scaled gradient overflowed, and nothing moves
             self.objective.ascend({name: value for name, value in mean.items() if name != "loss"})
+        self.precision.step(self.optimiser)
 
     def _stopped(self, what: str, shares: Sequence[Share], place: Place) -> TrainingError:
         ids = [str(self.train.captions[row]) for share in shares for row in share.rows]

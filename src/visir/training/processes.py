@@ -25,7 +25,10 @@ _BUCKET = 1 << 23
 
 
 def launched() -> tuple[int, int]:
-    """(number of this process, number of processes), as `torchrun` and `accelerate launch` tell it; else (0, 1)."""
+    """(number of this process, number of processes), as `torchrun` and `accelerate launch` tell it; else (0, 1).
+
+    For several processes on the CPU take `torchrun`: there `accelerate launch` needs MPI, and starts one without it.
+    """
     return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 

@@ -35,6 +35,12 @@ def save_state(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, An
         ) from fault
 
 
+def clear_unfinished(path: Path) -> None:
+    """Remove what a kill in the middle of `save_state` left beside `path`; no other process may be writing it."""
+    for left in path.parent.glob(f".{path.name}.*.part"):
+        left.unlink()
+
+
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors on the CPU, none sharing memory with another (tied weights), as the format wants them."""
     taken: set[int] = set()
