@@ -30,10 +30,10 @@ class EpochLines:
         }
         widths = {name: max(len(name), 7) for name in cells}
         if not self._is_begun:
-            yield "  ".join(f"{name:>{width}}" for name, width in widths.items())
+            yield " ".join(f"{name:>{width}}" for name, width in widths.items())
         self._is_begun = True
         self._best = max(self._best, rsum)
-        yield "  ".join(f"{cells[name]:>{width}}" for name, width in widths.items())
+        yield " ".join(f"{cells[name]:>{width}}" for name, width in widths.items())
 
 
 def _losses(losses: Mapping[str, float], facts: Mapping[str, float]) -> dict[str, str]:
