@@ -32,6 +32,9 @@ RECIPE_FILE = "recipe.toml"
 CURVE_FILE = "curve.json"
 STOPPED_FILE = "stopped-batch.json"
 
+_BEGUN = {RECIPE_FILE, STOPPED_FILE, STEPS_FILE}
+"""What a training that has not kept a state yet may have left; besides unfinished files (`.part`)."""
+
 
 def train(
     recipe: Recipe,
@@ -102,7 +105,7 @@ def _refuse_taken(out: Path, resume: bool) -> None:
             )
     elif (out / CHECKPOINT_FILE).is_file():
         raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
-    elif out.exists() and {one.name for one in out.iterdir()} - {RECIPE_FILE, STOPPED_FILE, STEPS_FILE}:
+    elif out.exists() and {one.name for one in out.iterdir() if one.suffix != ".part"} - _BEGUN:
         raise VisirError(f"{out} exists and is not a training's folder.", hint="train into another one: --out DIR")
 
 

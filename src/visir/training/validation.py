@@ -18,7 +18,7 @@ from visir.encoders.towers.base import Inputs
 from visir.training.inputs.base import Source
 
 CUTOFFS = (1, 5, 10)
-_ENCODED = 256
+_ENCODED = 128
 _SCORES = 1 << 24
 """Scores held at a time: 64 MiB, whatever the size of the split."""
 
