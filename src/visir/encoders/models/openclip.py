@@ -113,14 +113,16 @@ def _load(name: str, source: Source, template: str, device: str, dtype: str) -> 
 
     _refuse_torchscript(name, source)
     _fetch(name, source)
-    model, transform = open_clip.create_model_from_pretrained(
+    model, _ = open_clip.create_model_from_pretrained(
         source.model, pretrained=source.pretrained, precision="fp32", force_quick_gelu=source.quick_gelu
     )
     configuration = _configuration(source)
     weights = _hash_model(model, configuration)
     tokenizer = open_clip.get_tokenizer(source.model)
     model = model.to(device, getattr(torch, dtype))
-    image, text = ImageHalf(model, configuration, transform), TextHalf(model, configuration, tokenizer, template)
+    preprocessing = model.visual.preprocess_cfg
+    image = ImageHalf(model, configuration, preprocessing)
+    text = TextHalf(model, configuration, preprocessing, tokenizer, template)
     card = EncoderCard(
         name=name,
         family="openclip",

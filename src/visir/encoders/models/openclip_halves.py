@@ -6,7 +6,7 @@ import hashlib
 import json
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -47,16 +47,16 @@ class _Encode(nn.Module):
 class _OpenClipHalf(Half):
     """What the two halves have in common.
 
-    - `configuration`: the architecture, as open_clip's plain values
+    - `configuration`, `preprocessing`: architecture and evaluation transform, as open_clip's plain values
     """
 
     family: ClassVar[str] = "openclip"
     network: _Encode
 
-    def __init__(self, model: Any, configuration: dict[str, Any]) -> None:
+    def __init__(self, configuration: dict[str, Any], preprocessing: Mapping[str, Any]) -> None:
         self.configuration = configuration
         self.outputs = int(configuration["embed_dim"])
-        self.preprocessing = json.loads(json.dumps(dict(model.visual.preprocess_cfg)))
+        self.preprocessing = json.loads(json.dumps(dict(preprocessing)))
 
     def files(self) -> dict[str, bytes]:
         """The configuration, as open_clip itself writes it."""
@@ -69,10 +69,12 @@ class ImageHalf(_OpenClipHalf):
 
     modality: Modality = "image"
 
-    def __init__(self, model: Any, configuration: dict[str, Any], transform: Callable[[Image], torch.Tensor]) -> None:
-        super().__init__(model, configuration)
+    def __init__(self, model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any]) -> None:
+        from open_clip.transform import PreprocessCfg, image_transform_v2
+
+        super().__init__(configuration, preprocessing)
         self.network = _Encode(part(model, only=("visual",)), "encode_image")
-        self._transform = transform
+        self._transform = image_transform_v2(PreprocessCfg(**self.preprocessing), is_train=False)
         scaled = self.preprocessing["resize_mode"] == "shortest"
         self._shortest_edge = int(np.min(self.preprocessing["size"])) if scaled else None
 
@@ -109,8 +111,10 @@ class TextHalf(_OpenClipHalf):
 
     modality: Modality = "text"
 
-    def __init__(self, model: Any, configuration: dict[str, Any], tokenizer: Any, template: str) -> None:
-        super().__init__(model, configuration)
+    def __init__(
+        self, model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any], tokenizer: Any, template: str
+    ) -> None:
+        super().__init__(configuration, preprocessing)
         others = ("visual", "logit_scale", "logit_bias", "text_decoder")
         self.network = _Encode(part(model, without=others), "encode_text")
         self._tokenizer, self._template = tokenizer, template
@@ -168,21 +172,22 @@ def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half
     """One half with random weights, from the `files` of a half that lie in `folder`."""
     import open_clip
 
-    configuration = dict(read_json(folder / CONFIG_FILE)["model_cfg"])
-    name, text = f"local-dir:{folder}", configuration["text_cfg"]
-    if modality == "image":  # the other half must be something; so let it be small
+    content = read_json(folder / CONFIG_FILE)
+    configuration, preprocessing = content["model_cfg"], content["preprocess_cfg"]
+    text, vision = configuration["text_cfg"], configuration["vision_cfg"]
+    if modality == "image":  # the other half has to be something; so let it be small
         text = {"context_length": 8, "vocab_size": 8, "width": 8, "heads": 1, "layers": 1}
-    elif "hf_model_name" in text:
-        text = {**text, "hf_model_name": str(folder / TEXT_TOWER), "hf_model_pretrained": False}
+    else:
+        vision = {"image_size": 8, "patch_size": 8, "width": 8, "head_width": 8, "layers": 1}
+        if "hf_model_name" in text:
+            text = {**text, "hf_model_name": str(folder / TEXT_TOWER), "hf_model_pretrained": False}
+    small = {"text_cfg": text, "vision_cfg": vision, "pretrained_image": False, "pretrained_text": False}
+    name = f"local-dir:{folder}"
     with loading(str(folder)), random_weights():
-        model = open_clip.create_model(
-            name, load_weights=False, pretrained_image=False, pretrained_text=False, text_cfg=text
-        )
+        model = open_clip.create_model(name, load_weights=False, **small)
         if modality == "image":
-            settings = open_clip.transform.PreprocessCfg(**model.visual.preprocess_cfg)
-            transform = open_clip.transform.image_transform_v2(settings, is_train=False)
-            return ImageHalf(model, configuration, transform)
-        return TextHalf(model, configuration, open_clip.get_tokenizer(name), str(spec["template"]))
+            return ImageHalf(model, configuration, preprocessing)
+        return TextHalf(model, configuration, preprocessing, open_clip.get_tokenizer(name), str(spec["template"]))
 
 
 def _hash_tokenizer(tokenizer: Any) -> str:
