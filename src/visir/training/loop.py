@@ -55,7 +55,7 @@ class Update:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """What an update needs; see the recipe's `Optimiser` for `seed`, `clip` and what chunks are."""
+    """What an update needs; `clip` as in the recipe's `Optimiser`, `train` for the owners and ids of whole batches."""
 
     towers: nn.ModuleDict
     objective: Objective
@@ -78,14 +78,14 @@ class Loop:
         losses = [self._backward(share, coming, place, number, captions) for number, share in enumerate(shares)]
         norm = self._gradient_norm()
         # The one point at which the CPU waits for the device: everything that is logged or decided on, in one piece.
-        *found, length = self._read(losses, norm)
+        found, length = self._read(losses, norm)
         for share, one in zip(shares, found, strict=True):
             if not math.isfinite(one["loss"]):
                 raise self._stopped(f"the loss is {one['loss']}", [share], place)
         facts = self.objective.facts()
-        mean = {name: sum(len(s.rows) * one[name] for s, one in zip(shares, found, strict=True)) / captions
-                for name in found[0]}  # fmt: skip
-        self._move(length["norm"], norm, mean, shares, place)
+        parts = [len(share.rows) / captions for share in shares]
+        mean = {name: sum(part * one[name] for part, one in zip(parts, found, strict=True)) for name in found[0]}
+        self._move(length, norm, mean, shares, place)
         return Update(mean, facts, captions)
 
     def vectors(self, side: str, inputs: Inputs) -> Tensor:
@@ -130,15 +130,17 @@ class Loop:
         self.precision.unscale(self.optimiser)
         return get_total_norm(gradients)
 
-    def _read(self, losses: Sequence[Losses], norm: Tensor) -> list[dict[str, float]]:
-        """The losses of each batch over all processes, and {"norm": …} after them, with one wait for the device."""
+    def _read(self, losses: Sequence[Losses], norm: Tensor) -> tuple[list[dict[str, float]], float]:
+        """The losses of each batch over all processes, and the norm."""
         names = list(losses[0].parts)
-        values = torch.stack([one for loss in losses for one in (loss.total.double(), *_ordered(loss, names))])
+        values = torch.stack(
+            [one.double() for loss in losses for one in (loss.total, *(loss.parts[name] for name in names))]
+        )
         values = self.processes.sum(values) / self.processes.count
         *flat, length = torch.cat([values, norm.reshape(1).to(values)]).tolist()
         width = 1 + len(names)
         rows = [flat[start : start + width] for start in range(0, len(flat), width)]
-        return [*(dict(zip(["loss", *names], row, strict=True)) for row in rows), {"norm": length}]
+        return [dict(zip(["loss", *names], row, strict=True)) for row in rows], length
 
     def _move(
         self, length: float, norm: Tensor, mean: Mapping[str, float], shares: Sequence[Share], place: Place
@@ -165,10 +167,6 @@ class Loop:
             "schedule.warmup or objective.temperature" + self.precision.advice,
             ids=ids,
         )
-
-
-def _ordered(losses: Losses, names: Sequence[str]) -> list[Tensor]:
-    return [losses.parts[name].double() for name in names]
 
 
 def _together(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
