@@ -140,7 +140,8 @@ def _texts(recipe: Recipe, model: Model, split: Collection, *, training: bool) -
 
 def _fitted(side: Side, views: Sequence[NDArray[Any]]) -> VectorSource:
     """The training vectors; the head takes mean and deviation from them."""
-    side.tower.head.fit_scaling(views[0] if len(views) == 1 else np.concatenate(views))
+    if side.tower.head.spec.scaling == "standard":
+        side.tower.head.fit_scaling(views[0] if len(views) == 1 else np.concatenate(views))
     return VectorSource(views)
 
 

@@ -20,6 +20,7 @@ from visir.training.data import Splits, open_splits
 from visir.training.inputs.pixels import KEPT_BYTES
 from visir.training.memory import kept_bytes, peak_memory
 from visir.training.objectives.base import Pairs
+from visir.training.optimiser import build_optimiser
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
 from visir.training.sides import Augmentation, FrozenImages, FrozenTexts, ResNet
@@ -97,7 +98,7 @@ def plan(recipe: Recipe, *, collection: Collection | None = None) -> Plan:
         per_epoch,
         per_epoch * recipe.optimiser.epochs,
         Memory(
-            peak_memory().get("process", 0),
+            _process(recipe, model),
             _weights(recipe, model),
             _features(recipe, model, splits),
             _activations(recipe, model, splits.train),
@@ -133,6 +134,13 @@ def _counted(parameters: Iterable[Tensor], given: Iterable[Tensor] = ()) -> Para
     for one in parameters:
         counts[one.requires_grad] += one.numel()
     return Parameters(counts[True], counts[False], sum(one.numel() for one in given if one.requires_grad))
+
+
+def _process(recipe: Recipe, model: Model) -> int:
+    """What is held now, with an optimiser's libraries loaded too: in torch they are a good hundred megabytes."""
+    parts = {"image": model.towers["image"], "text": model.towers["text"], "objective": model.objective}
+    build_optimiser(parts, recipe.optimiser, {})
+    return peak_memory().get("process", 0)
 
 
 def _weights(recipe: Recipe, model: Model) -> int:
