@@ -5,10 +5,12 @@ A page holds a line `<!-- table: NAME -->`; this hook puts the table there when 
 
 from __future__ import annotations
 
+import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -90,11 +92,77 @@ def _recipe(path: Path) -> tuple[str, str, str]:
     return f"`{path.stem}`", what, "\n".join(lines[first:]).removeprefix("Published: ")
 
 
+def _settings() -> str:
+    """Every key of a recipe, section by section: what the settings class says of itself, values and defaults."""
+    from visir.training.recipe import Recipe
+    from visir.training.schema import members
+    from visir.training.sides import Augmentation, HeadShape
+
+    parts = [_section("At the top", Recipe)]
+    for name, field in Recipe.model_fields.items():
+        for kind in members(field):
+            tag = field.discriminator
+            title = f"`[{name}]`" + (f', `{tag} = "{_tag(kind, tag)}"`' if isinstance(tag, str) else "")
+            parts.append(_section(title, kind))
+            inner = {key: one for key, one in kind.model_fields.items() if name == "auxiliary"}
+            parts += [_section(f"`[{name}.{key}]`", one) for key, field in inner.items() for one in members(field)]
+        if name == "text":
+            parts += [_section("`[image.head]`, `[text.head]`", HeadShape), _section("`[image.augment]`", Augmentation)]
+    return "\n\n".join(parts)
+
+
+def _section(title: str, kind: Any) -> str:
+    from visir.training.schema import members
+
+    rows = [
+        (f"`{key}`", _kind(kind.model_json_schema()["properties"][key]), _default(field))
+        for key, field in kind.model_fields.items()
+        if not members(field)
+    ]
+    said = f"### {title}\n\n{inspect.getdoc(kind)}"
+    return said + ("\n\n" + _table(("key", "value", "default"), rows) if rows else "")
+
+
+def _default(field: Any) -> str:
+    if field.is_required():
+        return "–"
+    return f"`{json.dumps('none' if field.default is None else field.default, ensure_ascii=False)}`"
+
+
+def _tag(kind: Any, key: str) -> str:
+    return str(get_args(kind.model_fields[key].annotation)[0])
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """A JSON schema in a few words."""
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(one)}`" for one in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(_kind(one) for one in schema["anyOf"])
+    match schema["type"]:
+        case "null":
+            return '`"none"`'
+        case "array":
+            items = schema.get("items") or schema.get("prefixItems", [{}])[0]
+            return f"list of {_kind(items)}"
+        case "integer" | "number":
+            word = "whole number" if schema["type"] == "integer" else "number"
+            signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+            bounds = [f"{sign} {schema[name]:g}" for name, sign in signs.items() if name in schema]
+            return " ".join([word, ", ".join(bounds)]).strip()
+        case "boolean":
+            return "`true`, `false`"
+    return "text"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "families": _families,
     "measures": _measures,
     "formats": _formats,
     "judgements": _judgements,
+    "settings": _settings,
     "recipes-small": lambda: _recipes("recipes"),
     "recipes-ltd": lambda: _recipes("ltd"),
     "recipes-shortcuts": lambda: _recipes("shortcuts"),
