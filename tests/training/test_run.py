@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from visir.collections import open_collection
 from visir.encoders import encode, load
 from visir.errors import CollectionError, ConfigurationError, VisirError
 from visir.files import read_json
+from visir.training import models
 from visir.training.curve import Epoch
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.run import train
@@ -204,3 +206,51 @@ def test_the_seed_decides_the_fresh_weights_and_nobody_elses(tmp_path: Path) -> 
 def test_a_split_without_captions_is_refused(tmp_path: Path) -> None:
     with pytest.raises((CollectionError, ConfigurationError), match="train"):
         train(small(data={"collection": SCENES, "train": "restval"}), tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small random CLIP of open_clip's: an encoder that can be tuned, and that has a temperature."""
+    open_clip = pytest.importorskip("open_clip")
+    from safetensors.torch import save_file
+
+    folder = tmp_path_factory.mktemp("clip")
+    vision = {"image_size": 32, "layers": 2, "width": 32, "patch_size": 8, "head_width": 8}
+    text = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 4, "layers": 2}
+    (folder / "visir-run.json").write_text(json.dumps({"embed_dim": 24, "vision_cfg": vision, "text_cfg": text}))
+    open_clip.add_model_config(folder / "visir-run.json")
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        state = open_clip.create_model("visir-run").state_dict()
+    save_file({name: one.contiguous() for name, one in state.items()}, str(folder / "weights.safetensors"))
+    return f"openclip:visir-run/{folder / 'weights.safetensors'}"
+
+
+def test_a_pretrained_model_is_loaded_once_and_tuned_at_its_own_temperature(clip: str, tmp_path: Path) -> None:
+    side = {"tower": "pretrained", "encoder": clip}
+    recipe = small(
+        dimension=24,
+        image={**side, "augment": {"flip": True}, "rate": 1e-4},
+        text=side,
+        objective={"name": "infonce", "temperature": "own", "learn_temperature": True},
+        optimiser={"epochs": 2, "batch": 48, "chunk": 16, "rate": 1e-3},
+        schedule={"frozen_epochs": 1, "tuned_rate": 0.5},
+        selection={"keep": "last"},
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        loads: list[str] = []
+        real = models.load
+        patch.setattr(models, "load", lambda name, **options: loads.append(name) or real(name, **options))
+        path = train(recipe, tmp_path / "out")
+    assert loads == [clip]
+    steps = list(read_steps(path / "steps.jsonl"))
+    assert steps[0].facts["temperature"] == pytest.approx(0.07, rel=1e-3)  # open_clip begins at 1 / 0.07
+    # All of it came trained: in the first epoch only the temperature moves, in the second everything does.
+    own, tuned = load(clip), load(path)
+    split = open_collection(SCENES).split("val")
+    before, after = (encode(one, split, "text").normalise().vectors for one in (own, tuned))
+    assert before.shape == after.shape == (60, 24) and not np.allclose(before, after, atol=1e-3)
+    curve = read_json(path / "curve.json")
+    images, texts = (encode(tuned, split, one).normalise() for one in ("image", "text"))
+    found = validate(images.vectors, texts.vectors, images.rows(split.captions["image_id"]))
+    assert found == pytest.approx(curve[-1]["validation"])
