@@ -8,28 +8,22 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from visir.errors import ConfigurationError
 from visir.training.objectives.base import Pairs
-from visir.training.objectives.joins import Clamp, Join
+from visir.training.objectives.joins import JoinSettings
 from visir.training.objectives.similarity import precise
-from visir.training.settings import Settings
 from visir.training.sides import Count, Positive
 
 _PADDING = 0
 
 
-class ITDSettings(Settings):
-    """Input target decoding; see `ITD`, and `Dual` and `Constraint` for the two ways in which it joins.
+class ITDSettings(JoinSettings):
+    """Input target decoding; see `ITD`, and `JoinSettings` for the two ways in which it joins.
 
-    - `join`: as a "constraint" or as a "dual" loss; `bound` is the constraint's η in nats per caption, `beta` the dual
-      loss's β
-    - `clamp`: the constraint's λ is put into [0, 100] at "reading" (as published) or at each "step"
+    - `bound`: the constraint's η in nats per caption
     - `words`: width of the decoder's word embeddings
     - `min_count`: rarer words of the training captions become the unknown word
     """
 
-    join: Join = "constraint"
-    beta: Positive = 1.0
     bound: Positive = 6.0
-    clamp: Clamp = "reading"
     words: Count = 300
     min_count: Count = 1
 

@@ -7,26 +7,21 @@ from torch.nn import functional
 
 from visir.errors import ConfigurationError
 from visir.training.objectives.base import Pairs
-from visir.training.objectives.joins import Clamp, Join
+from visir.training.objectives.joins import JoinSettings
 from visir.training.objectives.similarity import precise
-from visir.training.settings import Settings
 from visir.training.sides import Count, Positive
 
 
-class LTDSettings(Settings):
-    """Latent target decoding; see `LTD`, and `Dual` and `Constraint` for the two ways in which it joins.
+class LTDSettings(JoinSettings):
+    """Latent target decoding; see `LTD`, and `JoinSettings` for the two ways in which it joins.
 
     - `target`: the sentence encoder whose vectors of the captions are decoded, as `visir.load` takes it
-    - `join`: as a "constraint" or as a "dual" loss; `bound` is the constraint's η, `beta` the dual loss's β
-    - `clamp`: the constraint's λ is put into [0, 100] at "reading" (as published) or at each "step"
+    - `bound`: the constraint's η, a mean of 1 − cosine
     - `hidden`: width of the decoder's two hidden layers
     """
 
     target: str = "st:all-MiniLM-L6-v2"
-    join: Join = "constraint"
-    beta: Positive = 1.0
     bound: Positive = 0.2
-    clamp: Clamp = "reading"
     hidden: Count = 1024
 
 

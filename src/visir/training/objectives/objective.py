@@ -12,9 +12,9 @@ from visir.training.objectives.base import Losses, Pairs
 from visir.training.objectives.cosine import Cosine, CosineSettings
 from visir.training.objectives.ifm import IFM, IFMSettings
 from visir.training.objectives.infonce import InfoNCE
-from visir.training.objectives.itd import ITD, ITDSettings
-from visir.training.objectives.joins import Constraint, Dual
-from visir.training.objectives.ltd import LTD, LTDSettings
+from visir.training.objectives.itd import ITD
+from visir.training.objectives.joins import Constraint, Dual, JoinSettings
+from visir.training.objectives.ltd import LTD
 from visir.training.objectives.temperature import Temperature
 from visir.training.objectives.triplet import Triplet, TripletSettings
 
@@ -129,5 +129,7 @@ def _contrastive(asked: Contrastive, own_temperature: float | None) -> nn.Module
     return InfoNCE(temperature, learnt=asked.learn_temperature, siblings=asked.siblings)
 
 
-def _join(asked: LTDSettings | ITDSettings) -> Dual | Constraint:
-    return Dual(asked.beta) if asked.join == "dual" else Constraint(asked.bound, clamp=asked.clamp)
+def _join(asked: JoinSettings) -> Dual | Constraint:
+    if asked.join == "dual":
+        return Dual(asked.beta)
+    return Constraint(asked.bound, clamp=asked.clamp, rate=asked.multiplier_rate)
