@@ -1,4 +1,4 @@
-"""Twelve objectives on Flickr8k, three seeds each: does decoding the caption help, as a second term or as a constraint?
+"""Fourteen objectives on Flickr8k, three seeds each: does decoding the caption help, as a second term or as a constraint?
 
     VISIR_DATA=../shared/data python benchmarks/flickr8k_objectives.py [--jobs 2] [--out runs/flickr8k-objectives]
     python benchmarks/flickr8k_objectives.py --quick        # a smoke run: 300 photos, two epochs, one seed
@@ -53,6 +53,7 @@ STUDY: dict[str, tuple[str, str | None]] = {
     "flickr8k-gru": ("InfoNCE", None),
     "flickr8k-gru-ltd-dual": ("+ LTD, dual, β 1", "flickr8k-gru"),
     "flickr8k-gru-ltd-constraint": ("+ LTD, constraint, η 0.2", "flickr8k-gru"),
+    "flickr8k-gru-ltd-constraint-fast": ("+ LTD, constraint, λ 10 × faster", "flickr8k-gru"),
     "flickr8k-gru-itd-dual": ("+ ITD, dual, β 1", "flickr8k-gru"),
     "flickr8k-gru-itd-constraint": ("+ ITD, constraint, η 6", "flickr8k-gru"),
     "flickr8k-gru-ifm": ("+ IFM, ε 0.05", "flickr8k-gru"),
@@ -60,6 +61,7 @@ STUDY: dict[str, tuple[str, str | None]] = {
     "flickr8k-gru-triplet": ("triplet", None),
     "flickr8k-gru-triplet-ltd-dual": ("+ LTD, dual, β 1", "flickr8k-gru-triplet"),
     "flickr8k-gru-triplet-ltd-constraint": ("+ LTD, constraint, η 0.2", "flickr8k-gru-triplet"),
+    "flickr8k-gru-triplet-ltd-constraint-fast": ("+ LTD, constraint, λ 10 × faster", "flickr8k-gru-triplet"),
     "flickr8k-gru-triplet-itd-dual": ("+ ITD, dual, β 1", "flickr8k-gru-triplet"),
     "flickr8k-gru-triplet-itd-constraint": ("+ ITD, constraint, η 6", "flickr8k-gru-triplet"),
 }
