@@ -1,4 +1,4 @@
-"""Fourteen objectives on Flickr8k, three seeds each: does decoding the caption help, as a second term or as a constraint?
+"""Fourteen objectives on Flickr8k, three seeds: does decoding the caption help, as a second term or as a constraint?
 
     VISIR_DATA=../shared/data python benchmarks/flickr8k_objectives.py [--jobs 2] [--out runs/flickr8k-objectives]
     python benchmarks/flickr8k_objectives.py --quick        # a smoke run: 300 photos, two epochs, one seed

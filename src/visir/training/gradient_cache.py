@@ -33,13 +33,13 @@ def backward(
     """
     if chunks == 1:
         losses = losses_of(*vectors_of(0))
-        _run(scaled(losses.total))
+        scaled(losses.total).backward()
         return Losses(losses.total.detach(), losses.parts)
     with torch.no_grad():
         first = [vectors_of(chunk) for chunk in range(chunks)]
     images, texts = (torch.cat(side).requires_grad_() for side in zip(*first, strict=True))
     losses = losses_of(images, texts)
-    _run(scaled(losses.total))
+    scaled(losses.total).backward()
     sizes = [len(part) for part, _ in first]
     cached = [
         whole.new_zeros(whole.shape).split(sizes) if whole.grad is None else whole.grad.split(sizes)
@@ -51,7 +51,3 @@ def backward(
         pairs = [(vectors, gradient) for vectors, gradient in again if vectors.requires_grad]
         torch.autograd.backward([one for one, _ in pairs], [gradient for _, gradient in pairs])
     return Losses(losses.total.detach(), losses.parts)
-
-
-def _run(total: Tensor) -> None:
-    total.backward()  # type: ignore[no-untyped-call]

@@ -113,15 +113,19 @@ class Loop:
                 _together([one.tokens for one in batches], device),
             )
             if processes.count == 1:
-                return self.objective(own)
+                return self._losses(own)
             both = torch.cat([images, texts], dim=1)[: share.own]
-            everyone = processes.gather(both, share.sizes).split(images.shape[1], dim=1)
+            images, texts = processes.gather(both, share.sizes).split(images.shape[1], dim=1)
             owners = torch.from_numpy(self.train.owners[share.rows]).to(device, non_blocking=True)
             weight = share.own * processes.count / len(share.rows)
-            return self.objective(own, Pairs(*everyone, owners), weight)
+            return self._losses(own, Pairs(images, texts, owners), weight)
 
         weight = len(share.rows) / captions
         return backward(vectors_of, len(batches), losses_of, lambda total: self.precision.scale(weight * total))
+
+    def _losses(self, own: Pairs, everyone: Pairs | None = None, weight: float = 1.0) -> Losses:
+        losses: Losses = self.objective(own, everyone, weight)
+        return losses
 
     def _gradient_norm(self) -> Tensor:
         """The length of the gradient, averaged over the processes and in its own scale."""

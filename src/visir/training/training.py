@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,12 @@ class Training:
         processes: Processes,
     ) -> None:
         self.recipe, self.train, self.validation, self.processes = recipe, train, validation, processes
-        self.towers, self.objective = nn.ModuleDict(dict(towers)), objective
+        self.towers, self.objective = nn.ModuleDict({str(side): tower for side, tower in towers.items()}), objective
         self.modules = nn.ModuleDict({"towers": self.towers, "objective": objective}).to(processes.device)
         self.statistics = BatchStatistics(self.towers, recipe, processes, len(train))
         settings = recipe.optimiser
         rates = {side: rate for side, rate in (("image", recipe.image.rate), ("text", recipe.text.rate)) if rate}
-        self.optimiser = build_optimiser({**towers, "objective": objective}, settings, rates)
+        self.optimiser = build_optimiser(dict(self.towers.items()) | {"objective": objective}, settings, rates)
         self.freezing = Freezing(towers.values())
         self.steps = steps_per_epoch(len(train), settings.batch, settings.accumulate)
         self.timetable = Timetable(recipe.schedule, settings.epochs, self.steps)
@@ -193,11 +194,9 @@ class Training:
 
     def _judged(self) -> Epoch:
         began = time.perf_counter()
-        vectors = {
-            side: encode_source(source, lambda inputs, side=side: self.loop.vectors(side, inputs))
-            for side, source in (("image", self.validation.images), ("text", self.validation.texts))
-        }
-        counted = validate(vectors["image"], vectors["text"], self.validation.owners)
+        images = encode_source(self.validation.images, partial(self.loop.vectors, "image"))
+        texts = encode_source(self.validation.texts, partial(self.loop.vectors, "text"))
+        counted = validate(images, texts, self.validation.owners)
         running = self.running
         return Epoch(
             len(self.curve) + 1,
