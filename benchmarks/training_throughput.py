@@ -74,7 +74,7 @@ BATCH = 128
 CROP = 0.6
 HEAD = {"hidden": [512], "activation": "relu", "layer_norm": False}
 IMAGE_SIDES: dict[str, dict[str, Any]] = {
-    "cnn": {"tower": "small-cnn", "size": 64, "cache": 128, "augment": {"crop": CROP, "flip": True}},
+    "cnn": {"tower": "small-cnn", "size": 64, "width": 24, "cache": 128, "augment": {"crop": CROP, "flip": True}},
     "frozen": {"tower": "frozen", "encoder": "mobilenet_v2_int8", "views": ["whole", "mirrored", "centre"],
                "head": HEAD},
     "resnet18": {"tower": "resnet", "depth": 18, "weights": "random", "size": 112, "cache": 128,
