@@ -53,7 +53,7 @@ STUDY: dict[str, tuple[str, str | None]] = {
     "flickr8k-gru": ("InfoNCE", None),
     "flickr8k-gru-ltd-dual": ("+ LTD, dual, β 1", "flickr8k-gru"),
     "flickr8k-gru-ltd-constraint": ("+ LTD, constraint, η 0.2", "flickr8k-gru"),
-    "flickr8k-gru-ltd-constraint-fast": ("+ LTD, constraint, λ 10 × faster", "flickr8k-gru"),
+    "flickr8k-gru-ltd-constraint-loose": ("+ LTD, constraint, η 0.3", "flickr8k-gru"),
     "flickr8k-gru-itd-dual": ("+ ITD, dual, β 1", "flickr8k-gru"),
     "flickr8k-gru-itd-constraint": ("+ ITD, constraint, η 6", "flickr8k-gru"),
     "flickr8k-gru-ifm": ("+ IFM, ε 0.05", "flickr8k-gru"),
@@ -61,7 +61,7 @@ STUDY: dict[str, tuple[str, str | None]] = {
     "flickr8k-gru-triplet": ("triplet", None),
     "flickr8k-gru-triplet-ltd-dual": ("+ LTD, dual, β 1", "flickr8k-gru-triplet"),
     "flickr8k-gru-triplet-ltd-constraint": ("+ LTD, constraint, η 0.2", "flickr8k-gru-triplet"),
-    "flickr8k-gru-triplet-ltd-constraint-fast": ("+ LTD, constraint, λ 10 × faster", "flickr8k-gru-triplet"),
+    "flickr8k-gru-triplet-ltd-constraint-loose": ("+ LTD, constraint, η 0.3", "flickr8k-gru-triplet"),
     "flickr8k-gru-triplet-itd-dual": ("+ ITD, dual, β 1", "flickr8k-gru-triplet"),
     "flickr8k-gru-triplet-itd-constraint": ("+ ITD, constraint, η 6", "flickr8k-gru-triplet"),
 }

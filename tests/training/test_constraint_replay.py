@@ -21,15 +21,15 @@ BOUNDS = {
 
 
 @pytest.mark.parametrize("clamp", ["reading", "step"])
-@pytest.mark.parametrize(("bound", "rate"), [(0.05, 5e-3), (6.0, 5e-3), (6.0, 6e-3)])
-def test_a_thousand_steps_are_those_of_torch(clamp, bound, rate):
+@pytest.mark.parametrize("bound", [0.05, 6.0])
+def test_a_thousand_steps_are_those_of_torch(clamp, bound):
     # Gradients in waves (losses below zero among them, for the sake of the referee) that drive λ to both its ends and
     # back: half a wave of 188 steps moves it by about 0.005 · 188 · 250 · 2/π = 150, a whole one by −38.
     gradients = 250 * np.sin(np.arange(1000) / 60) - 20 + np.random.default_rng(4).normal(size=1000)
     losses = bound * (1 + gradients)
-    constraint = Constraint(bound, clamp=clamp, rate=rate)
+    constraint = Constraint(bound, clamp=clamp)
     weight = torch.nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
-    referee = torch.optim.SGD([weight], lr=rate, momentum=0.9, dampening=0.9, maximize=True)
+    referee = torch.optim.SGD([weight], lr=5e-3, momentum=0.9, dampening=0.9, maximize=True)
     seen = []
     for loss in losses:
         referee.zero_grad()

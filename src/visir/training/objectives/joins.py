@@ -24,16 +24,12 @@ class JoinSettings(Settings):
 
     - `join`: as a "constraint" or as a "dual" loss; `bound` is the constraint's η, `beta` the dual loss's β
     - `clamp`: the constraint's λ is put into [0, 100] at "reading" (as published) or at each "step"
-    - `multiplier_rate`: how fast λ moves, per step. The published 0.005 belongs to trainings of 68,000 steps and more
-      (Flickr30k, COCO): a training ten times shorter ends before λ has risen and fallen, unless it moves ten times
-      faster.
     """
 
     join: Join = "constraint"
     beta: Positive = 1.0
     bound: Positive
     clamp: Clamp = "reading"
-    multiplier_rate: Positive = _RATE
 
 
 class Dual(nn.Module):
@@ -52,7 +48,7 @@ class Constraint(nn.Module):
     """A constraint L_rec ≤ η by a Lagrange multiplier: λ · (L_rec / η − 1) (latent target decoding, eq. 8 and 9).
 
     The weights descend, λ *ascends*: after every update of the weights, `ascend` moves the multiplier along its
-    gradient L_rec / η − 1 by SGD with `rate` (0.005), momentum 0.9 and dampening 0.9, from 1 on, exactly as
+    gradient L_rec / η − 1 by SGD with rate 0.005, momentum 0.9 and dampening 0.9, from 1 on, exactly as
     `torch.optim.SGD(…, maximize=True)` does (the first gradient enters its velocity undampened). λ ∈ [0, 100].
 
     The paper says "bounded between 0 and 100"; there are two readings, and they train differently:
@@ -73,11 +69,10 @@ class Constraint(nn.Module):
     velocity: Tensor
     steps: Tensor
 
-    def __init__(self, bound: float, *, clamp: Clamp = "reading", rate: float = _RATE) -> None:
+    def __init__(self, bound: float, *, clamp: Clamp = "reading") -> None:
         super().__init__()
         self.bound = bound
         self.clamp = clamp
-        self.rate = rate
         self.register_buffer("multiplier", torch.tensor(_FIRST, dtype=torch.float64))
         self.register_buffer("velocity", torch.tensor(0.0, dtype=torch.float64))
         self.register_buffer("steps", torch.tensor(0))
@@ -98,7 +93,7 @@ class Constraint(nn.Module):
             self.velocity.fill_(gradient)
         else:
             self.velocity.mul_(_MOMENTUM).add_(gradient, alpha=1 - _DAMPENING)
-        self.multiplier.add_(self.velocity, alpha=self.rate)
+        self.multiplier.add_(self.velocity, alpha=_RATE)
         if self.clamp == "step":
             self.multiplier.clamp_(0.0, _CEILING)
         self.steps += 1

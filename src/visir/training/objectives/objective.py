@@ -130,6 +130,4 @@ def _contrastive(asked: Contrastive, own_temperature: float | None) -> nn.Module
 
 
 def _join(asked: JoinSettings) -> Dual | Constraint:
-    if asked.join == "dual":
-        return Dual(asked.beta)
-    return Constraint(asked.bound, clamp=asked.clamp, rate=asked.multiplier_rate)
+    return Dual(asked.beta) if asked.join == "dual" else Constraint(asked.bound, clamp=asked.clamp)
