@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 import visir
 from visir.collections import open_collection
 from visir.encoders import encode, load
+from visir.encoders.towers.pretrained import own_temperature
 from visir.errors import CollectionError, ConfigurationError, VisirError
 from visir.files import read_json
 from visir.training import models
@@ -254,3 +256,28 @@ def test_a_pretrained_model_is_loaded_once_and_tuned_at_its_own_temperature(clip
     images, texts = (encode(tuned, split, one).normalise() for one in ("image", "text"))
     found = validate(images.vectors, texts.vectors, images.rows(split.captions["image_id"]))
     assert found == pytest.approx(curve[-1]["validation"])
+
+
+def test_a_checkpoint_is_tuned_further_with_another_objective_and_stands_alone(scratch: Path, tmp_path: Path) -> None:
+    first = shutil.copytree(scratch, tmp_path / "first")
+    side = {"tower": "pretrained", "encoder": str(first)}
+    recipe = small(
+        data={"collection": "scenes:120?size=64&seed=1"},
+        image={**side, "augment": {"crop": 0.6, "flip": True}},
+        text=side,
+        objective={"name": "ifm", "temperature": "own"},
+        optimiser={"epochs": 2, "batch": 32, "chunk": 16, "rate": 1e-3},
+    )
+    started = own_temperature(load(first))
+    path = train(recipe, tmp_path / "out")
+    assert next(read_steps(path / "steps.jsonl")).facts["temperature"] == pytest.approx(started)
+    before, split = load(first), open_collection("scenes:120?size=64&seed=1").split("val")
+    shutil.rmtree(first)
+    after = load(path)
+    images, texts = (encode(after, split, one).normalise() for one in ("image", "text"))
+    found = validate(images.vectors, texts.vectors, images.rows(split.captions["image_id"]))
+    facts = read_json(path / "visir.json")["facts"]
+    # Twelve pictures, some nearly alike: rounding, which depends on the batch, may move one of 60 captions a rank.
+    assert found == pytest.approx(facts["validation"], abs=100 / 60 + 1e-6)
+    assert not np.allclose(before.encode_texts(["a red circle"]), after.encode_texts(["a red circle"]), atol=1e-3)
+    assert facts["trained_on"]["image source"] == facts["trained_on"]["text source"] == before.card.fingerprint

@@ -13,10 +13,10 @@ from torch import Tensor
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
 from visir.encoders.families import CHECKPOINT_FILE
-from visir.encoders.models.towers import KIND, SIDES, TowersEncoder, own_body
-from visir.encoders.towers.base import Body, Tower
+from visir.encoders.models.tower_half import build_tower, describe_tower
+from visir.encoders.models.towers import KIND, SIDES, TowersEncoder
+from visir.encoders.towers.base import Tower, own_body
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.kinds import body_class
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
@@ -36,16 +36,17 @@ def write_towers(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, An
     content: dict[str, Any] = {}
     for side in SIDES:
         tower, backbone = encoder.towers[side], encoder.backbones[side]
-        content[side] = {"head": tower.head.spec.to_dict()}
         if backbone is not None:
-            content[side]["backbone"] = save_part(backbone, folder, f"{side}_backbone")
-            content[side]["card"] = backbone.card.to_dict()
+            content[side] = {
+                "head": tower.head.spec.to_dict(),
+                "backbone": save_part(backbone, folder, f"{side}_backbone"),
+                "card": backbone.card.to_dict(),
+            }
         else:
-            body = own_body(tower.body)
-            content[side]["body"] = {"kind": body.kind, **body.spec()}
+            content[side] = describe_tower(tower)
             part = _body_folder(folder, side)
             part.mkdir()
-            body.save(part)
+            own_body(tower.body).save(part)
             if not any(part.iterdir()):
                 part.rmdir()
     write_description(folder, KIND, {**content, "facts": dict(facts or {})})
@@ -76,7 +77,13 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
                 f"{folder / WEIGHTS_FILE}: does not fit {folder / CHECKPOINT_FILE}: {fault}", hint=_AGAIN
             ) from fault
     return TowersEncoder(
-        towers, backbones, name=str(folder), device=device, dtype=dtype, weights=_hash(folder, description)
+        towers,
+        backbones,
+        name=str(folder),
+        device=device,
+        dtype=dtype,
+        weights=_hash(folder, description),
+        temperature=description["facts"].get("objective", {}).get("temperature"),
     )
 
 
@@ -84,15 +91,11 @@ def _build(
     folder: Path, side: Modality, entry: Mapping[str, Any], device: str | None, dtype: str
 ) -> tuple[Tower, Encoder | None]:
     """The architecture of one side, and its frozen encoder if it has one."""
-    body: Body | None = None
-    backbone: Encoder | None = None
-    if "backbone" in entry:
-        backbone = load_part(folder, entry["backbone"], device, dtype)
-        _refuse_another(folder, side, entry["card"], backbone.card)
-    else:
-        spec = dict(entry["body"])
-        body = body_class(spec.pop("kind")).load(_body_folder(folder, side), spec)
-    return Tower(body, Head(HeadSpec.from_dict(entry["head"]))), backbone
+    if "backbone" not in entry:
+        return build_tower(_body_folder(folder, side), entry), None
+    backbone = load_part(folder, entry["backbone"], device, dtype)
+    _refuse_another(folder, side, entry["card"], backbone.card)
+    return Tower(None, Head(HeadSpec.from_dict(entry["head"]))), backbone
 
 
 def _hash(folder: Path, description: Mapping[str, Any]) -> str:

@@ -13,7 +13,9 @@ from PIL.Image import Image
 from visir.encoders.base import Encoder, Pixels
 from visir.encoders.devices import pick_device
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
-from visir.encoders.towers.base import Body, Tower, to_device
+from visir.encoders.models.tower_half import half_of
+from visir.encoders.towers.base import Tower, own_body, to_device
+from visir.encoders.towers.half import Half
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality
@@ -32,6 +34,7 @@ class TowersEncoder(Encoder):
 
     - `dtype`: the arithmetic of the bodies and their heads; a head over a frozen encoder computes in float32
     - `weights`: a hash over everything that was loaded; None for towers that were never written to a file
+    - `temperature`: the one the towers were trained to, or None
     """
 
     batch_size = 128
@@ -45,6 +48,7 @@ class TowersEncoder(Encoder):
         device: str | None = None,
         dtype: str = "float32",
         weights: str | None = None,
+        temperature: float | None = None,
     ) -> None:
         for side in SIDES:
             _refuse_misfit(side, towers[side], backbones.get(side))
@@ -56,6 +60,7 @@ class TowersEncoder(Encoder):
         for tower in towers.values():
             tower.to(self.device, getattr(torch, dtype) if tower.body is not None else torch.float32).eval()
         self.towers = dict(towers)
+        self._temperature = temperature
         self.dimension = outputs[0]
         self.modalities = frozenset(SIDES)
         frozen = {side: one.card for side, one in self.backbones.items() if one is not None}
@@ -112,18 +117,30 @@ class TowersEncoder(Encoder):
         body = own_body(self.towers["text"].body)
         return self._embed("text", [body.prepare(text) for text in texts])
 
+    def half(self, modality: Modality) -> Half:
+        """One tower as a half to be tuned further, sharing its weights with this encoder.
+
+        Raises `EncoderError` for a side that is a head over a frozen encoder.
+        """
+        backbone = self.backbones[modality]
+        if backbone is not None:
+            raise EncoderError(
+                f"{self.card.name}: its {modality} side is a head over a frozen encoder, {backbone.card.name}; "
+                "there is no network in it to tune.",
+                hint=f'tower = "frozen" trains another head over {backbone.card.name}',
+            )
+        return half_of(self.towers[modality])
+
+    def own_temperature(self) -> float | None:
+        """The temperature that the objective stood at when the towers were kept; None for an objective without one."""
+        return self._temperature
+
     def _embed(self, side: Modality, prepared: Sequence[Any]) -> NDArray[np.float32]:
         if not len(prepared):
             return no_vectors(self.dimension)
         tower = self.towers[side]
         with inference():
             return to_vectors(tower(to_device(own_body(tower.body).collate(prepared), self.device)))
-
-
-def own_body(body: Body | None) -> Body:
-    """The body of a tower that is known to have one."""
-    assert body is not None, "a tower without a body has a frozen encoder"
-    return body
 
 
 def _refuse_misfit(side: Modality, tower: Tower, backbone: Encoder | None) -> None:

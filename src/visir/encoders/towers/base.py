@@ -93,3 +93,9 @@ class Tower(nn.Module):
         """(n, dimension) vectors of a batch; not normalised."""
         vectors: Tensor = self.head(inputs if self.body is None else self.body(inputs))
         return vectors
+
+
+def own_body(body: Body | None) -> Body:
+    """The body of a tower that is known to have one."""
+    assert body is not None, "a tower without a body has a frozen encoder"
+    return body

@@ -20,6 +20,7 @@ folder, its weights random. A new family is a subclass of `Half`, an encoder mad
 HALVES.add("transformers", "visir.encoders.models.transformers_dual:load_half")
 HALVES.add("openclip", "visir.encoders.models.openclip_halves:load_half")
 HALVES.add("sentence-transformers", "visir.encoders.models.sentence_half:load_half")
+HALVES.add("towers", "visir.encoders.models.tower_half:load_half")
 
 
 class Half(ABC):
@@ -39,6 +40,10 @@ class Half(ABC):
     @abstractmethod
     def prepare(self, items: Sequence[Any]) -> list[Any]:
         """Upright RGB images to pixels, or texts to token ids, one entry each. Thread-safe."""
+
+    def prepare_sized(self, items: Sequence[Any]) -> list[Any]:
+        """As `prepare`, for pictures that a random crop has brought to the input's size (`Body.prepare_sized`)."""
+        return self.prepare(items)
 
     @abstractmethod
     def collate(self, prepared: Sequence[Any]) -> Inputs:

@@ -31,6 +31,7 @@ class PretrainedBody(Body):
     weights, in training too; its scales and offsets are tuned. The other reading, statistics of every batch, makes a
     vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
 
+    - `source`: the half
     - `checkpointing`: activations are computed again in the backward pass, which saves memory for a third more time
     """
 
@@ -41,11 +42,11 @@ class PretrainedBody(Body):
             raise encoder.cannot(modality)
         self._take(copy.deepcopy(_tunable(encoder).half(modality)))
         if checkpointing:
-            self._half.checkpoint_gradients()
+            self.source.checkpoint_gradients()
 
     def _take(self, half: Half) -> None:
         super().__init__()
-        self._half = half
+        self.source = half
         self._files = half.files()  # now, because the folder they are in may be gone when training ends
         self.modality, self.outputs = half.modality, half.outputs
         self.network = half.network.float().requires_grad_(True)
@@ -60,11 +61,15 @@ class PretrainedBody(Body):
 
     def prepare(self, item: Any) -> Any:
         """An image to float32 (3, H, W) by the model's own preprocessing, or a text to its int32 token ids."""
-        return self._half.prepare([item])[0]
+        return self.source.prepare([item])[0]
+
+    def prepare_sized(self, item: Any) -> Any:
+        """An image that a random crop has brought to the input's size, where the half can take it as it is."""
+        return self.source.prepare_sized([item])[0]
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """(n, 3, H, W) pixels, or token ids padded as the model's family does it (and the mask, if it takes one)."""
-        return self._half.collate(prepared)
+        return self.source.collate(prepared)
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(n, outputs) projections before normalisation."""
@@ -81,15 +86,15 @@ class PretrainedBody(Body):
         """Family and modality, and what the family needs beside the files that `save` writes."""
         vocabulary = self.preprocessing().get("vocabulary")
         return {
-            "family": self._half.family,
+            "family": self.source.family,
             "modality": self.modality,
             **({"vocabulary": vocabulary} if vocabulary else {}),
-            **self._half.spec(),
+            **self.source.spec(),
         }
 
     def preprocessing(self) -> dict[str, Any]:
         """As on the card of the encoder it was taken from."""
-        return self._half.values()
+        return self.source.values()
 
     def save(self, folder: Path) -> None:
         """Configuration, tokenizer and image processor: all that `load` needs but the weights."""
