@@ -14,8 +14,13 @@ from numpy.typing import NDArray
 from planted import IMAGE, TEXT, objective, planted, recipe, towers
 from torch import Tensor, nn
 
+from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.towers.base import Body, Inputs, Tower
+from visir.encoders.towers.gru import GRUBody
 from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.pretrained import PretrainedBody
+from visir.encoders.towers.resnet import ResNetBody
+from visir.encoders.towers.words import Vocabulary
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import Modality
 from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
@@ -268,6 +273,19 @@ def test_batch_norm_is_refused_where_it_would_see_part_of_the_batch() -> None:
     # A batch norm that never sees a batch may stand.
     BatchStatistics(nn.ModuleDict(dict(trunks())), recipe(schedule={"frozen_epochs": 12}), pair, 240)
     BatchStatistics(nn.ModuleDict(dict(trunks())), recipe(optimiser={"chunk": 64}), alone, 240)
+
+
+def test_batch_norm_that_keeps_its_running_statistics_may_be_cut_into_chunks() -> None:
+    # A ResNet that visir trained, tuned further: as CLIP's, its statistics stay.
+    body = ResNetBody(depth=18, weights="random", size=32)
+    text = Tower(GRUBody(Vocabulary.fit(["a dog"]), words=4, hidden=4), Head(HeadSpec(8, 6)))
+    sides: dict[Modality, Tower] = {"image": Tower(body, Head(HeadSpec(body.outputs, 6))), "text": text}
+    settings, alone = recipe(optimiser={"chunk": 20}), Processes(0, 1, torch.device("cpu"))
+    with pytest.raises(ConfigurationError, match="batch norm"):
+        BatchStatistics(nn.ModuleDict(dict(sides)), settings, alone, 240)
+    half = PretrainedBody(TowersEncoder(sides, {}, device="cpu"), "image")
+    further = Tower(half, Head(HeadSpec(6, 6, identity=True)))
+    BatchStatistics(nn.ModuleDict({"image": further, "text": text}), settings, alone, 240)
 
 
 def test_synchronised_batch_norms_take_the_place_of_plain_ones_and_give_it_back() -> None:

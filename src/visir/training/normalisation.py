@@ -21,12 +21,13 @@ class BatchStatistics:
     together they are refused with a `ConfigurationError`: in chunks (`optimiser.chunk`), whose second pass would also
     count every row twice; and in several processes on the CPU, for which torch has no synchronised batch norm.
     Computing each part's own statistics instead would be another model, in silence. Batch norms that stay frozen
-    throughout depend on no batch.
+    throughout depend on no batch, and neither do those of pretrained halves, which keep their running statistics.
     """
 
     def __init__(self, towers: nn.ModuleDict, recipe: Recipe, processes: Processes, captions: int) -> None:
         self._replaced: list[tuple[nn.Module, str, nn.Module]] = []
         throughout = recipe.schedule.frozen_epochs >= recipe.optimiser.epochs
+        towers.train()
         found = [one for one in _batch_norms(towers) if not (throughout and id(one[2]) in _given(towers))]
         if not found:
             return
@@ -62,10 +63,10 @@ class BatchStatistics:
 
 
 def _batch_norms(towers: nn.ModuleDict) -> Iterator[tuple[str, nn.Module, nn.Module]]:
-    """(path, parent, module) of every batch norm."""
+    """(path, parent, module) of every batch norm that is in training mode."""
     for path, parent in towers.named_modules():
         for name, child in parent.named_children():
-            if isinstance(child, _BatchNorm):
+            if isinstance(child, _BatchNorm) and child.training:
                 yield f"{path}.{name}", parent, child
 
 
