@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from visir.errors import ConfigurationError
+from visir.training.objectives.ifm import IFMSettings
+from visir.training.objectives.infonce import InfoNCESettings
 from visir.training.objectives.triplet import TripletSettings
 from visir.training.recipe import Recipe, expand, read_recipe
 from visir.training.settings import to_toml
@@ -104,10 +106,26 @@ epsilom = 0.1
 
 def test_a_kind_that_is_none_names_the_nearest_one(plain: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        read_recipe(plain, ["image.tower=small_cnn", "objective.temperature=0.1"])
+        read_recipe(plain, ["image.tower=small_cnn", "objective.name=infonec", "objective.temperature=0.1"])
     text = str(caught.value)
     assert "--set image.tower=small_cnn: image.tower: unknown tower 'small_cnn': did you mean 'small-cnn'?" in text
-    assert "the key 'objective.name' is missing: one of infonce, triplet, ifm, cosine" in text
+    assert "objective.name=infonec: objective.name: unknown name 'infonec': did you mean 'infonce'?" in text
+
+
+def test_an_objective_that_does_not_say_its_name_is_the_default_one(plain: Path, tmp_path: Path) -> None:
+    assert read_recipe(plain, ["objective.temperature=0.1"]).objective == InfoNCESettings(temperature=0.1)
+    unnamed = write(tmp_path, "unnamed.toml", PLAIN + "[objective]\ntemperature = 0.1\n")
+    assert read_recipe(unnamed).objective == InfoNCESettings(temperature=0.1)
+    # Its name said afterwards is no change of kind; another one is.
+    assert read_recipe(unnamed, ["objective.name=infonce"]).objective == InfoNCESettings(temperature=0.1)
+    assert read_recipe(unnamed, ["objective.name=ifm"]).objective == IFMSettings()
+    # Over a recipe that has a name the change is of that one.
+    triplet = write(tmp_path, "triplet.toml", PLAIN + '[objective]\nname = "triplet"\n')
+    assert read_recipe(triplet, ["objective.margin=0.3"]).objective == TripletSettings(margin=0.3)
+    with pytest.raises(ConfigurationError, match=r"--set objective\.margin=0\.3: unknown key 'objective\.margin'"):
+        read_recipe(plain, ["objective.margin=0.3"])
+    with pytest.raises(ConfigurationError, match=r"the key 'image\.tower' is missing: one of frozen, resnet"):
+        read_recipe(write(tmp_path, "sides.toml", PLAIN.replace('tower = "frozen"\nencoder = "pixels"', "size = 64")))
 
 
 @pytest.mark.parametrize("name", ["bow:fitted", "bow:fitted:", "bow:fitted:many", "bow:fitted:0"])

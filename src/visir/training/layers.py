@@ -11,6 +11,7 @@ from typing import Any
 
 from visir.errors import ConfigurationError
 from visir.files import read_bytes
+from visir.training.schema import KindKey
 
 EXTENDS = "extends"
 """The key that names the file from which another one begins."""
@@ -18,8 +19,8 @@ EXTENDS = "extends"
 Where = tuple[str, ...]
 FindBase = Callable[[str, Path], Path]
 """The file that `extends = NAME` in another file means."""
-KindOf = Callable[[Where], str | None]
-"""The key that decides what kind of thing a section describes (`tower`), or None."""
+KindOf = Callable[[Where], KindKey | None]
+"""The key that decides what kind of thing a section describes (`tower`) and its default, or None."""
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Layers:
         """Lay `over` on top: what it says wins, what it does not mention stays.
 
         A section whose kind changes (another `tower`) is replaced as a whole: what was said of a ResNet says nothing
-        of a small CNN.
+        of a small CNN. One that is new and does not say its kind is of the default kind.
         """
         _merge(self, over, self.values, over.values, (), kind_of)
         self.origin.update(over.origin)
@@ -72,7 +73,9 @@ def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], 
     this = Layers(values, {where: f"{file}line {line}" for where, line in _lines(text)})
     base = values.pop(EXTENDS, None)
     if base is None:
-        return this
+        layers = Layers()
+        layers.cover(this, kind_of)
+        return layers
     place = f"{path}, {this.origin.pop((EXTENDS,), '').removeprefix(file)}"
     if not isinstance(base, str):
         raise ConfigurationError(f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.")
@@ -93,16 +96,15 @@ def _merge(
 ) -> None:
     for key, value in above.items():
         where, was = (*at, key), below.get(key)
-        kind = kind_of(where)
-        if (
-            isinstance(value, Mapping)
-            and isinstance(was, dict)
-            and (kind is None or kind not in value or value[kind] == was.get(kind))
-        ):
-            _merge(layers, over, was, value, where, kind_of)
-        else:
+        if not isinstance(value, Mapping):
             layers.forget(where)
             below[key] = value
+            continue
+        kind = kind_of(where)
+        if not isinstance(was, dict) or (kind and value.get(kind.key, was.get(kind.key)) != was.get(kind.key)):
+            layers.forget(where)
+            below[key] = was = {} if kind is None or kind.default is None else {kind.key: kind.default}
+        _merge(layers, over, was, value, where, kind_of)
 
 
 def _changes(changes: Sequence[str]) -> Layers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -57,14 +57,27 @@ def locate(kind: Kind, location: Sequence[str | int]) -> Spot:
     return Spot(tuple(where), siblings, choices)
 
 
-def kind_key(kind: Kind, where: Sequence[str]) -> str | None:
-    """The key that decides the kind of the section `where` ("tower" of "image"), or None for any other place."""
+class KindKey(NamedTuple):
+    """The key that decides what kind of thing a section describes, and the kind when the section does not say."""
+
+    key: str
+    default: str | None
+
+
+def kind_key(kind: Kind, where: Sequence[str]) -> KindKey | None:
+    """What decides the kind of the section `where`, or None for any other place.
+
+    ("tower", None) for "image", which has to be given; ("name", "infonce") for "objective", which has a default.
+    """
     inside: Kind | None = kind
     declared: FieldInfo | None = None
     for part in where:
         declared = None if inside is None else inside.model_fields.get(part)
         inside = None if declared is None else section_of(declared)
-    return None if declared is None else _discriminator(declared)
+    key = None if declared is None else _discriminator(declared)
+    if declared is None or key is None:
+        return None
+    return KindKey(key, getattr(declared.default, key, None))
 
 
 def allows_none(declared: FieldInfo | None) -> bool:

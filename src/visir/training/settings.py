@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from visir.errors import ConfigurationError, raise_faults
 from visir.training.faults import explain_faults
 from visir.training.layers import FindBase, Where, read_layers
-from visir.training.schema import allows_none, kind_key
+from visir.training.schema import KindKey, allows_none, kind_key
 
 NONE = "none"
 """How TOML, which has no null, says that an optional key or section is not wanted."""
@@ -59,7 +59,7 @@ def read_settings(
     out of range, and where each of them stands (line of the file or of its base, or the change).
     """
 
-    def kind_of(where: Where) -> str | None:
+    def kind_of(where: Where) -> KindKey | None:
         return kind_key(kind, where)
 
     layers = read_layers(path, changes, find_base=find_base, kind_of=kind_of, own=own)
