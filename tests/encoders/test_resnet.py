@@ -116,3 +116,37 @@ def test_weights_from_torchs_cache(network: torch.nn.Module, tmp_path: Path, mon
     torch.save(network.state_dict(), tmp_path / "hub/checkpoints/resnet18-f37072fd.pth")
     found = ResNetBody(depth=18).network.state_dict()["conv1.weight"]
     assert torch.equal(found, network.state_dict()["conv1.weight"])
+
+
+def test_the_later_release(network: torch.nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    (tmp_path / "hub/checkpoints").mkdir(parents=True)
+    deep = models.resnet50(weights=None).state_dict()
+    torch.save(deep, tmp_path / "hub/checkpoints/resnet50-11ad3fa6.pth")
+    body = ResNetBody(depth=50, weights="imagenet-v2")
+    assert torch.equal(body.network.state_dict()["conv1.weight"], deep["conv1.weight"])
+    assert list(body.given()) == [body.network]
+    with pytest.raises(EncoderError, match="torchvision has no imagenet-v2 weights of 18 layers"):
+        ResNetBody(depth=18, weights="imagenet-v2")
+
+
+def test_what_is_loaded_later_is_not_drawn_and_the_rest_is_right(
+    network: torch.nn.Module, weights: Path, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    body = ResNetBody.load(tmp_path, {"depth": 18, "size": 32})
+    assert torch.equal(torch.rand(1), expected)
+    random = ResNetBody(depth=18, weights="random", size=32)
+    assert list(body.given()) == []
+    body.load_state_dict(random.state_dict())
+    pixels = random.collate([random.prepare(picture(50, 40))])
+    assert torch.equal(body.eval()(pixels), random.eval()(pixels))
+    assert all(weight.requires_grad and weight.device.type == "cpu" for weight in body.parameters())
+    # Files of 2017 do not count batches.
+    old = {name: one for name, one in network.state_dict().items() if "num_batches" not in name}
+    torch.save(old, tmp_path / "old.pth")
+    state = ResNetBody(depth=18, weights=str(tmp_path / "old.pth")).network.state_dict()
+    full = {name: one for name, one in network.state_dict().items() if not name.startswith("fc.")}
+    assert state.keys() == full.keys() and all(torch.equal(one, full[name]) for name, one in state.items())

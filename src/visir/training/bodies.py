@@ -14,7 +14,16 @@ from visir.records import Modality
 from visir.training.data import given_file
 from visir.training.models import Models
 from visir.training.recipe import Recipe
-from visir.training.sides import GRU, FrozenImages, FrozenTexts, PretrainedImages, PretrainedTexts, ResNet, SmallCNN
+from visir.training.sides import (
+    FETCHED,
+    GRU,
+    FrozenImages,
+    FrozenTexts,
+    PretrainedImages,
+    PretrainedTexts,
+    ResNet,
+    SmallCNN,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +67,7 @@ def _image_body(recipe: Recipe, side: ResNet | SmallCNN) -> Body:
     require("torchvision", extra="vision", purpose="a ResNet tower")
     from visir.encoders.towers.resnet import ResNetBody
 
-    given = side.weights in ("imagenet", "random")
+    given = side.weights in (*FETCHED, "random")
     weights = side.weights if given else str(given_file(recipe, side.weights, "image.weights"))
     return ResNetBody(depth=side.depth, weights=weights, size=side.size)
 

@@ -23,7 +23,7 @@ from visir.training.objectives.base import Pairs
 from visir.training.optimiser import build_optimiser
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
-from visir.training.sides import Augmentation, FrozenImages, FrozenTexts, ResNet
+from visir.training.sides import FETCHED, Augmentation, FrozenImages, FrozenTexts, ResNet
 
 _PROBE = 2
 """Samples of the forward pass by which the activations of a step are measured."""
@@ -107,7 +107,7 @@ def plan(recipe: Recipe, *, collection: Collection | None = None) -> Plan:
 
 
 def _is_fetched(recipe: Recipe) -> bool:
-    return isinstance(recipe.image, ResNet) and recipe.image.weights == "imagenet"
+    return isinstance(recipe.image, ResNet) and recipe.image.weights in FETCHED
 
 
 def _without_download(recipe: Recipe) -> Recipe:

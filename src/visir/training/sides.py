@@ -16,6 +16,10 @@ FITTED_WORDS = "bow:fitted:"
 """Before the number of words, the name of a bag of words that is fitted to the training captions."""
 
 
+FETCHED = ("imagenet", "imagenet-v2")
+"""Weights of a ResNet that torchvision downloads."""
+
+
 def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
@@ -107,7 +111,8 @@ class _Pixels(_Side):
 class ResNet(_Pixels):
     """A ResNet of torchvision (He et al. 2016), average-pooled.
 
-    - `weights`: "imagenet" (torchvision's IMAGENET1K_V1, which the papers had), a file of weights, or "random"
+    - `weights`: "imagenet" (torchvision's IMAGENET1K_V1, VSE++'s and LTD's), "imagenet-v2" (IMAGENET1K_V2, a better
+      network of the same shape, for 50 layers and more), a file of weights, or "random"
     - `size`: pixels of the square that enters it
     """
 

@@ -15,6 +15,7 @@ from visir.encoders.towers.pixel_body import PixelBody
 from visir.errors import EncoderError, nearest, require
 
 Depth = Literal[18, 50, 101, 152]
+_RELEASES = {"imagenet": "IMAGENET1K_V1", "imagenet-v2": "IMAGENET1K_V2"}
 _TRAINED_AT = 224
 _SCALED_TO = 256
 
@@ -22,10 +23,12 @@ _SCALED_TO = 256
 class ResNetBody(PixelBody):
     """A residual network up to and with its average pooling: 512 features (18 layers) or 2,048 (50, 101, 152).
 
-    - `weights`: "imagenet" (torchvision's IMAGENET1K_V1, which the papers had; V2 is a better network of the same
-      shape, for other numbers than theirs), "random", or a file: `.safetensors`, or `.pth` (read without running code)
+    - `weights`: "imagenet" (torchvision's IMAGENET1K_V1, VSE++'s and LTD's), "imagenet-v2" (IMAGENET1K_V2, the same
+      network trained longer and better; not for 18 layers), "random", or a file: `.safetensors`, or `.pth` (read
+      without running code). None leaves them to be put in, as `load` does.
     - `size`: pixels of the square that enters. The picture's shorter side is scaled to 256/224 of that (bilinear), as
-      for ImageNet's validation set, and the centre is cut out. The papers scaled training pictures likewise and cropped
+      for ImageNet's validation set, and the centre is cut out, whatever the weights (torchvision judges V2 at 232/224).
+      The papers scaled training pictures likewise and cropped
       them at random: that is the recipe's augmentation.
 
     While the network is held fixed its batch normalisation has to be in evaluation mode (the loop sees to that); when
@@ -34,24 +37,22 @@ class ResNetBody(PixelBody):
 
     kind = "resnet"
 
-    def __init__(self, *, depth: Depth = 50, weights: str = "imagenet", size: int = _TRAINED_AT) -> None:
+    def __init__(self, *, depth: Depth = 50, weights: str | None = "imagenet", size: int = _TRAINED_AT) -> None:
         require("torchvision", extra="vision", purpose="a ResNet")
         if depth not in get_args(Depth):
             raise EncoderError(f"there is no ResNet of {depth} layers.", hint=nearest(str(depth), map(str, _depths())))
-        from torchvision import models
-
         super().__init__(size, round(size * _SCALED_TO / _TRAINED_AT))
         self.depth: Depth = depth
-        network: nn.Module = getattr(models, f"resnet{depth}")(weights=None)
+        network = _network(depth, empty=weights != "random")
         assert isinstance(network.fc, nn.Linear)
         self.outputs = network.fc.in_features
         network.fc = nn.Identity()
-        if weights == "imagenet":
-            _fill(network, _imagenet(depth), f"ResNet-{depth} of torchvision")
-        elif weights != "random":
+        if weights in _RELEASES:
+            _fill(network, _released(depth, weights), f"ResNet-{depth} of torchvision")
+        elif weights not in (None, "random"):
             _fill(network, _from_file(Path(weights)), weights)
         self.network = network.to(memory_format=torch.channels_last)
-        self._came_trained = weights != "random"
+        self._came_trained = weights not in (None, "random")
 
     def features(self, pixels: Tensor) -> Tensor:
         """(n, outputs) averages over the last convolution's places."""
@@ -65,7 +66,7 @@ class ResNetBody(PixelBody):
     @classmethod
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
         """From `spec` alone."""
-        return cls(**spec, weights="random")
+        return cls(**spec, weights=None)
 
     def given(self) -> Sequence[nn.Module]:
         """The whole network, unless it began at random."""
@@ -76,11 +77,29 @@ def _depths() -> tuple[int, ...]:
     return get_args(Depth)
 
 
-def _imagenet(depth: Depth) -> Mapping[str, Tensor]:
-    """The weights of torchvision's first release, from torch's cache or else from the network."""
+def _network(depth: Depth, *, empty: bool) -> nn.Module:
+    """The architecture, at random or (much faster) empty: weights undefined, buffers zero."""
     from torchvision import models
 
-    url: str = getattr(models, f"ResNet{depth}_Weights").IMAGENET1K_V1.url
+    build = getattr(models, f"resnet{depth}")
+    if not empty:
+        return build(weights=None)  # type: ignore[no-any-return]
+    with torch.device("meta"):
+        network: nn.Module = build(weights=None)
+    network.to_empty(device="cpu")
+    for buffer in network.buffers():
+        buffer.zero_()  # files of old lack batch norm's count of batches, and loading them leaves it as it is
+    return network
+
+
+def _released(depth: Depth, weights: str) -> Mapping[str, Tensor]:
+    """The weights of one of torchvision's releases, from torch's cache or else from the network."""
+    from torchvision import models
+
+    releases = getattr(models, f"ResNet{depth}_Weights")
+    if _RELEASES[weights] not in releases.__members__:
+        raise EncoderError(f"torchvision has no {weights} weights of {depth} layers.", hint='weights = "imagenet"')
+    url: str = releases[_RELEASES[weights]].url
     try:
         found: Mapping[str, Tensor] = torch.hub.load_state_dict_from_url(
             url, progress=False, check_hash=True, weights_only=True
@@ -96,7 +115,9 @@ def _imagenet(depth: Depth) -> Mapping[str, Tensor]:
 
 def _from_file(path: Path) -> Mapping[str, Tensor]:
     if not path.is_file():
-        raise EncoderError(f"{path}: no such file of weights.", hint='"imagenet", "random", or a .safetensors or .pth')
+        raise EncoderError(
+            f"{path}: no such file of weights.", hint='"imagenet", "imagenet-v2", "random", or a .safetensors or .pth'
+        )
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
