@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
-from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.head import Head, HeadSpec, _spread
 from visir.errors import EncoderError
 
 
@@ -84,3 +87,29 @@ def test_unit_scaling_keeps_an_empty_text_at_zero() -> None:
 def test_a_spec_survives_json() -> None:
     spec = HeadSpec(3, 2, hidden=(4, 5), activation="relu", dropout=0.1)
     assert HeadSpec.from_dict({**spec.to_dict(), "hidden": [4, 5]}) == spec
+
+
+def test_scaling_is_fitted_in_blocks_over_several_views(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    # Far from zero, where a sum of squares would lose the deviation; more than one block, and one that is not full.
+    views = [(rng.normal(size=(5000, 6)) * [1, 1e-3, 5, 1, 2, 3] + [0, 1e3, -40, 7, 0, 1]).astype(np.float32)
+             for _ in range(3)]  # fmt: skip
+    mean, deviation = _spread(views)
+    together = np.concatenate(views)
+    np.testing.assert_allclose(mean, together.mean(axis=0, dtype=np.float64), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(deviation, together.std(axis=0, dtype=np.float64), rtol=1e-12)
+    np.save(tmp_path / "view.npy", together)
+    one, other = (Head(HeadSpec(6, 2, scaling="standard")) for _ in range(2))
+    one.fit_scaling(*views)
+    other.fit_scaling(np.load(tmp_path / "view.npy", mmap_mode="r"))
+    assert torch.equal(one.mean, other.mean) and torch.equal(one.deviation, other.deviation)
+
+
+def test_fitting_the_scaling_takes_bounded_memory(tmp_path: Path) -> None:
+    vectors = np.lib.format.open_memmap(tmp_path / "big.npy", "w+", np.float32, (100_000, 64))  # 51 MB in float64
+    vectors[:] = np.arange(64)
+    tracemalloc.start()
+    Head(HeadSpec(64, 2, scaling="standard")).fit_scaling(vectors)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12e6  # a few blocks of 4,096 · 64 · 8 = 2.1 MB

@@ -140,8 +140,7 @@ def _texts(recipe: Recipe, model: Model, split: Collection, *, training: bool) -
 
 def _fitted(side: Side, views: Sequence[NDArray[Any]]) -> VectorSource:
     """The training vectors; the head takes mean and deviation from them."""
-    if side.tower.head.spec.scaling == "standard":
-        side.tower.head.fit_scaling(views[0] if len(views) == 1 else np.concatenate(views))
+    side.tower.head.fit_scaling(*views)
     return VectorSource(views)
 
 

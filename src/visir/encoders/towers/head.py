@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from visir.errors import EncoderError
 
+_BLOCK = 4096
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
 
 
@@ -85,8 +87,11 @@ class Head(nn.Module):
         self.shortcut = nn.Linear(spec.inputs, spec.outputs) if spec.shortcut else None
         self.norm = nn.BatchNorm1d(spec.outputs) if spec.batch_norm else None
 
-    def fit_scaling(self, vectors: NDArray[Any]) -> None:
-        """Take mean and standard deviation from the (n, inputs) training vectors, for scaling "standard".
+    def fit_scaling(self, *views: NDArray[Any]) -> None:
+        """Take mean and standard deviation from the training vectors, for scaling "standard".
+
+        `views` are (n, inputs) arrays, taken together as if they lay under each other. They are read in blocks, so they
+        may be memory-mapped and larger than the memory.
 
         Any other scaling has nothing to fit. A dimension whose deviation is below the root mean square of all
         deviations is divided by that instead. Full standardising would blow up what hardly ever varies (a rare word's
@@ -94,10 +99,10 @@ class Head(nn.Module):
         """
         if self.spec.scaling != "standard":
             return
-        deviation = vectors.std(axis=0, dtype=np.float64)
+        mean, deviation = _spread(views)
         usual = float(np.sqrt(np.mean(deviation**2)))
         deviation = np.maximum(deviation, usual) if usual > 0 else np.ones_like(deviation)
-        self.mean.copy_(torch.from_numpy(vectors.mean(axis=0, dtype=np.float64)))
+        self.mean.copy_(torch.from_numpy(mean))
         self.deviation.copy_(torch.from_numpy(deviation))
 
     def forward(self, vectors: Tensor) -> Tensor:
@@ -111,6 +116,23 @@ class Head(nn.Module):
         if self.shortcut is not None:
             result = result + self.shortcut(vectors)
         return result if self.norm is None else self.norm(result)
+
+
+def _spread(views: Sequence[NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation (of the population) of each column, in float64.
+
+    Two passes: sums of squares, from which one would do, lose the deviation of a column that is far from zero.
+    """
+
+    def mean_of(number: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
+        total = np.zeros(views[0].shape[1])
+        for view in views:
+            for start in range(0, len(view), _BLOCK):
+                total += number(view[start : start + _BLOCK].astype(np.float64)).sum(axis=0)
+        return total / sum(map(len, views))
+
+    mean = mean_of(lambda block: block)
+    return mean, np.sqrt(mean_of(lambda block: (block - mean) ** 2))
 
 
 def _layers(spec: HeadSpec) -> nn.Sequential:
