@@ -186,9 +186,9 @@ def ours(model: str, images: int) -> dict[str, float]:
     epochs: list[Epoch] = []
     ahead = training_module.ahead
 
-    def timed(*arguments: Any) -> Generator[Any, None, None]:
+    def timed(*arguments: Any, **options: Any) -> Generator[Any, None, None]:
         epochs.append(Epoch())
-        with closing(ahead(*arguments)) as coming:
+        with closing(ahead(*arguments, **options)) as coming:
             yield from epochs[-1].of(coming)
 
     training_module.ahead = timed

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from visir.encoders.towers.base import to_device
 from visir.encoders.towers.gru import GRUBody
 from visir.encoders.towers.packed_gru import Packing, _Recurrence
 from visir.encoders.towers.words import SPECIAL, UNKNOWN, Vocabulary
@@ -70,6 +71,15 @@ def test_the_road_of_a_gpu_gives_the_same(shape: dict[str, Any], monkeypatch: py
     here = one(inputs)
     monkeypatch.setattr(one, "_on_cpu", one._by_torch)
     torch.testing.assert_close(here, one(inputs), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nothing_is_asked_of_the_device(shape: dict[str, Any]) -> None:
+    """The meta device has no numbers: whoever asked it for one, and so would wait for a GPU, fails there."""
+    one = body(**shape)
+    inputs = to_device(batch(one, [4, 9, 1, 1]), "meta")
+    assert isinstance(inputs, dict) and (inputs["ids"].device.type, inputs["lengths"].device.type) == ("meta", "cpu")
+    assert one.to("meta")(inputs).shape == (4, one.outputs)
 
 
 def test_gradients_by_finite_differences() -> None:

@@ -338,3 +338,37 @@ def test_batches_do_not_depend_on_the_workers(tmp_path: Path) -> None:
     for workers in (1, 2, None):
         for one, other in zip(alone, ahead(examples, rows, Draw(0, 2), workers), strict=True):
             assert torch.equal(one.images, other.images) and torch.equal(one.texts["ids"], other.texts["ids"])
+
+
+def test_batches_for_a_gpu_are_pinned_by_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    by: list[str] = []
+
+    def pin(tensor: torch.Tensor) -> torch.Tensor:  # the real one needs CUDA
+        by.append(threading.current_thread().name)
+        return tensor.clone()
+
+    words, _ = words_of(0.0)
+    vectors = VectorSource(np.arange(8, dtype=np.float32).reshape(1, 4, 2))
+    tokens = TokenSource(np.arange(4, 9, dtype=np.int32), np.arange(6))
+    examples = Examples(
+        vectors, words, np.array([0, 1, 2, 3, 0]), list("abcde"), {}, np.eye(5, dtype=np.float32), tokens
+    )
+    rows = [np.array([4, 1]), np.array([0, 2, 3])]
+    plain = list(ahead(examples, rows, None, 2))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    for one, other in zip(plain, ahead(examples, rows, None, 2, pin=True), strict=True):
+        for name in ("images", "owners", "targets", "tokens"):
+            assert torch.equal(getattr(one, name), getattr(other, name))
+        assert one.texts.keys() == other.texts.keys()
+        assert all(torch.equal(one.texts[name], other.texts[name]) for name in one.texts)
+    # Images, ids, lengths, owners, targets and tokens of two batches.
+    assert len(by) == 12 and all(name.startswith("ahead") for name in by)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_pinned_for_real() -> None:
+    examples = Examples(Slow(), words_of(0.0)[0], np.arange(5), list("abcde"), {})
+    batch = next(ahead(examples, [np.array([4, 1])], None, 1, pin=True))
+    assert (
+        batch.images.is_pinned() and batch.owners.is_pinned() and all(one.is_pinned() for one in batch.texts.values())
+    )

@@ -108,7 +108,7 @@ class Loop:
             own = Pairs(
                 images,
                 texts,
-                torch.cat([one.owners for one in batches]).to(device, non_blocking=True),
+                torch.cat([one.owners.to(device, non_blocking=True) for one in batches]),
                 _together([one.targets for one in batches], device),
                 _together([one.tokens for one in batches], device),
             )
@@ -175,9 +175,8 @@ class Loop:
 
 def _together(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
     """The chunks' rows under each other, the narrower ones filled up with 0 on the right (padding)."""
-    present = [one for one in parts if one is not None]
+    present = [one.to(device, non_blocking=True) for one in parts if one is not None]
     if not present:
         return None
     width = max(one.shape[1] for one in present)
-    whole = torch.cat([functional.pad(one, (0, width - one.shape[1])) for one in present])
-    return whole.to(device, non_blocking=True)
+    return torch.cat([functional.pad(one, (0, width - one.shape[1])) for one in present])

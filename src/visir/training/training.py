@@ -121,7 +121,8 @@ class Training:
         chunks = (chunk for step in todo for share in shares[step] for chunk in share.chunks)
         self.freezing.train(self.towers, frozen=self.timetable.is_frozen(number))
         self.objective.train()
-        with closing(ahead(self.train, chunks, Draw(self.recipe.seed, number))) as coming:
+        draw, pin = Draw(self.recipe.seed, number), processes.device.type == "cuda"
+        with closing(ahead(self.train, chunks, draw, pin=pin)) as coming:
             for step in todo:
                 factor = self.timetable.factor(number, step)
                 update = self.loop.update(shares[step], coming, Place(number, step, factor))

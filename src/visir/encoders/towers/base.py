@@ -16,12 +16,19 @@ from visir.records import Modality
 Inputs = Tensor | Mapping[str, Tensor]
 """What enters a body's forward pass for a batch: one tensor or several by name, the first axis the batch."""
 
+LENGTHS = "lengths"
+"""The name of an input that says how long each sequence of a padded batch is; it stays on the CPU."""
+
 
 def to_device(inputs: Inputs, device: str | torch.device) -> Inputs:
-    """A collated batch on `device`; copied from pinned memory while the device still computes."""
+    """A collated batch on `device`; out of pinned memory it is copied while the device still computes.
+
+    What is called "lengths" stays on the CPU: packing sequences needs it there, and to ask a GPU for it would be to
+    wait until it has done all its work.
+    """
     if isinstance(inputs, Tensor):
         return inputs.to(device, non_blocking=True)
-    return {name: tensor.to(device, non_blocking=True) for name, tensor in inputs.items()}
+    return {name: one if name == LENGTHS else one.to(device, non_blocking=True) for name, one in inputs.items()}
 
 
 class Body(nn.Module, ABC):

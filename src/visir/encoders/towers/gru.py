@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from visir.encoders.towers import packed_gru
-from visir.encoders.towers.base import Body, Inputs
+from visir.encoders.towers.base import LENGTHS, Body, Inputs
 from visir.encoders.towers.word_vectors import read_vectors
 from visir.encoders.towers.words import PADDING, TOKENISER, Vocabulary
 from visir.errors import EncoderError
@@ -84,13 +84,13 @@ class GRUBody(Body):
         ids = np.full((len(prepared), lengths.max(initial=1)), PADDING, np.int64)
         for row, one in zip(ids, prepared, strict=True):
             row[: len(one)] = one
-        return {"ids": torch.from_numpy(ids), "lengths": torch.from_numpy(lengths)}
+        return {"ids": torch.from_numpy(ids), LENGTHS: torch.from_numpy(lengths)}
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """(n, outputs)."""
+        """(n, outputs); `lengths` on the CPU, wherever `ids` are."""
         if isinstance(inputs, Tensor):
             raise EncoderError("a GRU takes word ids and lengths, not one tensor.")
-        ids, lengths = inputs["ids"], inputs["lengths"]
+        ids, lengths = inputs["ids"], inputs[LENGTHS]
         # Under autocast the products are to be in the lower precision, and that is torch's own business.
         if ids.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
             last, padded = self._on_cpu(ids, lengths)
@@ -98,6 +98,7 @@ class GRUBody(Body):
             last, padded = self._by_torch(ids, lengths)
         if padded is None:
             return last
+        lengths = lengths.to(ids.device, non_blocking=True)
         inside = (torch.arange(padded.shape[1], device=ids.device) < lengths[:, None]).unsqueeze(-1)
         if self.pooling == "mean":
             return padded.sum(1) / lengths[:, None]  # zero behind the ends
@@ -110,13 +111,17 @@ class GRUBody(Body):
         return last, None if self.pooling == "last" else packing.padded(states)
 
     def _by_torch(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:
-        packed = nn.utils.rnn.pack_padded_sequence(
-            self.embedding(ids), lengths.cpu(), batch_first=True, enforce_sorted=False
-        )
-        states, ends = self.gru(packed)
+        # Sorted here: `pack_padded_sequence` would wait for the device until it has taken the order.
+        falling, order = lengths.sort(descending=True, stable=True)
+        order = order.to(ids.device, non_blocking=True)
+        back = order.argsort()
+        words = self.embedding(ids.index_select(0, order))
+        states, ends = self.gru(nn.utils.rnn.pack_padded_sequence(words, falling, batch_first=True))
         directions = 1 + self.gru.bidirectional
-        last = ends[-directions:].transpose(0, 1).reshape(len(ids), -1)
-        return last, None if self.pooling == "last" else nn.utils.rnn.pad_packed_sequence(states, batch_first=True)[0]
+        last = ends[-directions:].transpose(0, 1).reshape(len(ids), -1).index_select(0, back)
+        if self.pooling == "last":
+            return last, None
+        return last, nn.utils.rnn.pad_packed_sequence(states, batch_first=True)[0].index_select(0, back)
 
     def spec(self) -> dict[str, Any]:
         """The settings; the words themselves are in `vocabulary.txt`."""

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from visir.encoders.towers.base import LENGTHS
 from visir.encoders.towers.words import END, START, UNKNOWN
 from visir.training.inputs.base import Draw
 from visir.training.inputs.draws import WORDS, uniform
@@ -61,7 +62,7 @@ class WordSource(_Flat):
             ids[words & (uniform(draw, WORDS, positions) < self._dropout)] = UNKNOWN
         empty = lengths == 0
         ids[empty, 0] = UNKNOWN
-        return {"ids": torch.from_numpy(ids), "lengths": torch.from_numpy(np.where(empty, 1, lengths))}
+        return {"ids": torch.from_numpy(ids), LENGTHS: torch.from_numpy(np.where(empty, 1, lengths))}
 
 
 class TokenSource(_Flat):
