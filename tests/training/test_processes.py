@@ -94,3 +94,18 @@ def test_alone_there_is_nobody_to_meet() -> None:
     vectors = torch.ones(3, 2)
     assert processes.gather(vectors, [3]) is vectors and processes.first_tells(lambda: 7) == 7
     assert not torch.distributed.is_initialized()
+
+
+def test_a_process_that_accelerate_started_alone_says_so(tmp_path: Path) -> None:
+    def told(count: int) -> subprocess.CompletedProcess[str]:
+        program = tmp_path / "program.py"
+        program.write_text("from visir.training.processes import launched\nprint(launched())")
+        command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", str(count)]
+        alone = {name: one for name, one in os.environ.items() if not name.startswith(("MASTER_", "ACCELERATE_"))}
+        return subprocess.run([*command, str(program)], env=alone, capture_output=True, text=True, check=False)
+
+    assert told(1).stdout == "(0, 1)\n"
+    several = told(2)
+    assert several.returncode != 0
+    assert "accelerate launch was asked for several processes, but started this one alone" in several.stderr
+    assert "torchrun --nproc-per-node" in several.stderr

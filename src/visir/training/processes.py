@@ -27,8 +27,14 @@ _BUCKET = 1 << 23
 def launched() -> tuple[int, int]:
     """(number of this process, number of processes), as `torchrun` and `accelerate launch` tell it; else (0, 1).
 
-    For several processes on the CPU take `torchrun`: there `accelerate launch` needs MPI, and starts one without it.
+    For several processes on the CPU take `torchrun`. There `accelerate launch` leaves them to MPI, and starts
+    a single one without it: told to meet others at `MASTER_PORT`, but not how many. That raises `ConfigurationError`.
     """
+    if "ACCELERATE_USE_CPU" in os.environ and "MASTER_PORT" in os.environ and "WORLD_SIZE" not in os.environ:
+        raise ConfigurationError(
+            "accelerate launch was asked for several processes, but started this one alone, as it does on the CPU.",
+            hint="torchrun --nproc-per-node 2 -m visir train …; or start one process without a launcher",
+        )
     return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
