@@ -177,9 +177,11 @@ def test_without_resume_it_begins_anew(tmp_path: Path) -> None:
     settings = recipe(optimiser={"epochs": 2, "batch": 40})
     run(settings, tmp_path)
     before = (tmp_path / STEPS_FILE).read_bytes()
-    (tmp_path / f".{STATE_FILE}.k1ll3d.part").touch()  # what a kill in the middle of a save leaves
+    (tmp_path / f".{STATE_FILE}.k1ll3d.part").touch()  # what a kill in the middle of a save leaves,
+    (tmp_path / ".tmpk1ll3d").touch()  # and safetensors, which writes under another name first
+    (tmp_path / ".gitignore").touch()
     run(settings, tmp_path)
-    assert sorted(one.name for one in tmp_path.iterdir()) == [STATE_FILE, STEPS_FILE]
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".gitignore", STATE_FILE, STEPS_FILE]
     assert (tmp_path / STEPS_FILE).read_bytes() == before  # not appended to
 
 

@@ -24,7 +24,7 @@ from visir.training.memory import peak_memory
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
 from visir.training.settings import to_toml
-from visir.training.state import STATE_FILE
+from visir.training.state import STATE_FILE, is_unfinished
 from visir.training.step_log import STEPS_FILE
 from visir.training.tensorboard import FOLDER as TENSORBOARD_FOLDER
 
@@ -33,7 +33,7 @@ CURVE_FILE = "curve.json"
 STOPPED_FILE = "stopped-batch.json"
 
 _BEGUN = {RECIPE_FILE, STOPPED_FILE, STEPS_FILE}
-"""What a training that has not kept a state yet may have left; besides unfinished files (`.part`)."""
+"""What a training that has not kept a state yet may have left; besides unfinished files."""
 
 
 def train(
@@ -105,7 +105,7 @@ def _refuse_taken(out: Path, resume: bool) -> None:
             )
     elif (out / CHECKPOINT_FILE).is_file():
         raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
-    elif out.exists() and {one.name for one in out.iterdir() if one.suffix != ".part"} - _BEGUN:
+    elif out.exists() and {one.name for one in out.iterdir() if not is_unfinished(one)} - _BEGUN:
         raise VisirError(f"{out} exists and is not a training's folder.", hint="train into another one: --out DIR")
 
 

@@ -16,6 +16,9 @@ from visir.files import atomic_path
 
 STATE_FILE = "state.safetensors"
 
+_SAFETENSORS_OWN = ".tmp??????"
+"""What safetensors calls a file until it is written whole; it lies beside the one that it becomes."""
+
 
 def save_state(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
     """Write tensors and notes (plain values) as one safetensors file; the notes are its metadata.
@@ -37,8 +40,14 @@ def save_state(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, An
 
 def clear_unfinished(path: Path) -> None:
     """Remove what a kill in the middle of `save_state` left beside `path`; no other process may be writing it."""
-    for left in path.parent.glob(f".{path.name}.*.part"):
-        left.unlink()
+    for left in path.parent.glob(".*"):
+        if left.match(f".{path.name}.*.part") or left.match(_SAFETENSORS_OWN):
+            left.unlink()
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether this is what a kill in the middle of writing a file leaves."""
+    return path.suffix == ".part" or path.match(_SAFETENSORS_OWN)
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
