@@ -55,6 +55,7 @@ def atomic_folder(target: str | Path, *, replace: bool = False) -> Iterator[Path
         temporary.chmod(0o777 & ~_umask())
         for written in temporary.rglob("*"):
             if written.is_file():
+                written.chmod(0o666 & ~_umask())  # safetensors writes for the owner alone
                 _to_disk(written)
         if target.exists():
             old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".old"))
@@ -114,19 +115,23 @@ def read_lines(path: str | Path) -> list[str]:
 
     Only "\\n" and "\\r\\n" end a line: captions may hold the exotic separators at which `str.splitlines` would cut.
     """
+    lines = read_text(path).split("\n")
+    if lines and lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def read_text(path: str | Path) -> str:
+    """A UTF-8 text file (plain, `.gz`, `.xz`), a byte order mark left out; a byte that is not UTF-8 names its line."""
     data = read_bytes(path)
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         raise VisirError(
             f"{path}, line {line}: not UTF-8 (byte 0x{data[fault.start]:02x}).",
-            hint=f"convert it first: iconv -f latin1 -t utf-8 {Path(path).name} > fixed.txt",
+            hint=f"convert it first: iconv -f latin1 -t utf-8 {Path(path).name} > fixed{Path(path).suffix}",
         ) from fault
-    lines = text.split("\n")
-    if lines and lines[-1] == "":
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
 
 
 def data_directory() -> Path:

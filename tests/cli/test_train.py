@@ -62,6 +62,20 @@ def test_trains_and_tells_epochs_folder_and_curves(recipe: Path, tmp_path: Path)
     assert "of 3</p>" in (out / "training.html").read_text()
 
 
+def test_ctrl_c_says_how_to_go_on_and_so_it_does(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(lines: EpochLines, epoch: Epoch) -> list[str]:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(EpochLines, "of", interrupted)
+        stopped = CliRunner().invoke(app, [str(recipe), "--out", str(out)])
+    assert stopped.exit_code == 130
+    assert f"the same command with --resume goes on from {out / 'state.safetensors'}" in stopped.output
+    done = CliRunner().invoke(app, [str(recipe), "--out", str(out), "--resume"])
+    assert done.exit_code == 0 and "2/2" in done.output and "1/2" not in done.output
+
+
 def test_dry_run_prints_the_plan_and_writes_nothing(recipe: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = CliRunner().invoke(app, [str(recipe), "--dry-run", "--out", str(out)])

@@ -85,6 +85,8 @@ def test_the_page_is_one_file_that_runs_and_fetches_nothing(tmp_path: Path) -> N
     assert "LTD: multiplier λ" in page and "rsum over both directions <b>302.0</b> of 600, epoch 2 of 2" in page
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
+    assert ">Temperature<" not in page, "a fixed one is in the table"
+    assert "R@" not in page, "what validation counts are hits"
     plain = folder(tmp_path / "y")
     assert "multiplier" not in write_training_report(plain / "training.html", plain).read_text()
 

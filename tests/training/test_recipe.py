@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, VisirError
 from visir.training.objectives.ifm import IFMSettings
 from visir.training.objectives.infonce import InfoNCESettings
 from visir.training.objectives.triplet import TripletSettings
@@ -102,6 +102,34 @@ epsilom = 0.1
     assert "line 29: unknown key 'objective.epsilom': did you mean 'epsilon'?" in text
     # The nearest of a frozen text's keys, not of a GRU's: "rate" and "tower" are everybody's, "encoder" is its own.
     assert "--set text.encodr=bow: unknown key 'text.encodr': did you mean 'encoder'? known: encoder, head" in text
+
+
+def test_every_fault_is_said_once_and_where_it_was_written(plain: Path) -> None:
+    changes = [
+        "image.hed.hidden=3",
+        "objectiv.name=ifm",
+        "optimiser=3",
+        "text.head.hidden=3",
+        "text.encoder=bow:fitted:x",
+    ]
+    with pytest.raises(ConfigurationError) as caught:
+        read_recipe(plain, changes)
+    text = str(caught.value)
+    assert "(5 faults)" in text
+    # Of a section that should not be there, the key that was written under it; not the section around it.
+    assert "--set image.hed.hidden=3: unknown key 'image.hed': did you mean 'head'?" in text
+    assert "--set objectiv.name=ifm: unknown key 'objectiv': did you mean 'objective'?" in text
+    assert "--set optimiser=3: optimiser is a section, not a single value (found 3): optimiser.KEY = …" in text
+    assert "--set text.head.hidden=3: text.head.hidden: a list is wanted, as in [1, 2] (found 3)" in text
+    assert "--set text.encoder=bow:fitted:x: text.encoder.0: a fitted bag of words needs its number of words" in text
+
+
+def test_a_recipe_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b'name = "x"\n# caf\xe9\n')
+    with pytest.raises(
+        VisirError, match=r"latin\.toml, line 2: not UTF-8 \(byte 0xe9\)\.\n  → convert it first: iconv"
+    ):
+        read_recipe(tmp_path / "latin.toml")
 
 
 def test_a_kind_that_is_none_names_the_nearest_one(plain: Path) -> None:

@@ -240,6 +240,16 @@ def _with_a_small_limit(folder: Path) -> str:
     return subprocess.run(arguments, env=threads, check=True, capture_output=True, text=True).stdout
 
 
+def test_a_damaged_state_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "state.safetensors"
+    save_state(path, {"now/weight": torch.ones(4)}, {"curve": []})
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(
+        VisirError, match=r"(?s)state\.safetensors: the state of the training is damaged \(.*bring back a copy"
+    ):
+        load_state(path)
+
+
 def test_state_comes_back_whole_tied_weights_too(tmp_path: Path) -> None:
     path = tmp_path / STATE_FILE
     one = torch.arange(6.0)

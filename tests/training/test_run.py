@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import visir
 from visir.collections import open_collection
 from visir.encoders import encode, load
 from visir.encoders.towers.pretrained import own_temperature
-from visir.errors import CollectionError, ConfigurationError, VisirError
+from visir.errors import CollectionError, ConfigurationError, ImageError, VisirError
 from visir.files import read_json
 from visir.training import models
 from visir.training.curve import Epoch
@@ -142,6 +144,64 @@ def test_folders_that_hold_something_are_left_alone(heads: Path, tmp_path: Path)
     assert (tmp_path / "thesis.tex").read_text() == "x"
 
 
+def test_two_trainings_do_not_share_a_folder(tmp_path: Path) -> None:
+    def another(_: Epoch) -> None:
+        with pytest.raises(VisirError, match=r"another process is training into this folder\.\n  → wait for it"):
+            train(small(seed=1), tmp_path / "out", resume=True)
+        assert "seed = 0" in (tmp_path / "out" / "recipe.toml").read_text()
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        train(small(), tmp_path / "out", report=another)
+    train(small(), tmp_path / "out", resume=True)  # the lock went with its holder
+    assert not (tmp_path / "out" / "training.lock").exists()
+
+
+def test_a_refused_resumption_leaves_the_recipe_of_the_state(tmp_path: Path) -> None:
+    def stop(_: Epoch) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        train(small(), tmp_path / "out", report=stop)
+    with pytest.raises(ConfigurationError, match=r"recipe\.seed: interrupted with 0, now 1"):
+        train(small(seed=1), tmp_path / "out", resume=True)
+    assert read_recipe(tmp_path / "out" / "recipe.toml") == small()
+
+
+def test_a_full_disk_at_the_very_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("visir.training.run.write_towers", full)
+        with pytest.raises(VisirError, match=r"could not be written \(.*No space left.*last state is whole") as caught:
+            train(small(), tmp_path / "out")
+    assert "the same command with --resume then writes it" in str(caught.value)
+    epochs: list[Epoch] = []
+    checkpoint = train(small(), tmp_path / "out", resume=True, report=epochs.append)
+    assert not epochs, "nothing was trained again"
+    assert load(checkpoint).dimension == 16
+    modes = {(checkpoint / name).stat().st_mode & 0o777 for name in ("towers.safetensors", "visir.json")}
+    assert len(modes) == 1, "whoever may read the one may read the other"
+
+
+def test_a_broken_picture_says_what_finds_the_others(tmp_path: Path) -> None:
+    rows = ["image,caption,split"]
+    for number in range(6):
+        path = tmp_path / f"{number}.png"
+        Image.new("RGB", (80, 80), (40 * number, 0, 0)).save(path)
+        rows.append(f"{path.name},a dog {number},{'train' if number < 4 else 'val'}")
+    (tmp_path / "2.png").write_bytes((tmp_path / "2.png").read_bytes()[:60])
+    (tmp_path / "pairs.csv").write_text("\n".join(rows))
+    data = {"collection": str(tmp_path / "pairs.csv")}
+    with pytest.raises(ImageError, match=r"image '2\.png'") as caught:
+        train(small(data=data, **{side: SCRATCH[side] for side in ("image", "text")}), tmp_path / "out")
+    assert f"→ all such pictures: visir data check {tmp_path / 'pairs.csv'}" in str(caught.value)
+    with pytest.raises(ImageError, match="→ get the photos"):
+        obtain = {"obtain": "get the photos"}
+        train(small(data=data | obtain, image=SCRATCH["image"], text=SCRATCH["text"]), tmp_path / "out")
+
+
 def test_a_loss_that_is_no_number_leaves_the_ids_of_its_batch(tmp_path: Path) -> None:
     recipe = small(optimiser={"epochs": 1, "batch": 32, "rate": 1e30, "clip": None})
     with pytest.raises(VisirError, match=r"captions of the batch: '"):
@@ -178,6 +238,17 @@ def test_missing_word_vectors_say_what_to_get(tmp_path: Path) -> None:
         ({"image": {"tower": "pretrained", "encoder": "pixels"}}, "cannot be tuned"),
         ({"image": {"tower": "small-cnn", "head": {"scaling": "standard"}}}, r"image\.head\.scaling = .standard"),
         ({"objective": {"name": "infonce", "temperature": "own"}}, "needs one pretrained model"),
+        (
+            {"objective": {"name": "cosine"}},
+            r'"cosine" has no negatives; both sides are trained.*\n  → hold one side fixed',
+        ),
+        (
+            {"image": {"tower": "frozen", "encoder": "pixels", "head": {"identity": True}}},
+            r"small: image\.head: an identity head gives what it takes: \d+ dimensions, not 16",
+        ),
+        ({"data": {"collection": SCENES, "validation": "vall"}}, r"data\.validation: .*unknown split 'vall'"),
+        ({"data": {"collection": "scenes:10?size=64"}}, r"data\.\w+: .*captions of one image only in '\w+'"),
+        ({**SCRATCH, "image": {**SCRATCH["image"], "cache": 60}}, r"image\.cache=64 or more; 0 decodes"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(

@@ -66,6 +66,7 @@ def _train(recipe: Recipe, out: Path, resume: bool, tensorboard: bool) -> None:
     from visir.training.curve import Epoch
     from visir.training.processes import launched
     from visir.training.run import train as run
+    from visir.training.state import STATE_FILE
     from visir.training.tensorboard import TensorBoard
 
     lines = EpochLines(recipe.optimiser.epochs)
@@ -78,7 +79,12 @@ def _train(recipe: Recipe, out: Path, resume: bool, tensorboard: bool) -> None:
             if log is not None:
                 log(epoch)
 
-        path = run(recipe, out, resume=resume, report=report)
+        try:
+            path = run(recipe, out, resume=resume, report=report)
+        except KeyboardInterrupt:
+            if (out / STATE_FILE).is_file():
+                typer.echo(f"\nstopped; the same command with --resume goes on from {out / STATE_FILE}", err=True)
+            raise
     if launched()[0] == 0:
         page = write_training_report(path / "training.html", path)
         typer.echo(f"checkpoint: {path}\ncurves:     {page}")

@@ -122,7 +122,7 @@ class ImageReader:
         if path is None:
             raise ImageError(
                 f"{self.where(row)}: only its metadata is at hand.",
-                hint="say where the pictures are: images=FOLDER_OR_ZIP (--images)",
+                hint="say where the pictures are: images=FOLDER_OR_ZIP (--images; in a recipe data.images)",
             )
         if path.startswith(SCENE):
             stream = io.BytesIO()

@@ -29,20 +29,36 @@ def locked(path: Path, *, waiting: str) -> Iterator[None]:
         stream.close()
 
 
-def _taken(path: Path, waiting: str) -> IO[bytes]:
+@contextlib.contextmanager
+def locked_or(path: Path, fault: VisirError) -> Iterator[None]:
+    """Hold the lock on `path` as `locked` does, but raise `fault` instead of waiting for another process."""
+    stream = _taken(path, fault)
+    try:
+        yield
+    finally:
+        _release(stream)
+        stream.close()
+
+
+def _taken(path: Path, otherwise: str | VisirError) -> IO[bytes]:
+    """The locked file. While another process holds it: say `otherwise` once and wait, or raise it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("a+b")
         said = False
         while not _try(stream):
+            if isinstance(otherwise, VisirError):
+                stream.close()
+                raise otherwise
             if not said:
-                print(f"visir: {waiting}", file=sys.stderr)  # noqa: T201
+                print(f"visir: {otherwise}", file=sys.stderr)  # noqa: T201
                 said = True
             time.sleep(_POLL_SECONDS)
     except OSError as fault:
+        named = "" if isinstance(otherwise, VisirError) else ": VISIR_CACHE=FOLDER"
         raise VisirError(
             f"{path}: cannot be written or locked ({fault.strerror}).",
-            hint="name a place on a local disk that can be written: VISIR_CACHE=FOLDER",
+            hint=f"name a place on a local disk that can be written{named}",
         ) from fault
     return stream
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from visir.files import read_bytes, read_json
 from visir.reports import training_curves as curves
 from visir.reports.figures import Figure
@@ -70,7 +72,7 @@ def training_figures(run: TrainingRun) -> list[Figure]:
             drawn = curves.multiplier_curves([run], name)
             words = "Rises while the reconstruction loss is above its bound, falls below it. Logarithmic; at most 100."
             made.append(_figure(drawn, f"{name}-multiplier", f"{name.upper()}: multiplier λ", words))
-    if "temperature" in run.steps:
+    if "temperature" in run.steps and np.ptp(run.steps["temperature"]) > 0:  # a fixed one is in the table
         drawn = curves.temperature_curves([run])
         made.append(_figure(drawn, "temperature", "Temperature", "Cosines are divided by it."))
     made.append(_figure(curves.learning_rate_curves([run]), "rate", "Learning rate", "The optimiser's, at each step."))
@@ -82,7 +84,7 @@ def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
 
 
 def _headline(validation: dict[str, float], direction: str) -> dict[str, Any]:
-    values = [(f"R@{k}", f"{validation[f'{direction} hit@{k}']:.1f}") for k in (1, 5, 10)]
+    values = [(f"hit@{k}", f"{validation[f'{direction} hit@{k}']:.1f}") for k in (1, 5, 10)]
     return {"title": DIRECTION_WORDS[direction], "values": values}
 
 

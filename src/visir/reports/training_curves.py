@@ -96,8 +96,9 @@ def rsum_curves(runs: Sequence[TrainingRun]) -> str:
 def hit_curves(run: TrainingRun) -> str:
     """hit@1, @5 and @10 of both directions on the validation split, in percent, at the end of each epoch."""
     with drawing(*_SIZE) as (figure, axes):
-        for direction, name in enumerate(("i2t", "t2i")):
-            for number, cutoff in enumerate((1, 5, 10)):
+        # The legend is filled column by column: one for each cut-off.
+        for number, cutoff in enumerate((1, 5, 10)):
+            for direction, name in enumerate(("i2t", "t2i")):
                 y = run.epochs[f"{name} hit@{cutoff}"]
                 axes.plot(
                     run.epochs["step"],
@@ -111,7 +112,7 @@ def hit_curves(run: TrainingRun) -> str:
         axes.set_ylabel("queries with a hit, %")
         axes.set_xlabel("step")
         _whole(axes)
-        axes.legend(loc="best", fontsize=8, ncols=2)
+        figure.legend(loc="outside upper center", fontsize=8.5, ncols=3)
         return to_svg(figure)
 
 
@@ -136,7 +137,8 @@ def _over_steps(
             )
         if alone:
             bound = next(iter(levels.values()))
-            axes.annotate(f"η {bound:g}", (1, bound), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+            # On the left, where a training begins far above its bound; later the curve runs along the line.
+            axes.annotate(f"η {bound:g}", (0, bound), xycoords=("axes fraction", "data"), ha="left", va="bottom")
         _dress(axes, label, drawn)
         return to_svg(figure)
 

@@ -9,7 +9,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.towers.base import Body, Tower
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.pretrained import PretrainedBody
-from visir.errors import ConfigurationError, require
+from visir.errors import ConfigurationError, EncoderError, require
 from visir.records import Modality
 from visir.training.data import given_file
 from visir.training.models import Models
@@ -103,4 +103,8 @@ def _tower(recipe: Recipe, modality: Modality, body: Body | None, inputs: int = 
             hint=f"--set {modality}.head.scaling=none (or unit)",
         )
     width = inputs if body is None else body.outputs
-    return Tower(body, Head(HeadSpec(inputs=width, outputs=recipe.dimension, **shape.model_dump())))
+    try:
+        head = Head(HeadSpec(inputs=width, outputs=recipe.dimension, **shape.model_dump()))
+    except EncoderError as fault:
+        raise ConfigurationError(f"{recipe.name}: {modality}.head: {fault.message}", hint=fault.hint) from fault
+    return Tower(body, head)

@@ -27,6 +27,7 @@ from visir.training.inputs.prepared import PreparedTexts
 from visir.training.inputs.vectors import VectorSource
 from visir.training.inputs.words import TokenSource, WordSource
 from visir.training.models import Models
+from visir.training.objectives.cosine import CosineSettings
 from visir.training.objectives.objective import Objective, build_objective
 from visir.training.recipe import Recipe
 from visir.training.sides import GRU, FrozenImages
@@ -74,6 +75,7 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> Model:
             "image": build_image_side(recipe, models),
             "text": build_text_side(recipe, models, captions),
         }
+        _refuse_collapse(recipe, sides)
         objective = build_objective(
             recipe.objective,
             auxiliary,
@@ -147,6 +149,17 @@ def _fitted(side: Side, views: Sequence[NDArray[Any]]) -> VectorSource:
 def _body(side: Side) -> Body:
     assert side.tower.body is not None, "a side without a frozen encoder has a body"
     return side.tower.body
+
+
+def _refuse_collapse(recipe: Recipe, sides: dict[Modality, Side]) -> None:
+    """The negative cosine holds nothing apart: with two sides that move, all vectors may meet in one point."""
+    moving = [side for side in sides.values() if any(one.requires_grad for one in side.tower.parameters())]
+    if isinstance(recipe.objective, CosineSettings) and len(moving) == len(sides):
+        raise ConfigurationError(
+            f'{recipe.name}: objective.name = "cosine" has no negatives; both sides are trained, and would meet in one '
+            "point.",
+            hint='hold one side fixed (tower = "frozen", head = { identity = true }), or take infonce, ifm or triplet',
+        )
 
 
 def _own_temperature(recipe: Recipe, sides: dict[Modality, Side]) -> float | None:

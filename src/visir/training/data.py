@@ -26,18 +26,29 @@ class Splits:
 def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
     """The two splits that a recipe names; `collection` is used instead of the one it names, when it is given.
 
-    Raises `CollectionError`, with what to download and where to put it (`data.obtain`), when the data is not there, and
-    when a split has no captions.
+    Raises `CollectionError`, with what to download and where to put it (`data.obtain`), when the data is not there;
+    when a split is not there, has no captions, or has captions of one image only: nothing to tell it from.
     """
     collection = collection or _open(recipe)
-    splits = Splits(collection.split(recipe.data.train), collection.split(recipe.data.validation))
-    for split in (splits.train, splits.validation):
-        if split.captions.num_rows == 0:
-            raise CollectionError(
-                f"{split.name}: no captions in {' and '.join(map(repr, split.splits))}; training takes pairs.",
-                hint="choose other splits: data.train and data.validation",
-            )
-    return splits
+    return Splits(
+        _split(collection, recipe.data.train, "data.train"),
+        _split(collection, recipe.data.validation, "data.validation"),
+    )
+
+
+def _split(collection: Collection, name: str, key: str) -> Collection:
+    try:
+        split = collection.split(name)
+    except VisirError as fault:
+        raise CollectionError(f"{key}: {fault.message}", hint=fault.hint) from fault
+    captioned = pc.count_distinct(split.captions["image_id"]).as_py()
+    if captioned < 2:
+        found = "no captions" if captioned == 0 else "captions of one image only"
+        raise CollectionError(
+            f"{key}: {split.name}: {found} in {' and '.join(map(repr, split.splits))}; training tells pairs apart.",
+            hint="choose other splits: data.train and data.validation",
+        )
+    return split
 
 
 def given_file(recipe: Recipe, name: str, key: str) -> Path:

@@ -12,11 +12,20 @@ from visir.errors import nearest
 from visir.training.schema import Spot, locate
 
 _TAGS = ("union_tag_invalid", "union_tag_not_found")
+_WORDS = {"tuple_type": "a list is wanted, as in [1, 2]"}
+"""For what pydantic says in Python's words."""
+_NO_SECTION = ("model_type", "model_attributes_type")
 
 
 def explain_faults(kind: type[BaseModel], fault: ValidationError, origin: Mapping[tuple[str, ...], str]) -> list[str]:
     """One line per fault; `origin` says where each key was written ("line 7", "--set optimiser.epohcs=3")."""
     located = [(locate(kind, error["loc"]), error) for error in fault.errors()]
+    # A list without the elements that are faults themselves is then "too short": said already.
+    located = [
+        (spot, error)
+        for spot, error in located
+        if error["type"] != "too_short" or not any(one.where[:-1] == spot.where for one, _ in located)
+    ]
     # A value that may be of several types ("a number or 'own'") fails once for each: one fault, not several.
     return [
         _told(spot, [error for _, error in same], origin)
@@ -40,6 +49,8 @@ def _told(spot: Spot, errors: Sequence[Any], origin: Mapping[tuple[str, ...], st
         what = f"the key {dotted!r} is missing"
     elif error["type"] == "literal_error" and isinstance(found, str):
         what = f"{dotted}: {found!r} is none of its values: {nearest(found, spot.choices)}"
+    elif error["type"] in _NO_SECTION:
+        what = f"{dotted} is a section, not a single value (found {found!r}): {dotted}.KEY = …"
     else:
         what = f"{dotted}: {'; or '.join(_messages(errors))} (found {found!r})"
     place = next(_places(where, origin), "")
@@ -47,11 +58,16 @@ def _told(spot: Spot, errors: Sequence[Any], origin: Mapping[tuple[str, ...], st
 
 
 def _messages(errors: Sequence[Any]) -> list[str]:
-    return [error["msg"].removeprefix("Value error, ") for error in errors]
+    return [_WORDS.get(error["type"], error["msg"].removeprefix("Value error, ")) for error in errors]
 
 
 def _places(where: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> Iterator[str]:
-    """A fault in a list is located by its index; the nearest enclosing key that was written is the place to look."""
+    """Where to look: at the key itself; at the first key written under it, of a section that should not be there; at
+    the nearest enclosing one, of an element of a list.
+    """
+    if where in origin:
+        yield origin[where]
+    yield from (place for key, place in origin.items() if key[: len(where)] == where)
     for n in range(len(where), 0, -1):
         if where[:n] in origin:
             yield origin[where[:n]]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from visir.errors import ConfigurationError
-from visir.files import read_bytes
+from visir.files import read_text
 from visir.training.schema import KindKey
 
 EXTENDS = "extends"
@@ -64,7 +64,7 @@ def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], 
             f"{above[0]}: recipes extend each other in a circle: {' → '.join(one.name for one in chain)}",
             hint=f"take `{EXTENDS}` out of one of them",
         )
-    text = read_bytes(path).decode("utf-8")
+    text = read_text(path)
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:

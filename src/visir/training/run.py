@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 import visir
 from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.locks import locked_or
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
-from visir.errors import VisirError
+from visir.errors import ImageError, VisirError
 from visir.files import atomic_folder, write_bytes, write_json
 from visir.records import Collection
 from visir.training.build import Model, build_examples, build_model
@@ -22,7 +28,7 @@ from visir.training.inputs.base import Examples
 from visir.training.loop import TrainingError
 from visir.training.memory import peak_memory
 from visir.training.processes import Processes
-from visir.training.recipe import Recipe
+from visir.training.recipe import Recipe, expand
 from visir.training.settings import to_toml
 from visir.training.state import STATE_FILE, is_unfinished
 from visir.training.step_log import STEPS_FILE
@@ -31,8 +37,10 @@ from visir.training.tensorboard import FOLDER as TENSORBOARD_FOLDER
 RECIPE_FILE = "recipe.toml"
 CURVE_FILE = "curve.json"
 STOPPED_FILE = "stopped-batch.json"
+LOCK_FILE = "training.lock"
+"""Held while a training goes on; gone from a finished checkpoint."""
 
-_BEGUN = {RECIPE_FILE, STOPPED_FILE, STEPS_FILE}
+_BEGUN = {RECIPE_FILE, STOPPED_FILE, STEPS_FILE, LOCK_FILE}
 """What a training that has not kept a state yet may have left; besides unfinished files."""
 
 
@@ -57,7 +65,8 @@ def train(
 
     Vectors of frozen encoders go through the store, so a second training over the same ones encodes nothing. Launched
     as several processes (torchrun), each takes its share of every batch and the first one writes. Raises `VisirError`
-    when `out` holds something already, and `TrainingError` when the loss is NaN or infinite (the ids of the batch are
+    when `out` holds something already or another process trains into it, `ImageError` for a picture that cannot be
+    read, naming it, and `TrainingError` when the loss is NaN or infinite (the ids of the batch are
     then also in `stopped-batch.json`).
     """
     out = Path(out)
@@ -66,16 +75,18 @@ def train(
     started = time.perf_counter()
     splits = open_splits(recipe, collection)
     model = build_model(recipe, splits.train, str(processes.device))
-    learnt, checked = build_examples(recipe, model, splits)
-    prepared = time.perf_counter() - started
-    if processes.is_first:
-        write_bytes(out / RECIPE_FILE, recipe_text(recipe).encode())
-    try:
-        fitted = fit(recipe, model.towers, model.objective, learnt, checked, folder=out, resume=resume, report=report)
-    except TrainingError as fault:
-        if processes.is_first:
-            write_json(out / STOPPED_FILE, {"message": fault.message, "captions": fault.ids})
-        raise
+    with _pictures_named(recipe), ExitStack() as held:
+        learnt, checked = build_examples(recipe, model, splits)
+        prepared = time.perf_counter() - started
+        processes.first_tells(lambda: _begin(out, recipe, resume, held))
+        try:
+            fitted = fit(
+                recipe, model.towers, model.objective, learnt, checked, folder=out, resume=resume, report=report
+            )
+        except TrainingError as fault:
+            if processes.is_first:
+                write_json(out / STOPPED_FILE, {"message": fault.message, "captions": fault.ids})
+            raise
     facts = _facts(recipe, learnt, checked, fitted, prepared, processes)
     processes.first_tells(lambda: _write(out, recipe, model, fitted, facts))
     return out
@@ -88,13 +99,40 @@ def recipe_text(recipe: Recipe) -> str:
 
 def _write(out: Path, recipe: Recipe, model: Model, fitted: Fitted, facts: dict[str, Any]) -> None:
     encoder = TowersEncoder(fitted.towers, model.backbones, name=str(out), device="cpu")
-    with atomic_folder(out, replace=True) as folder:
-        write_towers(folder, encoder, facts=facts)
-        write_bytes(folder / RECIPE_FILE, recipe_text(recipe).encode())
-        write_json(folder / CURVE_FILE, [asdict(epoch) for epoch in fitted.curve])
-        shutil.copyfile(out / STEPS_FILE, folder / STEPS_FILE)
-        if (out / TENSORBOARD_FOLDER).is_dir():
-            shutil.copytree(out / TENSORBOARD_FOLDER, folder / TENSORBOARD_FOLDER)
+    try:
+        with atomic_folder(out, replace=True) as folder:
+            write_towers(folder, encoder, facts=facts)
+            write_bytes(folder / RECIPE_FILE, recipe_text(recipe).encode())
+            write_json(folder / CURVE_FILE, [asdict(epoch) for epoch in fitted.curve])
+            shutil.copyfile(out / STEPS_FILE, folder / STEPS_FILE)
+            if (out / TENSORBOARD_FOLDER).is_dir():
+                shutil.copytree(out / TENSORBOARD_FOLDER, folder / TENSORBOARD_FOLDER)
+    except (OSError, SafetensorError) as fault:
+        raise VisirError(
+            f"{out}: training is done, but the checkpoint could not be written ({fault}); its last state is whole.",
+            hint="make room; the same command with --resume then writes it and trains nothing again",
+        ) from fault
+
+
+def _begin(out: Path, recipe: Recipe, resume: bool, held: ExitStack) -> None:
+    """Take the folder for as long as `held` is open; nothing is written into it before."""
+    another = VisirError(
+        f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"
+    )
+    held.enter_context(locked_or(out / LOCK_FILE, another))
+    _refuse_taken(out, resume)  # again: preparation takes time, and another process may have come and gone
+    if not (out / STATE_FILE).is_file():  # a state goes with the recipe that it was begun with
+        write_bytes(out / RECIPE_FILE, recipe_text(recipe).encode())
+
+
+@contextmanager
+def _pictures_named(recipe: Recipe) -> Iterator[None]:
+    """A picture that cannot be read stops a training; say what mends it, and what finds the others."""
+    try:
+        yield
+    except ImageError as fault:
+        look = f"all such pictures: visir data check {shlex.quote(expand(recipe.data.collection))}"
+        raise ImageError(fault.message, hint=f"{expand(recipe.data.obtain) or fault.hint}\n  → {look}") from fault
 
 
 def _refuse_taken(out: Path, resume: bool) -> None:

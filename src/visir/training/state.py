@@ -30,11 +30,11 @@ def save_state(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, An
         with atomic_path(path) as temporary:
             save_file(_apart(tensors), str(temporary), metadata={"notes": orjson.dumps(notes).decode()})
     except (OSError, SafetensorError) as fault:
-        size = sum(one.numel() * one.element_size() for one in tensors.values())
+        size = 1 + sum(one.numel() * one.element_size() for one in tensors.values())
         kept = "the one written before is whole" if path.is_file() else "there is none yet"
         raise VisirError(
             f"{path}: the state of the training could not be written ({fault}); {kept}.",
-            hint=f"it takes {size / 2**20:,.0f} MiB beside the last one: make room, then go on with --resume",
+            hint=f"it takes {-(-size // 2**20):,} MiB beside the last one: make room, then go on with --resume",
         ) from fault
 
 
@@ -64,10 +64,16 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save_state` wrote: (tensors, notes)."""
-    with safe_open(str(path), framework="pt") as stored:
-        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
-        notes: dict[str, Any] = orjson.loads(stored.metadata()["notes"])
+    """What `save_state` wrote: (tensors, notes). Raises `VisirError` for a file that is damaged."""
+    try:
+        with safe_open(str(path), framework="pt") as stored:
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
+            notes: dict[str, Any] = orjson.loads(stored.metadata()["notes"])
+    except SafetensorError as fault:
+        raise VisirError(
+            f"{path}: the state of the training is damaged ({fault}).",
+            hint="it was altered after it was written: bring back a copy, or remove it and train anew",
+        ) from fault
     return tensors, notes
 
 

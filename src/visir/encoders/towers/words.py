@@ -63,6 +63,8 @@ class Vocabulary:
             counts.update(tokenise(text))
         chosen = sorted((one for one in counts.items() if one[1] >= min_count), key=lambda one: (-one[1], one[0]))
         if not chosen:
+            if not counts:
+                raise EncoderError("there is not one word in all the texts.", hint="are the captions empty?")
             raise EncoderError(f"no word occurs {min_count} times in the texts.", hint="lower min_count")
         return cls([word for word, _ in chosen[:limit]])
 
