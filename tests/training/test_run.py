@@ -142,6 +142,18 @@ def test_folders_that_hold_something_are_left_alone(heads: Path, tmp_path: Path)
     with pytest.raises(VisirError, match="not a training's folder"):
         train(small(), tmp_path)
     assert (tmp_path / "thesis.tex").read_text() == "x"
+    with pytest.raises(VisirError, match=r"thesis\.tex is a file, not a folder\.\n  → train into a folder"):
+        train(small(), tmp_path / "thesis.tex")
+
+
+def test_a_training_that_would_move_nothing_is_refused(clip: str, tmp_path: Path) -> None:
+    tuned = {"tower": "pretrained", "encoder": clip}
+    fixed = {"tower": "frozen", "encoder": clip, "head": {"identity": True}}
+    width = load(clip).dimension
+    with pytest.raises(ConfigurationError, match=r"nothing to train: both sides are fixed.*\n  → give a side a head"):
+        train(small(image=fixed, text=fixed, dimension=width), tmp_path / "out")
+    with pytest.raises(ConfigurationError, match=r"schedule\.frozen_epochs = 1: nothing is left to train while"):
+        train(small(image=tuned, text=tuned, dimension=width, schedule={"frozen_epochs": 1}), tmp_path / "out")
 
 
 def test_two_trainings_do_not_share_a_folder(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from visir.errors import VisirError
 from visir.training.curve import Epoch
 from visir.training.fit import Fitted, fit
 from visir.training.inputs.base import Draw, Examples, Source
-from visir.training.processes import launched
+from visir.training.processes import Processes, launched
 
 TRAIN, VALIDATION = planted(61, seed=1, views=2, targets=True), planted(30, seed=2)
 LOSSES: dict[str, Any] = {
@@ -87,6 +87,8 @@ def fail(folder: Path) -> None:
 def work(folder: Path) -> None:
     """Every case; then the training that failed goes on; then one that meets NaN, and one whose disk is full."""
     rank = launched()[0]
+    # Not accelerate's "cpu:0": frozen encoders are loaded for it, and onnxruntime knows "cpu" alone.
+    assert Processes.join("cpu").device == torch.device("cpu")
     for case in CASES:
         save_file(weights(run(case, folder / case)), folder / f"{case}-{rank}.safetensors")
     save_file(weights(run("constraint", folder / "failed", resume=True)), folder / f"failed-{rank}.safetensors")

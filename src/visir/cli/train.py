@@ -109,7 +109,7 @@ def _print_plan(recipe: Recipe, out: Path) -> None:
     for split, images in found.images.items():
         typer.echo(f"{split}: {images:,} images, {found.captions[split]:,} captions")
     for name, count in found.parameters.items():
-        said = [f"{count.trained:,} parameters trained"]
+        said = [f"{count.trained:,} parameter{'' if count.trained == 1 else 's'} trained"]
         if count.first_fixed and recipe.schedule.frozen_epochs:
             said.append(f"{count.first_fixed:,} of them held fixed for {recipe.schedule.frozen_epochs} epochs")
         if count.fixed:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from torch import nn
 
 from visir.encoders.towers.base import Tower
+from visir.errors import ConfigurationError
 
 
 class Freezing:
@@ -31,6 +32,20 @@ class Freezing:
         if frozen:
             for given in self.modules:
                 given.eval()
+
+    def refuse_nothing(self, module: nn.Module, frozen_epochs: int) -> None:
+        """Raise `ConfigurationError` when there is nothing to train in `module`, or nothing while these are frozen."""
+        moving = {id(one) for one in module.parameters() if one.requires_grad}
+        if not moving:
+            raise ConfigurationError(
+                "there is nothing to train: both sides are fixed, and so is the objective.",
+                hint="give a side a head (head = { identity = false }), or tune its encoder",
+            )
+        if frozen_epochs and moving <= {id(one) for one in self._parameters}:
+            raise ConfigurationError(
+                f"schedule.frozen_epochs = {frozen_epochs}: nothing is left to train while what came trained is fixed.",
+                hint="--set schedule.frozen_epochs=0, or give a side a head (head = { identity = false })",
+            )
 
     def thaw(self) -> None:
         """Let everything be trained again that could be."""

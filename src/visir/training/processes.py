@@ -76,7 +76,8 @@ class Processes:
         state = PartialState(cpu=device == "cpu", timeout=_PATIENCE)
         if began:
             atexit.register(_part)
-        return cls(rank, count, state.device)
+        # accelerate says "cpu:0", which other libraries (onnxruntime's encoders) do not know as the CPU.
+        return cls(rank, count, torch.device("cpu") if device == "cpu" else state.device)
 
     @property
     def is_first(self) -> bool:

@@ -143,6 +143,8 @@ def _refuse_taken(out: Path, resume: bool) -> None:
             )
     elif (out / CHECKPOINT_FILE).is_file():
         raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
+    elif out.exists() and not out.is_dir():
+        raise VisirError(f"{out} is a file, not a folder.", hint="train into a folder: --out DIR")
     elif out.exists() and {one.name for one in out.iterdir() if not is_unfinished(one)} - _BEGUN:
         raise VisirError(f"{out} exists and is not a training's folder.", hint="train into another one: --out DIR")
 

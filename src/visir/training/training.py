@@ -51,11 +51,12 @@ class Training:
         self.recipe, self.train, self.validation, self.processes = recipe, train, validation, processes
         self.towers, self.objective = nn.ModuleDict({str(side): tower for side, tower in towers.items()}), objective
         self.modules = nn.ModuleDict({"towers": self.towers, "objective": objective}).to(processes.device)
+        self.freezing = Freezing(towers.values())
+        self.freezing.refuse_nothing(self.modules, recipe.schedule.frozen_epochs)
         self.statistics = BatchStatistics(self.towers, recipe, processes, len(train))
         settings = recipe.optimiser
         rates = {side: rate for side, rate in (("image", recipe.image.rate), ("text", recipe.text.rate)) if rate}
         self.optimiser = build_optimiser(dict(self.towers.items()) | {"objective": objective}, settings, rates)
-        self.freezing = Freezing(towers.values())
         self.steps = steps_per_epoch(len(train), settings.batch, settings.accumulate)
         self.timetable = Timetable(recipe.schedule, settings.epochs, self.steps)
         self.precision = Precision(recipe.precision, processes.device)
