@@ -84,6 +84,9 @@ def test_scenes(write) -> None:
     assert found.images["split"].to_pylist() == ["train"] * 16
     with pytest.raises(CollectionError, match="scenes:many: not a number of scenes"):
         open_collection("scenes:many")
+    with pytest.raises(CollectionError, match="scenes:120,60,60: not a number of scenes"):
+        open_collection("scenes:120,60,60")
+    assert open_collection("scenes:1,200").images.num_rows == 1200
     with pytest.raises(CollectionError, match=r"option size='big': pixels of a side"):
         open_collection("scenes:5?size=big")
     with pytest.raises(CollectionError, match="holds its own pictures; images= does not apply"):

@@ -95,7 +95,6 @@ def test_several_trainings_lie_over_each_other_each_in_its_colour() -> None:
     three = [run("one"), run("two"), run("$3$", bound=0.1)]
     for drawn in (
         curves.loss_curves(three),
-        curves.contrastive_curves(three),
         curves.reconstruction_curves(three),
         curves.multiplier_curves(three),
         curves.rsum_curves(three),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,12 @@ def test_missing_data_says_what_to_get(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(CollectionError) as caught:
         planned(data={"collection": "$VISIR_DATA/nowhere.json", "obtain": "download it to $VISIR_DATA"})
     assert f"→ download it to {tmp_path}" in str(caught.value)
+
+
+def test_validating_on_what_is_trained_on_is_said_aloud() -> None:
+    data = {"collection": "scenes:120?size=64", "train": "train+val", "validation": "val"}
+    with pytest.warns(UserWarning, match="12 of 12 validation images are trained on too"):
+        planned(data=data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        planned(data=data, selection={"keep": "last"})

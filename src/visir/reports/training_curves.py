@@ -36,11 +36,6 @@ def loss_curves(runs: Sequence[TrainingRun]) -> str:
     return _over_steps(runs, names, "loss")
 
 
-def contrastive_curves(runs: Sequence[TrainingRun]) -> str:
-    """The contrastive loss over the steps: what trainings with different auxiliary losses have in common."""
-    return _over_steps(runs, ["contrastive"], "contrastive loss")
-
-
 def reconstruction_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> str:
     """A reconstruction loss over the steps, and dotted the bound η under which a constraint is to bring it.
 

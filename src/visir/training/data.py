@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +31,16 @@ def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
     when a split is not there, has no captions, or has captions of one image only: nothing to tell it from.
     """
     collection = collection or _open(recipe)
-    return Splits(
-        _split(collection, recipe.data.train, "data.train"),
-        _split(collection, recipe.data.validation, "data.validation"),
-    )
+    train = _split(collection, recipe.data.train, "data.train")
+    validation = _split(collection, recipe.data.validation, "data.validation")
+    shared = pc.sum(pc.is_in(validation.images["id"], pc.unique(train.images["id"]))).as_py()
+    if shared and recipe.selection.keep == "rsum":
+        warnings.warn(
+            f"{shared:,} of {validation.images.num_rows:,} validation images are trained on too, so the validation "
+            'rsum says nothing of new images: let it choose nothing (selection.keep = "last")',
+            stacklevel=2,
+        )
+    return Splits(train, validation)
 
 
 def _split(collection: Collection, name: str, key: str) -> Collection:

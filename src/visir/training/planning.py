@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import torch
-from PIL import Image
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
-from visir.encoders.towers.base import Inputs, Tower
-from visir.records import Collection, Modality
+from visir.records import Collection
 from visir.training.batches import steps_per_epoch
 from visir.training.build import Model, build_model
-from visir.training.data import Splits, open_splits
-from visir.training.inputs.pixels import KEPT_BYTES
-from visir.training.memory import kept_bytes, peak_memory
-from visir.training.objectives.base import Pairs
-from visir.training.optimiser import build_optimiser
+from visir.training.data import open_splits
+from visir.training.footprint import Memory, estimate_memory
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
-from visir.training.sides import FETCHED, Augmentation, FrozenImages, FrozenTexts, ResNet
-
-_PROBE = 2
-"""Samples of the forward pass by which the activations of a step are measured."""
-_LENGTH = 0.9
-"""Texts of the probe are as long as the longest of nine in ten: a batch is padded to its longest."""
+from visir.training.sides import FETCHED, ResNet
 
 
 @dataclass(frozen=True)
@@ -41,27 +27,6 @@ class Parameters:
     trained: int
     fixed: int
     first_fixed: int = 0
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes, estimated.
-
-    - `process`: what this process holds with everything loaded: libraries, frozen encoders, fresh weights
-    - `weights`: gradients, the optimiser's two moments, the best epoch's copy and, with averaging, the mean
-    - `features`: vectors of frozen encoders (memory-mapped: the system may drop them), prepared pictures, captions
-    - `activations`: what the forward pass of a step leaves for the backward pass
-    """
-
-    process: int
-    weights: int
-    features: int
-    activations: int
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.process + self.weights + self.features + self.activations
 
 
 @dataclass(frozen=True)
@@ -89,20 +54,16 @@ def plan(recipe: Recipe, *, collection: Collection | None = None) -> Plan:
     splits = open_splits(recipe, collection)
     device = Processes.join(recipe.device).device
     model = build_model(_without_download(recipe), splits.train, str(device))
+    parameters = _parameters(recipe, model)
     captions = {"train": splits.train.captions.num_rows, "validation": splits.validation.captions.num_rows}
     per_epoch = steps_per_epoch(captions["train"], recipe.optimiser.batch, recipe.optimiser.accumulate)
     return Plan(
         {"train": splits.train.images.num_rows, "validation": splits.validation.images.num_rows},
         captions,
-        _parameters(recipe, model),
+        parameters,
         per_epoch,
         per_epoch * recipe.optimiser.epochs,
-        Memory(
-            _process(recipe, model),
-            _weights(recipe, model),
-            _features(recipe, model, splits),
-            _activations(recipe, model, splits.train),
-        ),
+        estimate_memory(recipe, model, splits, sum(part.trained for part in parameters.values())),
     )
 
 
@@ -134,106 +95,3 @@ def _counted(parameters: Iterable[Tensor], given: Iterable[Tensor] = ()) -> Para
     for one in parameters:
         counts[one.requires_grad] += one.numel()
     return Parameters(counts[True], counts[False], sum(one.numel() for one in given if one.requires_grad))
-
-
-def _process(recipe: Recipe, model: Model) -> int:
-    """What is held now, with an optimiser's libraries loaded too: in torch they are a good hundred megabytes."""
-    parts = {"image": model.towers["image"], "text": model.towers["text"], "objective": model.objective}
-    build_optimiser(parts, recipe.optimiser, {})
-    return peak_memory().get("process", 0)
-
-
-def _weights(recipe: Recipe, model: Model) -> int:
-    towers = sum(one.numel() for tower in model.towers.values() for one in tower.parameters())
-    trained = sum(part.trained for part in _parameters(recipe, model).values())
-    copies = 1 + (recipe.averaging.snapshots > 0)
-    return 4 * (3 * trained + copies * towers)
-
-
-def _features(recipe: Recipe, model: Model, splits: Splits) -> int:
-    rows = {
-        "image": (splits.train.images.num_rows, splits.validation.images.num_rows),
-        "text": (splits.train.captions.num_rows, splits.validation.captions.num_rows),
-    }
-    views = len(recipe.image.views) if isinstance(recipe.image, FrozenImages) else 1
-    total = 0
-    for modality, side in model.sides.items():
-        if side.backbone is not None:
-            seen = views if modality == "image" else 1
-            total += 4 * side.backbone.dimension * (seen * rows[modality][0] + rows[modality][1])
-    if not isinstance(recipe.image, FrozenImages):
-        size = sum(one.nbytes for one in _tensors(_image_probe(model.towers["image"], 1)))
-        changed = recipe.image.augment != Augmentation()
-        kept = [size * count for count, random in zip(rows["image"], (changed, False), strict=True) if not random]
-        total += sum(one for one in kept if one <= KEPT_BYTES)
-    if not isinstance(recipe.text, FrozenTexts):
-        total += sum(text.nbytes for split in (splits.train, splits.validation) for text in [split.captions["text"]])
-    if model.target is not None:
-        total += 4 * model.target.dimension * rows["text"][0]
-    return total
-
-
-def _activations(recipe: Recipe, model: Model, train: Collection) -> int:
-    """Of the chunk that goes through the towers at once, and of the objective over the whole batch.
-
-    Towers grow with the number of samples. The objective grows with it and with its square (the similarities), so it is
-    measured at three sizes, through which there is one parabola.
-    """
-    batch = min(recipe.optimiser.batch, train.captions.num_rows)
-    together = min(recipe.optimiser.chunk or batch, batch)
-    probes: dict[Modality, Inputs] = {
-        "image": _image_probe(model.towers["image"], _PROBE),
-        "text": _text_probe(model.towers["text"], train, _PROBE),
-    }
-    state = {side: tower.training for side, tower in model.towers.items()}
-    towers = 0.0
-    with torch.random.fork_rng():
-        for side, tower in model.towers.items():
-            tower.train()
-            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=recipe.precision != "float32"):
-                kept = kept_bytes(lambda t=tower, s=side: t(probes[s]), _held(tower))  # type: ignore[misc]
-            towers += kept / _PROBE
-            tower.train(state[side])
-        sizes = (4, 8, 16)
-        found = [_objective_bytes(recipe, model, train, size) for size in sizes]
-    parabola = np.polynomial.Polynomial.fit(sizes, found, 2)
-    return int(towers * together + max(0.0, float(parabola(batch))))
-
-
-def _objective_bytes(recipe: Recipe, model: Model, train: Collection, size: int) -> int:
-    def pair() -> Tensor:
-        return functional.normalize(torch.randn(size, recipe.dimension, requires_grad=True), dim=-1)
-
-    images, texts = pair(), pair()
-    targets = None if model.target is None else torch.randn(size, model.target.dimension)
-    tokens = None
-    if model.tokens is not None:
-        flat, _ = model.tokens.encode([_long_text(train)])
-        tokens = torch.from_numpy(np.tile(flat.astype(np.int64), (size, 1)))
-    pairs = Pairs(images, texts, torch.arange(size), targets, tokens)
-    return kept_bytes(lambda: model.objective(pairs), [images, texts, *_held(model.objective)])
-
-
-def _held(module: nn.Module) -> list[Tensor]:
-    return [*module.parameters(), *module.buffers()]
-
-
-def _image_probe(tower: Tower, count: int) -> Inputs:
-    if tower.body is None:
-        return torch.zeros(count, tower.head.spec.inputs)
-    return tower.body.collate([tower.body.prepare(Image.new("RGB", (256, 256)))] * count)
-
-
-def _text_probe(tower: Tower, train: Collection, count: int) -> Inputs:
-    if tower.body is None:
-        return torch.zeros(count, tower.head.spec.inputs)
-    return tower.body.collate([tower.body.prepare(_long_text(train))] * count)
-
-
-def _long_text(train: Collection) -> str:
-    texts: list[str] = train.captions["text"].to_pylist()
-    return sorted(texts, key=len)[int(_LENGTH * (len(texts) - 1))]
-
-
-def _tensors(inputs: Inputs) -> list[Any]:
-    return [inputs] if isinstance(inputs, Tensor) else list(inputs.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from visir.collections.descriptor import Format, Option
@@ -13,12 +14,10 @@ def read(path: Path, *, seed: int = 0, size: int = 128, near_duplicates: float =
     """Make as many scenes as the "path" says; see `visir.collections.scenes.scenes`."""
     from visir.collections.scenes import scenes
 
-    try:
-        count = int(str(path).replace("_", "").replace(",", ""))
-    except ValueError:
-        raise CollectionError(
-            f"scenes:{path}: not a number of scenes.", hint="for example scenes:2000?seed=1"
-        ) from None
+    # Digits may be grouped in threes; "120,60,60" means three splits to somebody, not a million scenes.
+    if not re.fullmatch(r"\d+|\d{1,3}([,_]\d{3})+", str(path)):
+        raise CollectionError(f"scenes:{path}: not a number of scenes.", hint="for example scenes:2000?seed=1")
+    count = int(re.sub("[,_]", "", str(path)))
     return scenes(count, seed=seed, size=size, near_duplicates=near_duplicates)
 
 
