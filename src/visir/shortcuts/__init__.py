@@ -1,0 +1,36 @@
+"""Synthetic shortcuts: a number that an image and its captions share and that says nothing of what they show.
+
+How much of a training's success rests on such a number is how far its objective cheats (thesis chapter 4).
+
+The road through the files: `digits` (the handwriting; `idx` reads MNIST's files) → `numbers` (which tuple carries
+which) → `view` (a collection with shortcuts) → `stamp` (six tiles on a model's input) → `pictures` (those of a
+collection).
+
+Names are imported when first used, so that `import visir.shortcuts` is instant.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visir.lazy import lazy
+
+if TYPE_CHECKING:
+    from visir.shortcuts.digits import Digits, load_digits, resolve
+    from visir.shortcuts.stamp import Stamp
+    from visir.shortcuts.view import at, inject, plain
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Digits": "visir.shortcuts.digits",
+        "load_digits": "visir.shortcuts.digits",
+        "resolve": "visir.shortcuts.digits",
+        "Stamp": "visir.shortcuts.stamp",
+        "at": "visir.shortcuts.view",
+        "inject": "visir.shortcuts.view",
+        "plain": "visir.shortcuts.view",
+    },
+)
+
+__all__ = ["Digits", "Stamp", "at", "inject", "load_digits", "plain", "resolve"]

@@ -1,0 +1,135 @@
+"""Six handwritten digits along the top edge of a model's input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EncoderError
+from visir.records import Shortcuts
+from visir.records.shortcuts import DIGITS, LARGEST, Placement
+from visir.shortcuts.digits import load_digits
+from visir.shortcuts.model_input import learn
+from visir.splitmix import seed_of, splitmix64
+
+_STREAM = 3
+"""Of the seed's streams: which handwriting (`visir.shortcuts.numbers` has the others)."""
+_LEAST = 4
+"""Pixels; a digit of 3 × 3 cannot be told from another."""
+_POWERS = 10 ** np.arange(DIGITS - 1, -1, -1)
+
+
+def lefts(width: int, placement: Placement) -> list[int]:
+    """Where each of the six tiles of `width // 8` pixels begins, from the left.
+
+    - "even": tile k in the middle of the k-th sixth of the width, to whole pixels; 224: 5, 42, 79, 117, 154, 191. The
+      thesis wants them "evenly spaced across the entire width", so that every part of the feature map sees some
+      (appendix 4.D.4).
+    - "packed": side by side from the left edge, as the authors' released code does it; 224: 0, 28, …, 140
+    """
+    side = width // 8
+    if placement == "packed":
+        return [k * side for k in range(DIGITS)]
+    return [((2 * k + 1) * width - DIGITS * side + DIGITS) // (2 * DIGITS) for k in range(DIGITS)]
+
+
+class Stamp:
+    """Puts numbers on the prepared pictures of one model, behind its augmentation and resizing.
+
+    - `shortcuts`: placement, handwriting and seed
+    - `prepare`: from an upright RGB picture to the model's input: an encoder's `preprocess`, a body's `prepare`. It is
+      called for a black and a white picture, which says what black and white become under any normalisation of each
+      channel. So the digits are black and white to every model.
+
+    Inputs are (…, 3, height, width) or (…, height, width, 3), whichever `prepare` makes, bytes or floats, NumPy arrays
+    or torch tensors; `…` are several views of one picture, all of them stamped. The released code stamps before
+    normalising, which gives the same values: the tiles are opaque, and what lies under them does not shine through.
+
+    Raises `EncoderError` for a model whose input is something else than a picture, or too small a one.
+    """
+
+    def __init__(self, shortcuts: Shortcuts, prepare: Callable[[Any], Any]) -> None:
+        seen = learn(prepare)
+        self.side = side = seen.width // 8
+        if side < _LEAST or seen.height < side:
+            raise EncoderError(
+                f"this model's pictures of {seen.width} × {seen.height} pixels have no room for six digits.",
+                hint=f"take one whose input is at least {8 * _LEAST} pixels wide, or leave pictures as they are: "
+                "on=captions",
+            )
+        self._shape = seen.shape
+        # A tile gets an axis for the channels, behind its pixels or before them.
+        self._axis = -1 if seen.channels_last else -3
+        across = (slice(None),) if seen.channels_last else ()
+        self._places = [
+            (..., slice(0, side), slice(left, left + side), *across) for left in lefts(seen.width, shortcuts.placement)
+        ]
+        self._black = seen.black
+        self._span = (seen.white - seen.black) / np.float32(255)
+        self._bytes = bool((seen.black == 0).all() and (seen.white == 255).all())
+        digits = load_digits(shortcuts.digits)
+        self._tiles = digits.tiles(side)
+        self._rows = np.concatenate(digits.rows_of)
+        self._counts = np.array([len(rows) for rows in digits.rows_of])
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._seed = seed_of(shortcuts.seed, _STREAM)
+
+    def __call__(self, prepared: Any, number: int, key: int) -> Any:
+        """A copy of one prepared picture that carries `number`; see `batch`."""
+        made = prepared.copy() if isinstance(prepared, np.ndarray) else prepared.clone()
+        self.batch(made[None], np.zeros(1, np.int64), np.array([number]), np.array([key]))
+        return made
+
+    def batch(
+        self, pictures: Any, rows: NDArray[np.int64], numbers: NDArray[np.int64], keys: NDArray[np.int64]
+    ) -> None:
+        """Stamp, in place, the pictures `rows` of a batch (n, …) with their `numbers`.
+
+        `numbers` (n,) and `keys` (n,) are those of the whole batch; a number is from 0 to 999,999, and gets zeros in
+        front to six digits. What stands at other rows is not looked at.
+
+        Which of the many handwritten instances of a digit is taken is a function of the seed, the key ≥ 0, the place
+        and the digit: the same key always gives the same picture, whatever the batch, thread or order, and another key
+        another handwriting. "We always sample a random image […] also during evaluation" (appendix 4.D.4): random,
+        but repeatable.
+        """
+        if tuple(pictures.shape[-3:]) != self._shape:
+            raise EncoderError(
+                f"a prepared picture is {tuple(pictures.shape[-3:])}, where the model makes {self._shape} of others.",
+                hint="shortcuts on pictures need a model with one input size; or put them on captions alone",
+            )
+        tiles = self._painted(self._choose(numbers[rows], keys[rows]))  # (m, 6, 3, side, side), or channels last
+        several = pictures.ndim - 4  # views of one picture
+        tiles = tiles.reshape(*tiles.shape[:2], *(1,) * several, *tiles.shape[2:])
+        values: Any
+        if isinstance(pictures, np.ndarray):
+            values = tiles.astype(pictures.dtype, copy=False)
+        else:
+            import torch
+
+            values = torch.from_numpy(tiles).to(pictures)
+        taken = slice(None) if len(rows) == len(pictures) else rows  # a slice is several times as fast
+        for k, place in enumerate(self._places):
+            pictures[(taken, *place)] = values[:, k]
+
+    def _choose(self, numbers: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """(m, 6, side, side): the handwriting of m numbers."""
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < LARGEST:
+            raise ValueError(f"numbers from {numbers.min()} to {numbers.max()} are not all of {DIGITS} digits")
+        digits = numbers[:, None] // _POWERS % 10
+        drawn = splitmix64(self._seed, keys[:, None] * DIGITS + np.arange(DIGITS))
+        among = (drawn % self._counts[digits].astype(np.uint64)).astype(np.int64)
+        chosen: NDArray[np.uint8] = self._tiles[self._rows[self._starts[digits] + among]]
+        return chosen
+
+    def _painted(self, tiles: NDArray[np.uint8]) -> NDArray[Any]:
+        """Grey levels as the model's input has them, with an axis of 3 channels, or of 1 where they are all alike."""
+        grey = np.expand_dims(tiles, self._axis)
+        if self._bytes:
+            return grey
+        values: NDArray[np.float32] = grey * self._span
+        values += self._black
+        return values
