@@ -53,6 +53,14 @@ class Encoder(ABC):
         """(n, dimension) vectors of n texts (tokenising, template and truncation included)."""
         raise self.cannot("text")
 
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut word by word from their end where f"{text} {ending}" would be truncated by this model.
+
+        A text that leaves room is returned as it is, so an encoder that reads texts of any length changes none. Raises
+        `EncoderError` when not even the ending alone fits.
+        """
+        return list(texts)
+
     def encode_images(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n images, as given by PIL (any mode; converted to upright RGB first)."""
         from visir.collections.images import to_rgb

@@ -61,6 +61,10 @@ class HalvesEncoder(Encoder):
         half = self.half("text")
         return self._embed(half, half.prepare(texts) if len(texts) else [])
 
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the text half does it."""
+        return self.half("text").room_for(texts, ending)
+
     def half(self, modality: Modality) -> Half:
         """One half, sharing its weights with this encoder."""
         if modality not in self._halves:

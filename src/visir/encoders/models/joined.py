@@ -57,6 +57,12 @@ class JoinedTexts(Encoder):
             start = stop
         return joined
 
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """Cut for the part that reads least: every part is given the same text."""
+        for part in self.parts:
+            texts = part.room_for(texts, ending)
+        return list(texts)
+
     def save(self, folder: Path) -> None:
         """Write the names of the parts into `folder`, and a folder for each part that has a state of its own."""
         entries = [save_part(part, folder, f"part{number}") for number, part in enumerate(self.parts)]

@@ -18,7 +18,8 @@ from torch import nn
 from visir.encoders.models.halves import no_checkpointing, part, random_weights, recompute_activations
 from visir.encoders.models.image_processors import refuse_sliver
 from visir.encoders.models.model_files import loading
-from visir.encoders.models.tokens import vocabulary_hash
+from visir.encoders.models.tokens import token_counts, vocabulary_hash
+from visir.encoders.room import make_room
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.half import Half
 from visir.files import read_json
@@ -123,8 +124,12 @@ class TextHalf(_OpenClipHalf):
     def prepare(self, items: Sequence[Any]) -> list[Any]:
         """int32 (context length,) token ids of each text, padded."""
         with self._lock:
-            ids = self._tokenizer([self._template.replace("{}", text) for text in items])
+            ids = self._tokenizer(self._filled(items))
         return list(ids.numpy().astype(np.int32))
+
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated: the context length counts both end tokens."""
+        return make_room(texts, ending, self._fits, limit=int(self._tokenizer.context_length))
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """(n, context length) int64."""
@@ -167,6 +172,14 @@ class TextHalf(_OpenClipHalf):
         else:
             text.transformer.grad_checkpointing = True
 
+    def _filled(self, texts: Sequence[str]) -> list[str]:
+        return [self._template.replace("{}", text) for text in texts]
+
+    def _fits(self, texts: Sequence[str]) -> list[bool]:
+        with self._lock:
+            counts = _token_counts(self._tokenizer, self._filled(texts))
+        return [count <= self._tokenizer.context_length for count in counts]
+
 
 def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half:
     """One half with random weights, from the `files` of a half that lie in `folder`."""
@@ -188,6 +201,16 @@ def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half
         if modality == "image":
             return ImageHalf(model, configuration, preprocessing)
         return TextHalf(model, configuration, preprocessing, open_clip.get_tokenizer(name), str(spec["template"]))
+
+
+def _token_counts(tokenizer: Any, texts: Sequence[str]) -> list[int]:
+    """How many places of the context each text takes; called, either kind of tokenizer cuts to the context and pads."""
+    if not hasattr(tokenizer, "tokenizer"):  # open_clip's own: a token before the text and one behind it
+        return [len(tokenizer.encode(text)) + 2 for text in texts]
+    clean = [tokenizer.clean_fn(text) for text in texts]
+    if tokenizer.tokenizer_mode == "clips":  # start, end, and a class token at the last place
+        return [count + 3 for count in token_counts(tokenizer.tokenizer, clean, special=False)]
+    return token_counts(tokenizer.tokenizer, clean)
 
 
 def _hash_tokenizer(tokenizer: Any) -> str:

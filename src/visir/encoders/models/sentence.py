@@ -16,7 +16,7 @@ from visir.encoders.devices import pick_device
 from visir.encoders.models.forward import inference, no_vectors
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, no_progress_bar
 from visir.encoders.models.model_names import positive_number, split_options, template_of
-from visir.encoders.models.sentence_half import SentenceHalf, limit_of, sentence_values
+from visir.encoders.models.sentence_half import SentenceHalf, limit_of, sentence_room, sentence_values
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 
@@ -64,6 +64,10 @@ class SentenceEncoder(Encoder):
                 convert_to_numpy=True,
             )
         return np.asarray(vectors, dtype=np.float32)
+
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated; as they are where the model has no limit."""
+        return sentence_room(self._model, self._template, texts, ending)
 
     def half(self, modality: Modality) -> SentenceHalf:
         """The text half, sharing its weights with this encoder.

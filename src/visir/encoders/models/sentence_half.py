@@ -22,7 +22,8 @@ from visir.encoders.models.model_files import (
     no_progress_bar,
     read_small_files,
 )
-from visir.encoders.models.tokens import pad, vocabulary_hash
+from visir.encoders.models.tokens import pad, token_counts, vocabulary_hash
+from visir.encoders.room import make_room
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.half import Half
 from visir.errors import EncoderError
@@ -65,6 +66,11 @@ class SentenceHalf(Half):
         encoded = self._tokenise(items)
         masks = encoded["attention_mask"].numpy().astype(bool)
         return [ids[mask].astype(np.int32) for ids, mask in zip(encoded["input_ids"].numpy(), masks, strict=True)]
+
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated."""
+        with self._lock:
+            return sentence_room(self.network.model, self._template, texts, ending)
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """ "input_ids" and "attention_mask", padded to the longest."""
@@ -132,6 +138,22 @@ def sentence_values(model: Any, template: str) -> dict[str, Any]:
         "max_length": limit_of(model),
         "padding": "longest",
     }
+
+
+def sentence_room(model: Any, template: str, texts: Sequence[str], ending: str) -> list[str]:
+    """The texts, cut where f"{text} {ending}" under prompt and template would be truncated."""
+    limit, tokenizer, prompt = limit_of(model), model.tokenizer, default_prompt(model)
+    if limit is None:
+        return list(texts)
+
+    def fits(some: list[str]) -> list[bool]:
+        filled = [prompt + template.replace("{}", text) for text in some]
+        # Word vectors come with a tokenizer of the library's own, which puts no end tokens.
+        own = not callable(tokenizer)
+        counts = [len(tokenizer.tokenize(text)) for text in filled] if own else token_counts(tokenizer, filled)
+        return [count <= limit for count in counts]
+
+    return make_room(texts, ending, fits, limit=limit)
 
 
 def limit_of(model: Any) -> int | None:

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from visir.encoders.room import make_room
 from visir.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -67,11 +68,9 @@ class Tokens:
 
     def ids(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """The token ids of each text: cut, not padded. Thread-safe."""
-        filled = [self.template.replace("{}", text) for text in texts]
-        if self.lower:
-            filled = [text.lower() for text in filled]
         with self._lock:
-            encoded = self._tokenizer(filled, padding=False, truncation=True, max_length=self.limit)["input_ids"]
+            cut = self._tokenizer(self._filled(texts), padding=False, truncation=True, max_length=self.limit)
+        encoded = cut["input_ids"]
         largest = max((max(one) for one in encoded if one), default=0)
         if largest >= self.vocabulary:
             raise EncoderError(
@@ -79,6 +78,10 @@ class Tokens:
                 hint="the tokenizer in this folder belongs to another model",
             )
         return [np.asarray(one, dtype=np.int32) for one in encoded]
+
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut word by word from their end where f"{text} {ending}" would be truncated. Thread-safe."""
+        return make_room(texts, ending, self._fits, limit=self.limit)
 
     def collate(self, ids: Sequence[NDArray[np.int32]]) -> dict[str, torch.Tensor]:
         """`inputs` of texts given by their ids, each (n, length) int64 on the CPU, padded."""
@@ -101,6 +104,14 @@ class Tokens:
             "lower_case": self.lower or self._ids("Ä photo OF a Cat") == self._ids("ä photo of a cat"),
         }
 
+    def _filled(self, texts: Sequence[str]) -> list[str]:
+        filled = [self.template.replace("{}", text) for text in texts]
+        return [text.lower() for text in filled] if self.lower else filled
+
+    def _fits(self, texts: Sequence[str]) -> list[bool]:
+        with self._lock:
+            return [length <= self.limit for length in token_counts(self._tokenizer, self._filled(texts))]
+
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer(text)["input_ids"]
         return ids
@@ -122,6 +133,16 @@ def pad(
         place = slice(0, len(one)) if side == "right" else slice(width - len(one), width)
         rows[row, place], mask[row, place] = one, 1
     return {"input_ids": torch.from_numpy(rows), "attention_mask": torch.from_numpy(mask)}
+
+
+def token_counts(tokenizer: Any, texts: Sequence[str], *, special: bool = True) -> list[int]:
+    """How many tokens each text has before anything is cut, end tokens included unless `special` is False.
+
+    Takes a tokenizer of transformers, whose state it changes: hold the lock.
+    """
+    # verbose=False: it would warn of texts that are longer than the model's limit, and that is the question here.
+    ids = tokenizer(texts, add_special_tokens=special, padding=False, truncation=False, verbose=False)["input_ids"]
+    return [len(one) for one in ids]
 
 
 def vocabulary_hash(tokenizer: Any) -> str:

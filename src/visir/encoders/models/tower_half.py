@@ -41,6 +41,10 @@ class TowerHalf(Half):
         """As the body does it."""
         return [self._body.prepare_sized(item) for item in items]
 
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the body does it."""
+        return self._body.room_for(texts, ending)
+
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """As the body does it."""
         return self._body.collate(prepared)

@@ -117,6 +117,11 @@ class TowersEncoder(Encoder):
         body = own_body(self.towers["text"].body)
         return self._embed("text", [body.prepare(text) for text in texts])
 
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the text tower's body, or the frozen encoder of texts, does it."""
+        backbone = self.backbones["text"]
+        return (own_body(self.towers["text"].body) if backbone is None else backbone).room_for(texts, ending)
+
     def half(self, modality: Modality) -> Half:
         """One tower as a half to be tuned further, sharing its weights with this encoder.
 

@@ -117,6 +117,10 @@ class TextHalf(_DualHalf):
         """int32 token ids of each text."""
         return list(self.tokens.ids(items))
 
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated."""
+        return self.tokens.room_for(texts, ending)
+
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """ "input_ids" and, where the family takes one, "attention_mask"."""
         return self.tokens.collate(prepared)

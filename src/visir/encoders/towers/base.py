@@ -56,6 +56,10 @@ class Body(nn.Module, ABC):
         """
         return self.prepare(item)
 
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.room_for`)."""
+        return list(texts)
+
     @abstractmethod
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """Several prepared items to one batch on the CPU: stacked, or padded to the longest."""

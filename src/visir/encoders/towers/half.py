@@ -45,6 +45,10 @@ class Half(ABC):
         """As `prepare`, for pictures that a random crop has brought to the input's size (`Body.prepare_sized`)."""
         return self.prepare(items)
 
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.room_for`)."""
+        return list(texts)
+
     @abstractmethod
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """Prepared items to a batch on the CPU, padded as the family does it."""

@@ -67,6 +67,10 @@ class PretrainedBody(Body):
         """An image that a random crop has brought to the input's size, where the half can take it as it is."""
         return self.source.prepare_sized([item])[0]
 
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the half does it."""
+        return self.source.room_for(texts, ending)
+
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """(n, 3, H, W) pixels, or token ids padded as the model's family does it (and the mask, if it takes one)."""
         return self.source.collate(prepared)
