@@ -62,8 +62,9 @@ from visir.encoders.models.views import ImageViews
 from visir.encoders.towers.base import Tower
 from visir.files import data_directory
 from visir.records import Collection
-from visir.training.build import build_examples, build_model
+from visir.training.build import build_model
 from visir.training.data import Splits, owners_of
+from visir.training.examples import build_examples
 from visir.training.fit import fit
 from visir.training.objectives.base import Pairs
 from visir.training.recipe import Recipe

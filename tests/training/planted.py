@@ -36,7 +36,7 @@ def planted(images: int, *, seed: int, per_image: int = 2, views: int = 1, targe
         owners=owners,
         captions=[f"c{row}" for row in range(len(owners))],
         origin={"seed": seed},
-        targets=latent.astype(np.float32) if targets else None,
+        targets=VectorSource(latent.astype(np.float32)[None]) if targets else None,
     )
 
 

@@ -22,8 +22,9 @@ from visir.encoders.towers.words import Vocabulary
 from visir.errors import ConfigurationError, EmbeddingError, ImageError
 from visir.records import Collection
 from visir.training.inputs.ahead import ahead
+from visir.splitmix import splitmix64
 from visir.training.inputs.base import Draw, Examples
-from visir.training.inputs.draws import WORDS, splitmix64, uniform
+from visir.training.inputs.draws import WORDS, uniform
 from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.prepared import PreparedTexts
 from visir.training.inputs.vectors import VectorSource
@@ -331,7 +332,7 @@ def test_batches_do_not_depend_on_the_workers(tmp_path: Path) -> None:
     augmentation = Augmentation(crop=0.3, flip=True, erase=0.5)
     images = PixelSource(collection, SmallCNNBody(size=16), augmentation, cache=16)
     targets = np.arange(10, dtype=np.float32).reshape(5, 2)
-    examples = Examples(images, words, owners, list("abcde"), {}, targets)
+    examples = Examples(images, words, owners, list("abcde"), {}, VectorSource(targets[None]))
     rows = [np.array([4, 1]), np.array([0, 2, 3])]
     alone = list(ahead(examples, rows, Draw(0, 2), 0))
     assert alone[0].owners.tolist() == [0, 1] and alone[0].targets.tolist() == [[8, 9], [2, 3]]
@@ -351,7 +352,13 @@ def test_batches_for_a_gpu_are_pinned_by_the_threads(monkeypatch: pytest.MonkeyP
     vectors = VectorSource(np.arange(8, dtype=np.float32).reshape(1, 4, 2))
     tokens = TokenSource(np.arange(4, 9, dtype=np.int32), np.arange(6))
     examples = Examples(
-        vectors, words, np.array([0, 1, 2, 3, 0]), list("abcde"), {}, np.eye(5, dtype=np.float32), tokens
+        vectors,
+        words,
+        np.array([0, 1, 2, 3, 0]),
+        list("abcde"),
+        {},
+        VectorSource(np.eye(5, dtype=np.float32)[None]),
+        tokens,
     )
     rows = [np.array([4, 1]), np.array([0, 2, 3])]
     plain = list(ahead(examples, rows, None, 2))

@@ -58,6 +58,10 @@ def evaluate(
         str | None, typer.Option(help="Model that estimates the gains of dcg_cm; 'self' is circular, and says so.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="What to call the system.")] = None,
+    shortcuts: Annotated[
+        str | None,
+        typer.Option(help="Synthetic shortcuts on pictures and captions: unique, bits:3, 'unique?on=images&seed=1'."),
+    ] = None,
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Set images aside that cannot be read, and count them.")
     ] = False,
@@ -97,6 +101,10 @@ def evaluate(
     from visir.collections import open_collection
 
     opened = open_collection(collection, images=_one_or_all(images), judgements=judgements)
+    if shortcuts:
+        from visir.shortcuts import inject
+
+        opened = inject(opened, shortcuts)
     options: dict[str, Any] = {"batch_size": batch_size} if model else {}
     evaluated = evaluate_collection(
         opened,

@@ -46,6 +46,12 @@ def save(
     ways = {"copy": copy_images, "link": link_images, "none": drop_images}
     if images not in ways:
         raise CollectionError(f"images={images!r}: choose one of {', '.join(ways)}.")
+    if collection.injected is not None:
+        raise CollectionError(
+            f"{collection.name} carries shortcuts ({collection.injected}), which are a view: pictures get theirs only "
+            "when a model looks at them.",
+            hint="save it without (visir.shortcuts.plain) and inject them again after opening",
+        )
     folder = Path(folder)
     with atomic_folder(folder, replace=replace_existing) as made:
         if images == "copy":

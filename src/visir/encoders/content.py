@@ -19,9 +19,18 @@ def content_fingerprint(collection: Collection, modality: Modality) -> str:
     Texts enter as they are. Images enter by `image_marks`: a collection's own fingerprint does not look at bytes, and
     the same ids can stand for photos of another size.
     """
+    injected = collection.injected
     if modality == "text":
-        return hash_columns([collection.captions["id"], collection.captions["text"]])
-    return hash_columns([collection.images["id"], image_marks(collection)])
+        columns = [collection.captions["id"], collection.captions["text"]]
+        # A caption that ends in a shortcut is cut before it, not at its end: other tokens, though the text is the same.
+        carries = injected is not None and injected.shortcuts.on_captions
+    else:
+        columns = [collection.images["id"], image_marks(collection)]
+        carries = injected is not None and injected.shortcuts.on_images
+    if carries:
+        assert injected is not None
+        columns.append(strings([injected.fingerprint] * len(columns[0])))
+    return hash_columns(columns)
 
 
 def image_marks(collection: Collection) -> pa.StringArray:

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder
+from visir.encoders.endings import with_endings
 from visir.encoders.journal import Journal
 from visir.encoders.loader import load_images
 from visir.encoders.store import Entry, Store
 from visir.errors import CollectionError, EmbeddingError, ImageError
 from visir.progress import Progress
 from visir.records import Collection, Embeddings, Modality
+from visir.shortcuts.view import endings, plain
 
 _WINDOW = 8
 """Batches of texts that are sorted by length together, so that a batch is padded to little more than its content."""
@@ -191,10 +193,12 @@ def _images(
 
 
 def _texts(encoder: Encoder, collection: Collection, start: int, size: int) -> Generator[_Part, None, None]:
-    column = collection.captions["text"]
+    column, ends = plain(collection).captions["text"], endings(collection)
     window = size * _WINDOW
     for begin in range(start, len(column), window):
         texts: list[str] = column[begin : begin + window].to_pylist()
+        if ends is not None:
+            texts = with_endings(encoder, texts, ends[begin : begin + window])
         # A stable sort: equal lengths keep their order, so the batches are the same in every run.
         order = np.argsort([len(text) for text in texts], kind="stable")
         vectors = np.empty((len(texts), encoder.dimension), dtype=np.float32)

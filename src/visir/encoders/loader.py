@@ -13,6 +13,7 @@ from visir.encoders.base import Encoder, Pixels
 from visir.encoders.devices import usable_cores
 from visir.errors import EncoderError, ImageError, VisirError
 from visir.records import Collection
+from visir.shortcuts.pictures import stamped
 
 _BATCHES_AHEAD = 3
 
@@ -39,6 +40,7 @@ def load_images(
     Raises `ImageError` for a broken image unless `skip_broken`.
     """
     reader = ImageReader(collection)
+    stamp = stamped(collection, encoder.preprocess)
     ids = collection.images["id"].to_pylist()
 
     def prepare(row: int) -> Pixels | ImageError:
@@ -47,7 +49,8 @@ def load_images(
         except ImageError as fault:
             return fault
         try:
-            return encoder.preprocess(image)
+            made: Pixels = stamp(row, encoder.preprocess(image))
+            return made
         except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
             return ImageError(f"{reader.where(row)}: {fault.message}", hint=fault.hint)
         except VisirError:

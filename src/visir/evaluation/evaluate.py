@@ -150,7 +150,7 @@ def evaluate(
         recall=recall,
         ties=ties,
         folds=folds,
-        **(fields | dict(conditions or {})),
+        **(fields | _conditions(collection, conditions)),
     )
     notes += missing_positives(qrels, pools, ranks)
     started = time.perf_counter()
@@ -166,6 +166,14 @@ def evaluate(
     result = score(label, ranks, protocol, measures=names, further=further, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
     return Evaluation(result, kept, judged, part.captions.select(["id", "image_id"]))
+
+
+def _conditions(collection: Collection, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What else was done to the task: what the caller says, and the shortcuts that the collection carries."""
+    conditions = dict(given or {})
+    if collection.injected is not None:
+        conditions["extra"] = {**conditions.get("extra", {}), "shortcuts": str(collection.injected)}
+    return conditions
 
 
 def _encode(

@@ -13,6 +13,7 @@ from visir.records.qrels import Qrels
 from visir.records.ranks import Ranks
 from visir.records.result import Result
 from visir.records.run import Run
+from visir.records.shortcuts import Injected, Shortcuts
 
 __all__ = [
     "CANDIDATES",
@@ -27,6 +28,7 @@ __all__ = [
     "Embeddings",
     "EncoderCard",
     "Gallery",
+    "Injected",
     "Modality",
     "Protocol",
     "Qrels",
@@ -34,6 +36,7 @@ __all__ = [
     "Recall",
     "Result",
     "Run",
+    "Shortcuts",
     "Ties",
     "gallery_line",
     "strings",

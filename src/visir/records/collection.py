@@ -15,6 +15,7 @@ from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
 from visir.records.gallery import Direction, Gallery
 from visir.records.qrels import Qrels
+from visir.records.shortcuts import Injected
 
 IMAGES = pa.schema([("id", pa.string()), ("path", pa.string()), ("archive", pa.string()), ("split", pa.string())])
 CAPTIONS = pa.schema([("id", pa.string()), ("text", pa.string()), ("image_id", pa.string())])
@@ -48,6 +49,7 @@ class Collection:
     - `facts`: per image whatever else is known as columns (`image_id` first): latent facts of generated scenes,
       metadata.
     - `caption_facts`: the same per caption (`caption_id` first): which facts a caption tells.
+    - `injected`: the synthetic shortcuts that pictures and captions carry, in a view that `visir.shortcuts` made
     """
 
     name: str
@@ -58,6 +60,7 @@ class Collection:
     source: str = ""
     facts: pa.Table | None = None
     caption_facts: pa.Table | None = None
+    injected: Injected | None = None
 
     def __post_init__(self) -> None:
         for table, schema in (("images", IMAGES), ("captions", CAPTIONS), ("judgements", JUDGEMENTS)):
@@ -102,6 +105,7 @@ class Collection:
             hash_columns([self.images["id"], self.images["split"]]),
             hash_columns([self.captions["id"], self.captions["text"], self.captions["image_id"]]),
             hash_columns([self.judgements[name] for name in JUDGEMENTS.names]),
+            *([] if self.injected is None else [self.injected.fingerprint]),
         ]
         return hash_columns([pa.array(parts)], sort=False)
 
@@ -147,6 +151,7 @@ class Collection:
             judgements=self.judgements.filter(judged),
             facts=facts,
             caption_facts=caption_facts,
+            injected=None if self.injected is None else self.injected.keep(kept, pc.unique(captions["id"])),
         )
 
     def with_judgements(self, judgements: pa.Table) -> Collection:

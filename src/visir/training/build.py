@@ -1,36 +1,24 @@
-"""From a recipe and its data to everything that training needs: towers, objective, examples."""
+"""From a recipe and its captions to a model with fresh weights: towers, objective, decoders."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from visir.encoders import encode
 from visir.encoders.base import Encoder
-from visir.encoders.models.views import ImageViews
-from visir.encoders.towers.base import Body, Tower
-from visir.encoders.towers.gru import GRUBody
+from visir.encoders.towers.base import Tower
 from visir.encoders.towers.pretrained import own_temperature
 from visir.encoders.towers.words import Vocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality
+from visir.shortcuts.view import endings, plain
 from visir.training.bodies import Side, build_image_side, build_text_side
-from visir.training.data import Splits, owners_of
-from visir.training.inputs.base import Examples, Source
-from visir.training.inputs.pixels import PixelSource
-from visir.training.inputs.prepared import PreparedTexts
-from visir.training.inputs.vectors import VectorSource
-from visir.training.inputs.words import TokenSource, WordSource
 from visir.training.models import Models
 from visir.training.objectives.cosine import CosineSettings
 from visir.training.objectives.objective import Objective, build_objective
 from visir.training.recipe import Recipe
-from visir.training.sides import GRU, FrozenImages
+from visir.training.sides import GRU
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +53,7 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> Model:
     with what to download.
     """
     models = Models(device)
-    captions: list[str] = train.captions["text"].to_pylist()
+    captions: list[str] = plain(train).captions["text"].to_pylist()
     auxiliary = recipe.auxiliary
     target = models.frozen(auxiliary.ltd.target, "text") if auxiliary.ltd else None
     tokens = Vocabulary.fit(captions, auxiliary.itd.min_count) if auxiliary.itd else None
@@ -73,7 +61,7 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> Model:
         torch.manual_seed(recipe.seed)
         sides: dict[Modality, Side] = {
             "image": build_image_side(recipe, models),
-            "text": build_text_side(recipe, models, captions),
+            "text": build_text_side(recipe, models, [*captions, *_digits(recipe, train)]),
         }
         _refuse_collapse(recipe, sides)
         objective = build_objective(
@@ -87,68 +75,10 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> Model:
     return Model(sides, objective, target, tokens)
 
 
-def build_examples(recipe: Recipe, model: Model, splits: Splits) -> tuple[Examples, Examples]:
-    """The examples of both splits, (train, validation); encodes what is frozen, through the store.
-
-    Fits the standard scaling of heads over frozen encoders to the training vectors.
-    """
-    train, validation = splits.train, splits.validation
-    texts: list[str] = train.captions["text"].to_pylist()
-    targets = None if model.target is None else encode(model.target, train, "text").vectors
-    learnt = Examples(
-        images=_images(recipe, model, train, training=True),
-        texts=_texts(recipe, model, train, training=True),
-        owners=owners_of(train),
-        captions=train.captions["id"].to_pylist(),
-        origin=_origin(model, train),
-        targets=None if targets is None else np.asarray(targets, np.float32),
-        tokens=None if model.tokens is None else TokenSource(*model.tokens.encode(texts)),
-    )
-    checked = Examples(
-        images=_images(recipe, model, validation, training=False),
-        texts=_texts(recipe, model, validation, training=False),
-        owners=owners_of(validation),
-        captions=validation.captions["id"].to_pylist(),
-        origin=_origin(model, validation),
-    )
-    return learnt, checked
-
-
-def _images(recipe: Recipe, model: Model, split: Collection, *, training: bool) -> Source:
-    side, settings = model.sides["image"], recipe.image
-    if side.backbone is None:
-        assert not isinstance(settings, FrozenImages)
-        return PixelSource(split, _body(side), settings.augment, settings.cache)
-    if not training:
-        # As they will be encoded in use: the mean over the views, which evaluating the checkpoint finds in the store.
-        return VectorSource([encode(side.backbone, split, "image").vectors])
-    # Every view by itself: training draws one of them each time it sees the image.
-    backbone = side.backbone
-    views = [backbone.alone(view) for view in backbone.views] if isinstance(backbone, ImageViews) else [backbone]
-    return _fitted(side, [encode(view, split, "image").vectors for view in views])
-
-
-def _texts(recipe: Recipe, model: Model, split: Collection, *, training: bool) -> Source:
-    side, settings = model.sides["text"], recipe.text
-    if side.backbone is not None:
-        vectors = [encode(side.backbone, split, "text").vectors]
-        return _fitted(side, vectors) if training else VectorSource(vectors)
-    body, texts = _body(side), split.captions["text"].to_pylist()
-    if isinstance(settings, GRU):
-        assert isinstance(body, GRUBody)
-        return WordSource(*body.vocabulary.encode(texts), dropout=settings.word_dropout)
-    return PreparedTexts(body, texts)
-
-
-def _fitted(side: Side, views: Sequence[NDArray[Any]]) -> VectorSource:
-    """The training vectors; the head takes mean and deviation from them."""
-    side.tower.head.fit_scaling(*views)
-    return VectorSource(views)
-
-
-def _body(side: Side) -> Body:
-    assert side.tower.body is not None, "a side without a frozen encoder has a body"
-    return side.tower.body
+def _digits(recipe: Recipe, train: Collection) -> list[str]:
+    """Texts from which a vocabulary learns all ten digits, when captions end in them, however few there are."""
+    least = recipe.text.min_count if isinstance(recipe.text, GRU) else 1
+    return ["0 1 2 3 4 5 6 7 8 9"] * least if endings(train) is not None else []
 
 
 def _refuse_collapse(recipe: Recipe, sides: dict[Modality, Side]) -> None:
@@ -175,16 +105,3 @@ def _own_temperature(recipe: Recipe, sides: dict[Modality, Side]) -> float | Non
             hint="say a number: --set objective.temperature=0.05",
         )
     return found[0]
-
-
-def _origin(model: Model, split: Collection) -> dict[str, Any]:
-    """What examples are made of: the split, and each encoder whose vectors or weights went in."""
-    made: dict[str, Any] = {"split": split.fingerprint}
-    for modality, side in model.sides.items():
-        if side.backbone is not None:
-            made[f"{modality} backbone"] = side.backbone.card.fingerprint
-        if side.source is not None:
-            made[f"{modality} source"] = side.source.card.fingerprint
-    if model.target is not None:
-        made["target"] = model.target.card.fingerprint
-    return made

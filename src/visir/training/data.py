@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.collections import open_collection
-from visir.errors import CollectionError, VisirError
+from visir.errors import CollectionError, ConfigurationError, VisirError
 from visir.records import Collection
+from visir.shortcuts.view import inject
 from visir.training.recipe import Recipe, expand
 
 
@@ -31,6 +32,13 @@ def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
     when a split is not there, has no captions, or has captions of one image only: nothing to tell it from.
     """
     collection = collection or _open(recipe)
+    if collection.injected is not None:
+        raise ConfigurationError(
+            f"{collection.name} carries shortcuts already ({collection.injected}); training re-shuffles its own.",
+            hint="give the collection without (visir.shortcuts.plain), and a section [shortcuts] in the recipe",
+        )
+    if recipe.shortcuts is not None:  # on the whole collection: no number occurs in two splits
+        collection = inject(collection, recipe.shortcuts.record())
     train = _split(collection, recipe.data.train, "data.train")
     validation = _split(collection, recipe.data.validation, "data.validation")
     shared = pc.sum(pc.is_in(validation.images["id"], pc.unique(train.images["id"]))).as_py()

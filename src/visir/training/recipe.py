@@ -13,6 +13,7 @@ from visir.training.objectives import Auxiliary, Contrastive
 from visir.training.objectives.infonce import InfoNCESettings
 from visir.training.settings import Settings, read_settings
 from visir.training.shipped import base_of
+from visir.training.shortcuts import ShortcutSettings
 from visir.training.sides import Count, ImageSide, Positive, Share, TextSide
 
 
@@ -105,6 +106,7 @@ class Recipe(Settings):
       bits), "cuda", or "auto" for what there is
     - `precision`: "float32", or the forward pass in "bfloat16" or "float16" (with scaled losses) and weights in float32
     - `dimension`: of the common space
+    - `shortcuts`: synthetic ones on the pictures and captions that are trained on; none, when left out
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
@@ -117,6 +119,7 @@ class Recipe(Settings):
     text: TextSide
     objective: Contrastive = InfoNCESettings()
     auxiliary: Auxiliary = Auxiliary()
+    shortcuts: ShortcutSettings | None = None
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
     averaging: Averaging = Averaging()

@@ -21,8 +21,9 @@ from visir.encoders.models.towers import TowersEncoder
 from visir.errors import ImageError, VisirError
 from visir.files import atomic_folder, write_bytes, write_json
 from visir.records import Collection
-from visir.training.build import Model, build_examples, build_model
+from visir.training.build import Model, build_model
 from visir.training.data import open_splits
+from visir.training.examples import build_examples
 from visir.training.fit import Fitted, Report, fit
 from visir.training.inputs.base import Examples
 from visir.training.loop import TrainingError

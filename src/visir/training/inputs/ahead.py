@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from visir.training.inputs.base import Batch, Draw, Examples
 from visir.training.inputs.pinned import pinned
 from visir.training.inputs.pixels import PixelSource
+from visir.training.inputs.shortcuts import StampedPictures
 
 
 def ahead(
@@ -42,7 +43,7 @@ def ahead(
         return pinned(batch) if pin else batch
 
     if workers is None:
-        workers = 2 if isinstance(examples.images, PixelSource) else 0
+        workers = 2 if isinstance(examples.images, (PixelSource, StampedPictures)) else 0
     if workers == 0:
         for rows in batches:
             yield make(rows)

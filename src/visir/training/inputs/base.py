@@ -70,7 +70,7 @@ class Examples:
 
     - `images`, `texts`: sources; `owners`: (m,) int64, the image row of each caption
     - `captions`: (m,) caption ids, for messages
-    - `targets`: (m, t) float32 or None; `tokens`: a source of padded token ids or None
+    - `targets`: a source of (n, t) latent targets, or None; `tokens`: one of padded token ids, or None
     - `origin`: fingerprints of what the examples are made of (split, backbones, targets): plain values
     """
 
@@ -79,7 +79,7 @@ class Examples:
     owners: NDArray[np.int64]
     captions: Sequence[str]
     origin: dict[str, Any]
-    targets: NDArray[np.float32] | None = None
+    targets: Source | None = None
     tokens: Source | None = None
 
     def __len__(self) -> int:
@@ -94,6 +94,6 @@ class Examples:
             images=self.images.batch(owners, draw, rows),
             texts=self.texts.batch(rows, draw, rows),
             owners=torch.from_numpy(owners),
-            targets=None if self.targets is None else torch.from_numpy(self.targets[rows]),
+            targets=None if self.targets is None else self.targets.batch(rows, draw),
             tokens=None if self.tokens is None else self.tokens.batch(rows),
         )

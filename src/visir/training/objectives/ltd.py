@@ -18,11 +18,15 @@ class LTDSettings(JoinSettings):
     - `target`: the sentence encoder whose vectors of the captions are decoded, as `visir.load` takes it
     - `bound`: the constraint's η, a mean of 1 − cosine
     - `hidden`: width of the decoder's two hidden layers
+    - `shortcuts`: whether the targets know the synthetic shortcuts at the captions' ends. By default they do not: a
+      decoder that has to say the shortcut again rewards what LTD is to prevent. The thesis's released code encodes the
+      caption with its shortcut; with `true`, so does this.
     """
 
     target: str = "st:all-MiniLM-L6-v2"
     bound: Positive = 0.2
     hidden: Count = 1024
+    shortcuts: bool = False
 
 
 class LTD(nn.Module):

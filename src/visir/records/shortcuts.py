@@ -1,0 +1,161 @@
+"""Synthetic shortcuts: which number every image and caption of a collection carries, and how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.fingerprint import hash_columns, hash_json
+
+Kind = Literal["unique", "bits"]
+Carrier = Literal["both", "images", "captions"]
+Per = Literal["image", "caption"]
+DigitSource = Literal["auto", "mnist", "sklearn"]
+Placement = Literal["even", "packed"]
+
+DIGITS = 6
+"""A number is always written with so many digits, zeros in front."""
+LARGEST = 10**DIGITS
+"""Numbers are below this."""
+MOST_BITS = 19
+"""2^19 = 524,288 is the largest power of two that six digits can count."""
+
+
+@dataclass(frozen=True)
+class Shortcuts:
+    """A number that an image and its captions share and that says nothing of what they show (thesis, section 4.3).
+
+    - `kind`: "unique", every tuple has a number of its own (setup II); "bits", a number from [0, 2^`bits`) (setup IV).
+      The thesis writes the range [0, 2^n] and at evaluation mod(i, n); its code, and this, means 2^n values in both.
+      0 bits are a constant.
+    - `on`: who carries it, "both", or "images" or "captions" alone, which makes it useless (setup III)
+    - `per`: "image", an image and all its captions share one (the thesis's tuples); "caption", every caption has its
+      own, and its image carries, beside each caption, that one: information which only one caption shares
+    - `digits`: the handwriting, "mnist", "sklearn" (scikit-learn's 1,797 digits), or "auto", the first that is there
+    - `placement`: "even", spread over the width as the thesis says; "packed" to the left as its code does
+    - `seed`: of all that is drawn
+
+    Raises `ConfigurationError` with every fault.
+    """
+
+    kind: Kind = "unique"
+    bits: int = 0
+    on: Carrier = "both"
+    per: Per = "image"
+    digits: DigitSource = "auto"
+    placement: Placement = "even"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        faults = []
+        for name, allowed in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                faults.append(f"{name}={value!r}; there are {', '.join(allowed)} ({nearest(str(value), allowed)})")
+        if not 0 <= self.bits <= MOST_BITS:
+            faults.append(f"bits={self.bits}; {DIGITS} digits can count 0 to {MOST_BITS} bits")
+        if self.kind == "unique" and self.bits:
+            faults.append(f"bits={self.bits}, but unique shortcuts have no bits: bits:{self.bits}")
+        if self.seed < 0:
+            faults.append(f"seed={self.seed} must not be negative")
+        raise_faults(ConfigurationError, "shortcuts", faults)
+
+    @classmethod
+    def parse(cls, text: str) -> Shortcuts:
+        """From a text: "unique", "bits:3", "unique?on=images&per=caption&digits=sklearn&placement=packed&seed=1"."""
+        head, _, query = text.partition("?")
+        kind, _, bits = head.partition(":")
+        values: dict[str, Any] = {"kind": kind, "bits": bits or 0}
+        if kind == "bits" and not bits:
+            raise ConfigurationError(f"shortcuts {text!r}: how many bits?", hint="for example bits:3")
+        known = [one.name for one in fields(cls)][2:]
+        for part in filter(None, query.split("&")):
+            key, _, value = part.partition("=")
+            if key not in known:
+                raise ConfigurationError(f"shortcuts {text!r}: unknown option {key!r}", hint=nearest(key, known))
+            values[key] = value
+        for key in ("bits", "seed"):
+            try:
+                values[key] = int(values.get(key, 0))
+            except ValueError:
+                raise ConfigurationError(
+                    f"shortcuts {text!r}: {key}={values[key]!r} is no whole number.", hint="for example bits:3?seed=1"
+                ) from None
+        return cls(**values)
+
+    @property
+    def on_images(self) -> bool:
+        """Whether pictures carry it."""
+        return self.on != "captions"
+
+    @property
+    def on_captions(self) -> bool:
+        """Whether captions carry it."""
+        return self.on != "images"
+
+    def __str__(self) -> str:
+        """As `parse` takes it; what is as usual is left out."""
+        usual = type(self)()
+        said = {one: value for one, value in asdict(self).items() if value != getattr(usual, one)}
+        kind = said.pop("kind", "unique")
+        said.pop("bits", None)
+        query = "&".join(f"{key}={value}" for key, value in said.items())
+        return (kind if kind == "unique" else f"bits:{self.bits}") + (f"?{query}" if query else "")
+
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "kind": get_args(Kind),
+    "on": get_args(Carrier),
+    "per": get_args(Per),
+    "digits": get_args(DigitSource),
+    "placement": get_args(Placement),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Injected:
+    """The shortcuts that a collection carries.
+
+    - `shortcuts`: with the handwriting resolved, never "auto"
+    - `count`: how many tuples the *whole* collection has, so that numbers are unique over all splits
+    - `images`: columns image_id and place (int64): the tuple whose number the picture carries, from 0
+    - `captions`: columns caption_id and place
+    - `assignment`: None as at evaluation, where tuple i has number i; k ≥ 0 the k-th re-shuffling, for training
+    """
+
+    shortcuts: Shortcuts
+    count: int
+    images: pa.Table
+    captions: pa.Table
+    assignment: int | None = None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash over everything that pictures and captions carry."""
+        carried = [hash_columns([table.column(0), table["place"]]) for table in (self.images, self.captions)]
+        said = {"shortcuts": str(self.shortcuts), "count": self.count, "assignment": self.assignment}
+        return hash_json({**said, "carried": carried})
+
+    def keep(self, images: pa.Array, captions: pa.Array) -> Injected:
+        """The part of these image ids and caption ids."""
+        return Injected(
+            self.shortcuts,
+            self.count,
+            self.images.filter(pc.is_in(self.images["image_id"], images)),
+            self.captions.filter(pc.is_in(self.captions["caption_id"], captions)),
+            self.assignment,
+        )
+
+    def __str__(self) -> str:
+        """One line for the protocol: whatever a number depends on."""
+        one = self.shortcuts
+        kind = "unique" if one.kind == "unique" else f"{one.bits} bits"
+        return f"{kind} per {one.per} on {one.on}, {one.digits} digits, {one.placement}, seed {one.seed}" + (
+            "" if self.assignment is None else f", assignment {self.assignment}"
+        )

@@ -1,0 +1,144 @@
+"""A collection with shortcuts is a view: captions end in digits, pictures are stamped when a model looks at them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import CollectionError, ConfigurationError
+from visir.records import Collection, Injected, Shortcuts, strings
+from visir.records.shortcuts import DIGITS, LARGEST
+from visir.shortcuts.digits import resolve
+from visir.shortcuts.numbers import numbers
+
+
+def inject(collection: Collection, shortcuts: Shortcuts | str) -> Collection:
+    """The same collection with synthetic shortcuts, as they are at evaluation; nothing on disk changes.
+
+    Do this to the *whole* collection and split afterwards: numbers are then unique over all splits. Tuples are
+    numbered in the order of their ids, whatever order the source lists them in.
+
+    Captions end in their digits ("A dog runs. 0 0 1 0 4 2"), for every reader of texts. A picture is not touched: its
+    six digits are stamped on the model's input, behind resizing, cropping and augmentation (`visir.shortcuts.stamp`).
+    With shortcuts per caption a picture by itself, as in search, carries the number of its first caption.
+
+    Raises `ConfigurationError` when the collection carries shortcuts already, `CollectionError` when it has more tuples
+    than six digits can count.
+    """
+    if isinstance(shortcuts, str):
+        shortcuts = Shortcuts.parse(shortcuts)
+    if collection.injected is not None:
+        raise ConfigurationError(
+            f"{collection.name} carries shortcuts already: {collection.injected}.",
+            hint="begin from the collection without: visir.shortcuts.plain(collection)",
+        )
+    shortcuts = replace(shortcuts, digits=resolve(shortcuts.digits))
+    per_caption = shortcuts.per == "caption"
+    tuples = collection.captions["id"] if per_caption else collection.images["id"]
+    if len(tuples) > LARGEST:
+        raise CollectionError(
+            f"{collection.name}: {len(tuples):,} {shortcuts.per}s, but {DIGITS} digits count only {LARGEST:,}.",
+            hint="take fewer of them",
+        )
+    ordered = tuples.combine_chunks().sort()
+    owners = collection.captions["image_id"]
+    if per_caption:
+        first = _first_captions(collection)
+        images = pa.table({"image_id": owners.take(first), "place": pc.index_in(tuples.take(first), ordered)})
+        captions = tuples
+    else:
+        images = pa.table({"image_id": tuples, "place": pc.index_in(tuples, ordered)})
+        captions = owners
+    injected = Injected(
+        shortcuts,
+        len(tuples),
+        _typed(images),
+        _typed(pa.table({"caption_id": collection.captions["id"], "place": pc.index_in(captions, ordered)})),
+    )
+    return _with(collection, collection.captions["text"], injected)
+
+
+def plain(collection: Collection) -> Collection:
+    """The collection without its shortcuts; itself when it has none."""
+    ends = endings(collection)
+    if ends is None:
+        return replace(collection, injected=None) if collection.injected else collection
+    length = 1 + len(ends[0]) if ends else 0
+    texts = pc.utf8_slice_codeunits(collection.captions["text"], 0, -length) if length else collection.captions["text"]
+    return _with(collection, texts, None)
+
+
+def at(collection: Collection, assignment: int) -> Collection:
+    """The view with its numbers re-shuffled for the `assignment`-th time (≥ 0), as training sees it."""
+    assert collection.injected is not None, "a collection without shortcuts has no assignments"
+    return _with(collection, plain(collection).captions["text"], replace(collection.injected, assignment=assignment))
+
+
+def picture_numbers(collection: Collection) -> NDArray[np.int64] | None:
+    """(images,) int64, the number on each picture; −1 where there is none (an image without captions, per caption).
+
+    None when pictures carry no shortcuts.
+    """
+    injected = collection.injected
+    if injected is None or not injected.shortcuts.on_images:
+        return None
+    places = picture_places(collection)
+    return np.where(places < 0, -1, numbers(injected, np.maximum(places, 0), injected.assignment))
+
+
+def picture_places(collection: Collection) -> NDArray[np.int64]:
+    """(images,) int64: the tuple of each image, whoever carries the shortcut; −1 where there is none."""
+    injected = collection.injected
+    assert injected is not None, "a collection without shortcuts has no tuples"
+    row = pc.index_in(collection.images["id"], injected.images["image_id"].combine_chunks())
+    return np.asarray(pc.fill_null(injected.images["place"].take(row), -1).to_numpy(), np.int64)
+
+
+def caption_numbers(collection: Collection) -> NDArray[np.int64] | None:
+    """(captions,) int64, the number at the end of each caption; None when captions carry no shortcuts."""
+    injected = collection.injected
+    if injected is None or not injected.shortcuts.on_captions:
+        return None
+    return numbers(injected, caption_places(collection), injected.assignment)
+
+
+def caption_places(collection: Collection) -> NDArray[np.int64]:
+    """(captions,) int64: the tuple of each caption, whoever carries the shortcut."""
+    injected = collection.injected
+    assert injected is not None, "a collection without shortcuts has no tuples"
+    row = pc.index_in(collection.captions["id"], injected.captions["caption_id"].combine_chunks())
+    return np.asarray(injected.captions["place"].take(row).to_numpy(), np.int64)
+
+
+def endings(collection: Collection) -> list[str] | None:
+    """What each caption ends in, behind a space: "0 0 1 0 4 2"; None when captions carry no shortcuts."""
+    carried = caption_numbers(collection)
+    return None if carried is None else [ending(one) for one in carried.tolist()]
+
+
+def ending(number: int) -> str:
+    """Six digits with spaces between them, so that no tokeniser takes them for one word."""
+    return " ".join(f"{number:0{DIGITS}d}")
+
+
+def _with(collection: Collection, texts: pa.ChunkedArray, injected: Injected | None) -> Collection:
+    made = replace(collection, injected=injected)
+    ends = endings(made)
+    if ends is not None:
+        texts = pc.binary_join_element_wise(texts, strings(ends), " ")
+    captions = made.captions
+    return replace(made, captions=captions.set_column(captions.schema.get_field_index("text"), "text", texts))
+
+
+def _first_captions(collection: Collection) -> NDArray[np.int64]:
+    """The row of the first caption of each captioned image."""
+    owners = pc.index_in(collection.captions["image_id"], collection.images["id"].combine_chunks()).to_numpy()
+    return np.sort(np.unique(owners, return_index=True)[1])
+
+
+def _typed(table: pa.Table) -> pa.Table:
+    return table.cast(pa.schema([(table.column_names[0], pa.string()), ("place", pa.int64())])).combine_chunks()

@@ -1,0 +1,179 @@
+"""The examples of a recipe's splits: what is frozen is encoded, everything else is read batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from visir.encoders import encode
+from visir.encoders.base import Encoder
+from visir.encoders.models.views import ImageViews
+from visir.encoders.towers.base import Body
+from visir.encoders.towers.gru import GRUBody
+from visir.errors import ConfigurationError
+from visir.records import Collection, Modality
+from visir.shortcuts.view import at, plain
+from visir.training.bodies import Side
+from visir.training.build import Model
+from visir.training.data import Splits, owners_of
+from visir.training.inputs.base import Examples, Source
+from visir.training.inputs.pixels import PixelSource
+from visir.training.inputs.prepared import PreparedTexts
+from visir.training.inputs.shortcuts import (
+    Assignments,
+    EndedTexts,
+    EndedWords,
+    Numbering,
+    StampedPictures,
+    evaluated_texts,
+)
+from visir.training.inputs.vectors import VectorSource
+from visir.training.inputs.words import TokenSource, WordSource
+from visir.training.recipe import Recipe
+from visir.training.sides import GRU, FrozenImages
+
+
+def build_examples(recipe: Recipe, model: Model, splits: Splits) -> tuple[Examples, Examples]:
+    """The examples of both splits, (train, validation); encodes what is frozen, through the store.
+
+    Fits the standard scaling of heads over frozen encoders to the training vectors. What auxiliary losses decode (the
+    latent targets of LTD, the words of ITD) is the caption without its shortcut, unless the recipe says otherwise.
+    """
+    train, validation = splits.train, splits.validation
+    texts: list[str] = plain(train).captions["text"].to_pylist()
+    learnt = Examples(
+        images=_learnt_images(recipe, model.sides["image"], train),
+        texts=_learnt_texts(recipe, model.sides["text"], train),
+        owners=owners_of(train),
+        captions=train.captions["id"].to_pylist(),
+        origin=_origin(model, train),
+        targets=None if model.target is None else _targets(recipe, model.target, train),
+        tokens=None if model.tokens is None else TokenSource(*model.tokens.encode(texts)),
+    )
+    checked = Examples(
+        images=_checked_images(recipe, model.sides["image"], validation),
+        texts=_checked_texts(recipe, model.sides["text"], validation),
+        owners=owners_of(validation),
+        captions=validation.captions["id"].to_pylist(),
+        origin=_origin(model, validation),
+    )
+    return learnt, checked
+
+
+def _learnt_images(recipe: Recipe, side: Side, split: Collection) -> Source:
+    settings, carried = recipe.image, _carries(split, "image")
+    if side.backbone is None:
+        assert not isinstance(settings, FrozenImages)
+        body = _body(side)
+        pictures = PixelSource(split, body, settings.augment, settings.cache)
+        return StampedPictures(pictures, body, split, _numbering(recipe, split)) if carried else pictures
+    # Every view by itself: training draws one of them each time it sees the image.
+    backbone = side.backbone
+    views = [backbone.alone(view) for view in backbone.views] if isinstance(backbone, ImageViews) else [backbone]
+    return _fitted(
+        side, [[encode(view, one, "image").vectors for view in views] for one in _assigned(recipe, split, "image")]
+    )
+
+
+def _learnt_texts(recipe: Recipe, side: Side, split: Collection) -> Source:
+    settings, carried = recipe.text, _carries(split, "text")
+    if side.backbone is not None:
+        backbone = side.backbone
+        return _fitted(side, [[encode(backbone, one, "text").vectors] for one in _assigned(recipe, split, "text")])
+    body, texts = _body(side), plain(split).captions["text"].to_pylist()
+    if isinstance(settings, GRU):
+        assert isinstance(body, GRUBody)
+        words = WordSource(*body.vocabulary.encode(texts), dropout=settings.word_dropout)
+        return EndedWords(words, body.vocabulary, _numbering(recipe, split)) if carried else words
+    return EndedTexts(body, texts, _numbering(recipe, split)) if carried else PreparedTexts(body, texts)
+
+
+def _checked_images(recipe: Recipe, side: Side, split: Collection) -> Source:
+    if side.backbone is not None:
+        # As they will be encoded in use: the mean over the views, which evaluating the checkpoint finds in the store.
+        return VectorSource([encode(side.backbone, split, "image").vectors])
+    assert not isinstance(recipe.image, FrozenImages)
+    body = _body(side)
+    pictures = PixelSource(split, body, cache=recipe.image.cache)
+    carried = _carries(split, "image")
+    return StampedPictures(pictures, body, split, _numbering(recipe, split)) if carried else pictures
+
+
+def _checked_texts(recipe: Recipe, side: Side, split: Collection) -> Source:
+    if side.backbone is not None:
+        return VectorSource([encode(side.backbone, split, "text").vectors])
+    body = _body(side)
+    texts = evaluated_texts(body, split)
+    if isinstance(body, GRUBody):
+        return WordSource(*body.vocabulary.encode(texts))
+    return PreparedTexts(body, texts)
+
+
+def _targets(recipe: Recipe, target: Encoder, split: Collection) -> Source:
+    """The latent targets of the captions: without their shortcuts, or with those of every assignment."""
+    assert recipe.auxiliary.ltd is not None
+    if not recipe.auxiliary.ltd.shortcuts:
+        return VectorSource([encode(target, plain(split), "text").vectors])
+    return _one_or_all([[encode(target, one, "text").vectors] for one in _assigned(recipe, split, "text")])
+
+
+def _assigned(recipe: Recipe, split: Collection, modality: Modality) -> list[Collection]:
+    """The split under every assignment of its shortcuts, for what is encoded beforehand; itself without any."""
+    if not _carries(split, modality):
+        return [split]
+    assert recipe.shortcuts is not None
+    if recipe.shortcuts.per == "caption" and modality == "image":
+        raise ConfigurationError(
+            f'{recipe.name}: shortcuts.per = "caption" gives a picture another number beside each of its captions; '
+            "a frozen image side sees one picture.",
+            hint='shortcuts.per = "image", or an image side that is trained',
+        )
+    if recipe.shortcuts.shuffles == 0:
+        raise ConfigurationError(
+            f"{recipe.name}: shortcuts.shuffles = 0 gives new numbers every epoch, and what is frozen would be encoded "
+            "anew for each.",
+            hint="a few fixed assignments: --set shortcuts.shuffles=4",
+        )
+    return [at(split, number) for number in range(recipe.shortcuts.shuffles)]
+
+
+def _carries(split: Collection, modality: Modality) -> bool:
+    if split.injected is None:
+        return False
+    return split.injected.shortcuts.on_images if modality == "image" else split.injected.shortcuts.on_captions
+
+
+def _numbering(recipe: Recipe, split: Collection) -> Numbering:
+    assert recipe.shortcuts is not None
+    return Numbering(split, recipe.shortcuts.shuffles)
+
+
+def _fitted(side: Side, assigned: Sequence[Sequence[NDArray[Any]]]) -> Source:
+    """The training vectors, by assignment and view; the head takes mean and deviation from them."""
+    side.tower.head.fit_scaling(*(view for views in assigned for view in views))
+    return _one_or_all(assigned)
+
+
+def _one_or_all(assigned: Sequence[Sequence[NDArray[Any]]]) -> Source:
+    sources = [VectorSource(views) for views in assigned]
+    return sources[0] if len(sources) == 1 else Assignments(sources)
+
+
+def _body(side: Side) -> Body:
+    assert side.tower.body is not None, "a side without a frozen encoder has a body"
+    return side.tower.body
+
+
+def _origin(model: Model, split: Collection) -> dict[str, Any]:
+    """What examples are made of: the split, and each encoder whose vectors or weights went in."""
+    made: dict[str, Any] = {"split": split.fingerprint}
+    for modality, side in model.sides.items():
+        if side.backbone is not None:
+            made[f"{modality} backbone"] = side.backbone.card.fingerprint
+        if side.source is not None:
+            made[f"{modality} source"] = side.source.card.fingerprint
+    if model.target is not None:
+        made["target"] = model.target.card.fingerprint
+    return made
