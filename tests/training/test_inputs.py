@@ -21,8 +21,8 @@ from visir.encoders.towers.small_cnn import SmallCNNBody
 from visir.encoders.towers.words import Vocabulary
 from visir.errors import ConfigurationError, EmbeddingError, ImageError
 from visir.records import Collection
-from visir.training.inputs.ahead import ahead
 from visir.splitmix import splitmix64
+from visir.training.inputs.ahead import ahead
 from visir.training.inputs.base import Draw, Examples
 from visir.training.inputs.draws import WORDS, uniform
 from visir.training.inputs.pixels import PixelSource
