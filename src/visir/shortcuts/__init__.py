@@ -3,8 +3,8 @@
 How much of a training's success rests on such a number is how far its objective cheats (thesis chapter 4).
 
 The road through the files: `digits` (the handwriting; `idx` reads MNIST's files) → `numbers` (which tuple carries
-which) → `view` (a collection with shortcuts) → `stamp` (six tiles on a model's input) → `pictures` (those of a
-collection).
+which) → `view` (a collection with shortcuts) → `stamp` (six tiles on a model's input; `model_input` finds out what
+that is) → `pictures` (those of a collection) → `preview` (some pairs to look at).
 
 Names are imported when first used, so that `import visir.shortcuts` is instant.
 """
