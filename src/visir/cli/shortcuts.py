@@ -1,4 +1,4 @@
-"""`visir shortcuts`: synthetic shortcuts, looked at."""
+"""`visir shortcuts`: synthetic shortcuts, looked at, and what a training loses to them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def preview_command(
         str,
         typer.Option(
             metavar="SPEC",
-            help="unique, bits:3, 'unique?on=images&per=caption&digits=sklearn&placement=packed&seed=1'.",
+            help="unique, or bits:3 for 2^3 numbers; behind it ?on=images (or captions), ?per=caption, "
+            "?digits=sklearn, ?placement=packed, ?seed=1, several joined by &.",
         ),
     ] = "unique",
     split: Annotated[str | None, typer.Option(help="One split only ('train+val' for several).")] = None,
@@ -62,3 +63,46 @@ def preview_command(
     write_sheet(out, pairs, view)
     typer.echo(f"{view.injected}")
     typer.echo(f"{out}: {len(pairs)} pairs")
+
+
+@app.command("audit")
+def audit_command(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe: a TOML file, or the name of one that comes with visir.", show_default=False)
+    ],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one key: --set objective.name=ifm. May be repeated."),
+    ] = None,
+    bits: Annotated[
+        list[int] | None, typer.Option("--bits", help="Bits of shortcut to train with (repeatable); 0 is one of them.")
+    ] = None,
+    seeds: Annotated[list[int] | None, typer.Option("--seed", help="Seeds (repeatable). Default: 0.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Trainings side by side, one thread each. Default: one per core.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where all is kept. Default: runs/audit-NAME.")] = None,
+) -> None:
+    """Train a recipe with more and more bits of shortcut and say how much retrieval it loses per bit.
+
+    Killed, the same command goes on. A pretrained model is audited by fine-tuning it: a recipe with tower =
+    "pretrained", or --set image.encoder=MODEL --set text.encoder=MODEL over one that has it.
+    """
+    import sys
+
+    from rich.console import Console
+
+    from visir.errors import require
+    from visir.reports.formats import to_terminal
+    from visir.reports.shortcut_audit import audit_table, write_audit_report
+    from visir.studies.shortcut_audit import BITS, audit
+    from visir.training.recipe import read_recipe
+    from visir.training.shipped import find_recipe
+
+    require("torch", "safetensors", extra="torch", purpose="training")
+    read = read_recipe(find_recipe(recipe), changes or ())
+    folder = out or Path("runs") / f"audit-{read.name}"
+    found = audit(read, folder, bits=tuple(bits or BITS), seeds=tuple(seeds or (0,)), jobs=jobs)
+    page = write_audit_report(folder / "audit.html", found, ["visir", *sys.argv[1:]])
+    Console().print(to_terminal(audit_table(found)))
+    typer.echo(f"page: {page}")

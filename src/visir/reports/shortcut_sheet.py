@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -81,7 +82,9 @@ def _drawn(pairs: Sequence[Pair], title: str, subtitle: str) -> Image.Image:
     top = 2 * _GAP + 2 * _LINE
     columns = max(1, min(len(pairs), (_WIDEST - _GAP) // (cell + _GAP)))
     rows = -(-len(pairs) // columns)
-    sheet = Image.new("RGB", (_GAP + columns * (cell + _GAP), top + rows * (high + _GAP)), _BACK)
+    said = max(heading.getlength(title), small.getlength(subtitle))
+    width = _GAP + max(columns * (cell + _GAP), math.ceil(said) + _GAP)
+    sheet = Image.new("RGB", (width, top + rows * (high + _GAP)), _BACK)
     draw = ImageDraw.Draw(sheet)
     draw.text((_GAP, _GAP), title, _INK, heading)
     draw.text((_GAP, _GAP + 30), subtitle, _SOFT, small)
