@@ -1,0 +1,99 @@
+"""The shortcut audit as a table, a plot and a page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.reports.figures import Figure
+from visir.reports.formats import to_html
+from visir.reports.page import write_page
+from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, themed, to_svg
+from visir.reports.table import Column, Table
+from visir.studies.shortcut_audit import Audit
+
+Floats = NDArray[np.float64]
+
+
+def audit_table(audit: Audit) -> Table:
+    """One row per number of bits: rsum without and with the shortcuts, and what was lost."""
+    zero = audit.without[list(audit.bits).index(0)]
+    rows: list[tuple[str | float | None, ...]] = [("no shortcuts", _spread(audit.baseline), None, None)]
+    for bits, without, present in zip(audit.bits, audit.without, audit.with_shortcuts, strict=True):
+        lost = 100 * float(((zero - without) / zero).mean())
+        rows.append((f"{bits} bits", _spread(without), _spread(present), lost if bits else None))
+    seeds = f"{len(audit.seeds)} seeds, ± their standard deviation" if len(audit.seeds) > 1 else "one seed"
+    return Table.of(
+        [
+            Column("trained with"),
+            Column("rsum without"),
+            Column("rsum with"),
+            Column("lost, %", 1),
+        ],
+        rows,
+        caption=f"Shortcut audit of {audit.name}",
+        notes=(
+            f"rsum of 600; {seeds}. Lost: of what is found without shortcuts, against training with 0 bits.",
+            f"Lost per bit: {_spread(audit.loss_per_bit, 2)} % of retrieval.",
+        ),
+    )
+
+
+def audit_plot(audit: Audit) -> str:
+    """rsum over the bits, without and with the shortcuts; the baseline dotted. Every seed is a thin line, the mean a
+    thick one. A complete SVG document."""
+    with drawing(5.6, 3.3) as (figure, axes):
+        for number, (label, values) in enumerate(
+            (("evaluated with the shortcuts", audit.with_shortcuts), ("evaluated without", audit.without))
+        ):
+            for seed in values.T:
+                if len(audit.seeds) > 1:
+                    axes.plot(audit.bits, seed, color=SERIES[number], alpha=0.35, linewidth=0.8)
+            axes.plot(
+                audit.bits,
+                values.mean(1),
+                color=SERIES[number],
+                linestyle=DASHES[number],
+                marker=MARKERS[number],
+                markersize=4.5,
+                linewidth=1.8,
+                label=label,
+            )
+        axes.axhline(audit.baseline.mean(), color=INK, linewidth=1.2, linestyle=DASHES[2], label="never any shortcuts")
+        axes.axhline(600, color=FAINT, linewidth=0.8)
+        axes.set_ylim(0, 615)
+        axes.set_xticks(list(audit.bits))
+        axes.set_xlabel("bits of shortcut in training")
+        axes.set_ylabel("rsum")
+        figure.legend(loc="outside upper center", ncols=3, fontsize=8.5)
+        return to_svg(figure)
+
+
+def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = ()) -> Path:
+    """Write the audit's page, one HTML file without scripts that fetches nothing; returns its path."""
+    caption = (
+        "An objective that keeps what it could learn without the shortcut stays level when evaluated without; one that "
+        "cheats falls. Zero bits are a constant number on every picture and caption."
+    )
+    return write_page(
+        path,
+        "shortcut_audit.html.j2",
+        title=audit.name,
+        number=_spread(audit.loss_per_bit, 2),
+        largest=max(audit.bits),
+        seeds=len(audit.seeds),
+        table=to_html(audit_table(audit)),
+        figure=Figure("Retrieval over bits", themed(audit_plot(audit), "audit", "rsum over bits of shortcut"), caption),
+        command=shlex.join(command),
+    )
+
+
+def _spread(values: Floats, digits: int = 1) -> str:
+    """The mean over seeds and, of several, ± the standard deviation."""
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f}"
+    return f"{values.mean():.{digits}f} ± {values.std(ddof=1):.{digits}f}"

@@ -1,0 +1,122 @@
+"""One training and its evaluations, in a folder of its own that can be finished later."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from visir.errors import VisirError
+from visir.files import read_json, write_json
+from visir.records import Result
+from visir.training.recipe import Recipe, expand
+
+TRIAL_FILE = "trial.json"
+CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A recipe, and under which conditions its checkpoint is evaluated.
+
+    - `name`: of its folder within the study; names with "/" nest
+    - `evaluations`: label → the shortcuts that the evaluated split carries, as `Shortcuts.parse` takes them; None for
+      none
+    - `split`: which split is evaluated
+    """
+
+    name: str
+    recipe: Recipe
+    evaluations: Mapping[str, str | None] = field(default_factory=lambda: {"test": None})
+    split: str = "test"
+
+    def folder(self, out: Path) -> Path:
+        """Where it is kept."""
+        return out / self.name
+
+    def is_finished(self, out: Path) -> bool:
+        """Whether it is trained and evaluated in every way."""
+        from visir.evaluation.results import is_result
+
+        folder = self.folder(out)
+        self.refuse_another(out)
+        return (folder / TRIAL_FILE).is_file() and all(is_result(folder / label) for label in self.evaluations)
+
+    def results(self, out: Path) -> dict[str, Result]:
+        """The result of every evaluation."""
+        from visir.evaluation.results import load
+
+        return {label: load(self.folder(out) / label) for label in self.evaluations}
+
+    def refuse_another(self, out: Path) -> None:
+        """What lies in the folder must be this trial: a table of two recipes under one name is none."""
+        path = self.folder(out) / TRIAL_FILE
+        if not path.is_file():
+            return
+        there, asked = read_json(path), self.to_dict()
+        if there != asked:
+            raise VisirError(
+                f"{path.parent} holds another trial ({', '.join(_differences(there, asked))} differ).",
+                hint="remove the folder, or keep it and choose another one: --out DIR",
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON. Where data can be had is no part of a trial."""
+        return {
+            "name": self.name,
+            "recipe": self.recipe.model_dump(mode="json", exclude={"data": {"obtain"}}),
+            "evaluations": dict(self.evaluations),
+            "split": self.split,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Trial:
+        """Back from `to_dict`."""
+        return cls(values["name"], Recipe.model_validate(values["recipe"]), values["evaluations"], values["split"])
+
+    def carry_out(self, out: Path) -> None:
+        """Train and evaluate, as far as that is not done yet; what was interrupted goes on from its last state."""
+        import visir
+        from visir.encoders.families import CHECKPOINT_FILE
+        from visir.evaluation.results import is_result, save
+        from visir.shortcuts import inject
+
+        self.refuse_another(out)
+        folder = self.folder(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / TRIAL_FILE, self.to_dict())
+        data, checkpoint = self.recipe.data, folder / CHECKPOINT
+        collection = visir.open_collection(
+            expand(data.collection), images=None if data.images is None else expand(data.images)
+        )
+        if not (checkpoint / CHECKPOINT_FILE).is_file():
+            visir.train(self.recipe, checkpoint, collection=collection, resume=True)
+        for label, shortcuts in self.evaluations.items():
+            if not is_result(folder / label):
+                encoder = visir.load(str(checkpoint), device=None if self.recipe.device == "auto" else "cpu")
+                view = collection if shortcuts is None else inject(collection, shortcuts)
+                save(visir.evaluate(view, encoder, split=self.split, depth=10, name=self.name), folder / label)
+
+
+def _differences(there: Any, asked: Any, where: str = "") -> list[str]:
+    """The dotted names of what two dictionaries of plain values differ in."""
+    if not isinstance(there, dict) or not isinstance(asked, dict):
+        return [] if there == asked else [where]
+    names = sorted(set(there) | set(asked))
+    return [
+        one
+        for name in names
+        for one in _differences(there.get(name), asked.get(name), f"{where}.{name}" if where else name)
+    ]
+
+
+def main() -> None:
+    """`python -m visir.studies.trial OUT FOLDER`: carry out the trial that FOLDER describes."""
+    out, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    Trial.from_dict(read_json(folder / TRIAL_FILE)).carry_out(out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The audit: its one number by hand, its trials, its page; and one real audit, small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from visir.cli.main import app
+from visir.errors import ConfigurationError, VisirError
+from visir.files import read_json, write_json
+from visir.reports.shortcut_audit import audit_plot, audit_table, write_audit_report
+from visir.studies.shortcut_audit import Audit, audit, trials_of
+from visir.studies.trial import TRIAL_FILE, Trial
+from visir.studies.trials import carry_out
+from visir.training.recipe import Recipe
+
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "dimension": 8,
+    "data": {"collection": "scenes:60?size=64"},
+    "image": {"tower": "small-cnn", "size": 64, "width": 8},
+    "text": {"tower": "gru", "words": 8, "hidden": 8},
+    "optimiser": {"epochs": 1, "batch": 32},
+    "shortcuts": {"digits": "sklearn", "placement": "packed"},
+}
+
+
+def found(without: Any, bits: tuple[int, ...] = (0, 2, 4)) -> Audit:
+    values = np.array(without, np.float64)
+    return Audit("it", bits, range(values.shape[1]), np.full(values.shape[1], 310.0), values, 300 + values / 2)
+
+
+def test_the_one_number_by_hand() -> None:
+    # Seed 0 loses 10 % at 2 bits and 20 % at 4: 5 % a bit. Seed 1 loses nothing. Seed 2 loses 0 % and 20 %:
+    # (2 · 0 + 4 · 20) / (2² + 4²) = 4 % a bit.
+    audited = found([[300.0, 250.0, 200.0], [270.0, 250.0, 200.0], [240.0, 250.0, 160.0]])
+    np.testing.assert_allclose(audited.loss_per_bit, [5.0, 0.0, 4.0])
+    table = audit_table(audited)
+    assert table.texts()[0] == ["no shortcuts", "310.0 ± 0.0", "–", "–"]
+    # Lost at 4 bits, mean over seeds: (20 + 0 + 20) / 3.
+    assert table.texts()[3][3] == "13.3" and table.texts()[1][3] == "–"
+    assert "Lost per bit: 3.00 ± 2.65 % of retrieval." in table.notes
+
+
+def test_the_page_says_it_too_and_fetches_nothing(tmp_path: Path) -> None:
+    audited = found([[300.0], [270.0], [240.0]])
+    page = write_audit_report(tmp_path / "a.html", audited, ["visir", "shortcuts", "audit", "<x>"]).read_text()
+    assert "<b>5.00 %</b> of retrieval, up to 4 bits" in page and "&lt;x&gt;" in page and "<script" not in page
+    assert "bits of shortcut in training" in audit_plot(audited)
+
+
+def test_trials_take_over_what_else_the_recipe_says_of_shortcuts() -> None:
+    trials = {one.name: one for one in trials_of(Recipe.model_validate(SMALL), (0, 3), (0, 7))}
+    assert sorted(trials) == sorted(f"{what}/seed{seed}" for what in ("baseline", "bits0", "bits3") for seed in (0, 7))
+    assert trials["baseline/seed7"].recipe.shortcuts is None and trials["baseline/seed7"].recipe.seed == 7
+    stamped = trials["bits3/seed0"]
+    assert stamped.recipe.shortcuts is not None and stamped.recipe.shortcuts.placement == "packed"
+    assert stamped.evaluations == {"without": None, "with": "bits:3?digits=sklearn&placement=packed"}
+    assert Trial.from_dict(stamped.to_dict()) == stamped
+    with pytest.raises(ConfigurationError) as told:
+        trials_of(Recipe.model_validate(SMALL), (2, 2, 40), (1, 1))
+    assert "4 faults" in str(told.value) and "0, which losses are measured from" in str(told.value)
+
+
+def test_a_folder_of_another_trial_is_refused_and_the_difference_named(tmp_path: Path) -> None:
+    trial = Trial("one", Recipe.model_validate(SMALL))
+    other = trial.to_dict()
+    other["recipe"]["optimiser"]["rate"] = 0.5
+    (tmp_path / "one").mkdir()
+    write_json(tmp_path / "one" / TRIAL_FILE, other)
+    with pytest.raises(VisirError, match=r"holds another trial \(recipe\.optimiser\.rate differ\)"):
+        carry_out([trial], tmp_path)
+
+
+def test_what_fails_is_named_with_its_log(tmp_path: Path) -> None:
+    broken = Recipe.model_validate({**SMALL, "data": {"collection": "nowhere.json"}})
+    with pytest.raises(VisirError, match=r"not all trials ended well:\n  one: .*(\n.*)*log\.txt\)"):
+        carry_out([Trial("one", broken)], tmp_path)
+
+
+@pytest.mark.slow
+def test_an_audit_end_to_end_and_again_from_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+    out = tmp_path / "out"
+    first = audit(Recipe.model_validate(SMALL), out, bits=(0, 6))
+    assert first.without.shape == first.with_shortcuts.shape == (2, 1)
+    trial = read_json(out / "bits6" / "seed0" / TRIAL_FILE)
+    assert trial["evaluations"]["with"] == "bits:6?digits=sklearn&placement=packed"
+    again = audit(Recipe.model_validate(SMALL), out, bits=(0, 6))
+    assert np.array_equal(first.without, again.without)
+
+
+@pytest.mark.slow
+def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+    small = ["--set", "data.collection=scenes:60?size=64", "--set", "optimiser.epochs=1", "--set", "image.width=8"]
+    asked = ["shortcuts", "audit", "scenes-vse", *small, "--set", "shortcuts.digits=sklearn"]
+    done = CliRunner().invoke(app, [*asked, "--bits", "0", "--bits", "4", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert "Lost per bit" in done.output and (tmp_path / "out" / "audit.html").is_file()
