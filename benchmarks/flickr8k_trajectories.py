@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from visir.files import atomic_path, data_directory, read_json
 from visir.reports.svg import INK, SERIES, drawing
+from visir.studies.trial import CHECKPOINT
 from visir.training.run import CURVE_FILE
 from visir.training.step_log import STEPS_FILE, read_steps
 
@@ -126,7 +127,8 @@ def main() -> None:
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/flickr8k-objectives")
     for title, base in (("InfoNCE", "flickr8k-gru"), ("triplet", "flickr8k-gru-triplet")):
         found = {
-            suffix: sorted(one.parent for one in out.glob(f"{base}{suffix}/seed*/{CURVE_FILE}")) for suffix in KINDS
+            suffix: sorted(one.parent for one in out.glob(f"{base}{suffix}/seed*/{CHECKPOINT}/{CURVE_FILE}"))
+            for suffix in KINDS
         }
         if not any(found.values()):
             print(f"{out}: no training of {base} there; run benchmarks/flickr8k_objectives.py first")
