@@ -1,0 +1,187 @@
+"""Thesis Figure 4.5 at two-core scale: retrieval with and without synthetic shortcuts, beside the published figure.
+
+    VISIR_DATA=../shared/data python benchmarks/shortcuts_figure.py [--recipe scenes-vse] [--seeds 0] [--bits 0 1 2 …]
+
+Trains a recipe in the four setups of section 4.3: I without shortcuts; II unique ones; III on one modality alone; IV of
+n bits. Evaluates the test split without them and, for II and IV, with them, prints a table, says whether the four
+shapes of the figure came out, and draws it beside the thesis's own sums (VSE++ on Flickr30k, `svl-figure.json`), where
+those are at hand. Finished trainings are kept; the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from visir.files import atomic_path, data_directory
+from visir.reports.svg import DASHES, FAINT, MARKERS, SERIES, drawing
+from visir.studies.trial import Trial
+from visir.studies.trials import carry_out
+from visir.training.recipe import Recipe, read_recipe
+from visir.training.shipped import find_recipe
+from visir.training.shortcuts import ShortcutSettings
+
+WITHOUT, WITH = "without", "with"
+ALONE = {"none": "I none", "images": "III images", "captions": "III captions", "unique": "II unique"}
+"""Setups that are no number of bits, and what they are called."""
+BITS = (0, 1, 2, 3, 4, 5, 6, 8, 10)
+PUBLISHED = {"none": "infonce", "images": "img_only_shuffle", "captions": "cap_only_shuffle", "unique": "unique"}
+
+Sums = dict[str, dict[str, float]]
+"""Setup ("none", …, "bits3") → "without" and "with" → rsum."""
+
+
+def trial_of(recipe: Recipe, setup: str, seed: int) -> Trial:
+    """One setup of one seed; the last epoch is kept, as the thesis does."""
+    settings = None
+    if setup.startswith("bits"):
+        settings = ShortcutSettings(kind="bits", bits=int(setup.removeprefix("bits")))
+    elif setup != "none":
+        settings = ShortcutSettings(on="both" if setup == "unique" else setup)
+    kept = recipe.selection.model_copy(update={"keep": "last"})
+    changed = recipe.model_copy(update={"seed": seed, "shortcuts": settings, "selection": kept})
+    evaluations: dict[str, str | None] = {WITHOUT: None}
+    if settings is not None and settings.on == "both":
+        evaluations[WITH] = str(settings.record())
+    return Trial(f"{recipe.name}/{setup}/seed{seed}", changed, evaluations)
+
+
+def sums_of(trials: Mapping[str, Sequence[Trial]], out: Path) -> Sums:
+    """Mean rsum over seeds."""
+    found: Sums = {}
+    for setup, some in trials.items():
+        results = [one.results(out) for one in some]
+        found[setup] = {
+            label: float(np.mean([one[label].mean("both", "rsum") for one in results])) for label in results[0]
+        }
+    return found
+
+
+def published() -> Sums:
+    """The sums of VSE++ on Flickr30k behind the thesis's figure; nothing where the file is not at hand."""
+    file = data_directory() / "svl-figure.json"
+    if not file.is_file():
+        return {}
+    found: Sums = {}
+    for one in json.loads(file.read_text())["VSE/f30k"]:
+        label = WITH if one["shortcuts_at_evaluation"] else WITHOUT
+        model = one["model"].split("_tune_img_enc_infonce")[-1].strip("_")
+        if "bits" in model:
+            setup = "bits" + model.rsplit("_", 1)[-1]
+        else:
+            setup = next((key for key, said in PUBLISHED.items() if said in model), "none")
+        found.setdefault(setup, {})[label] = one["rsum"]
+    return found
+
+
+def verdicts(sums: Sums) -> list[tuple[str, bool, str]]:
+    """The four shapes: what it says, whether it came out, and the numbers."""
+    baseline = sums["none"][WITHOUT]
+    told = []
+    for one in ("images", "captions"):
+        share = sums[one][WITHOUT] / baseline
+        told.append((f"I ≈ III: {one} alone change little (within 10 %)", abs(share - 1) <= 0.1, f"{share:.3f} of I"))
+    unique = sums["unique"]
+    told.append(("II with shortcuts: at least 590 of 600", unique[WITH] >= 590, f"{unique[WITH]:.1f}"))
+    share = unique[WITHOUT] / baseline
+    told.append(("II without: at most 5 % of I", share <= 0.05, f"{100 * share:.1f} %"))
+    bits = sorted(int(one.removeprefix("bits")) for one in sums if one.startswith("bits"))
+    for label, sign in ((WITHOUT, -1), (WITH, 1)):
+        steps = np.diff([sums[f"bits{one}"][label] for one in bits]) * sign
+        word = "falls" if sign < 0 else "rises"
+        worst = f"{steps.min():+.1f} at worst" if len(steps) else "too few bits"
+        told.append((f"IV {label} {word} with every bit", bool((steps > 0).all()), worst))
+    return told
+
+
+def draw(panels: Mapping[str, Sums], out: Path) -> list[Path]:
+    """Ours and theirs side by side; the maximum, 600, is a thin line."""
+    with drawing(9.6, 3.9, rows=1, columns=len(panels)) as (figure, axes):
+        for axis, (title, sums) in zip(np.atleast_1d(axes).ravel(), panels.items(), strict=True):
+            panel(axis, sums)
+            axis.set_title(title)
+        np.atleast_1d(axes).ravel()[0].set_ylabel("rsum")
+        handles = np.atleast_1d(axes).ravel()[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=2)
+        written = []
+        for suffix in ("svg", "png"):
+            path = out / f"figure-4.5.{suffix}"
+            with atomic_path(path) as temporary:
+                figure.savefig(temporary, format=suffix, dpi=110, facecolor="white")
+            written.append(path)
+        return written
+
+
+_APART = 2.4  # places between two bars: their names need the room of two numbers
+
+
+def panel(axes: Any, sums: Sums) -> None:
+    """Bars for the setups without bits, lines for those with."""
+    names = [one for one in ALONE if one in sums]
+    bits = sorted(int(one.removeprefix("bits")) for one in sums if one.startswith("bits"))
+    start = _APART * len(names)
+    for number, label in enumerate((WITHOUT, WITH)):
+        colour, shift = SERIES[number], 0.4 * (2 * number - 1)
+        there = [(at, sums[one][label]) for at, one in enumerate(names) if label in sums[one]]
+        axes.bar(
+            [_APART * at + shift for at, _ in there],
+            [value for _, value in there],
+            width=0.78,
+            color=colour,
+            hatch="" if number == 0 else "////",
+            edgecolor="white",
+            linewidth=0,
+            label=f"evaluated {label} shortcuts",
+        )
+        axes.plot(
+            [start + at for at in range(len(bits))],
+            [sums[f"bits{one}"].get(label, np.nan) for one in bits],
+            color=colour,
+            linestyle=DASHES[number],
+            marker=MARKERS[number],
+            markersize=4,
+        )
+    axes.axhline(600, color=FAINT, linewidth=0.8)
+    axes.set_ylim(0, 620)
+    places = [*(_APART * at for at in range(len(names))), *(start + at for at in range(len(bits)))]
+    words = [*(ALONE[one].replace(" ", "\n") for one in names), *map(str, bits)]
+    axes.set_xticks(places, words, fontsize=7.5)
+    axes.set_xlabel("setup; on the right IV, by bits")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipe", default="scenes-vse", help="a shipped recipe or a TOML file")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change one of its keys")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--bits", type=int, nargs="+", default=list(BITS))
+    parser.add_argument("--jobs", type=int, default=2, help="trainings side by side, one thread each")
+    parser.add_argument("--out", type=Path, default=Path("runs/shortcuts"))
+    asked: Any = parser.parse_args(arguments)
+    recipe = read_recipe(find_recipe(asked.recipe), asked.set)
+    setups = ["none", "unique", "images", "captions", *(f"bits{one}" for one in asked.bits)]
+    trials = {one: [trial_of(recipe, one, seed) for seed in asked.seeds] for one in setups}
+    carry_out([one for some in trials.values() for one in some], asked.out, jobs=asked.jobs)
+    sums = sums_of(trials, asked.out)
+    table = Table("setup", "without", "with", title=f"{recipe.name}: rsum of 600, {len(asked.seeds)} seed(s)")
+    for setup, values in sums.items():
+        table.add_row(setup, *(f"{values[one]:.1f}" if one in values else "" for one in (WITHOUT, WITH)))
+    console = Console()
+    console.print(table)
+    for said, came_out, figures in verdicts(sums):
+        console.print(f"{'yes' if came_out else 'NO ':3} {said}: {figures}", highlight=False)
+    panels = {f"{recipe.name}, visir": sums}
+    if theirs := published():
+        panels["VSE++ on Flickr30k, published"] = theirs
+    print(*draw(panels, asked.out / recipe.name), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
