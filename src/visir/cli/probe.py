@@ -1,0 +1,88 @@
+"""`visir probe`: which latent facts of generated scenes a model's vectors hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.evaluation.probes import ProbeResult
+
+_JSON, _PAGE = "probes.json", "probes.html"
+
+
+def probe(
+    collection: Annotated[
+        str,
+        typer.Argument(
+            metavar="COLLECTION",
+            help="Generated scenes: 'scenes:2000?seed=1', with a seed that no training used.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="A model: a checkpoint folder, a hub name, …", show_default=False)
+    ],
+    split: Annotated[str | None, typer.Option(help="One split, or several: train+val. Default: everything.")] = None,
+    shortcuts: Annotated[
+        str | None,
+        typer.Option(
+            help="Synthetic shortcuts on pictures and captions, whose digits are then probed as well: unique."
+        ),
+    ] = None,
+    folds: Annotated[int, typer.Option(min=3, help="Parts of the images, each held out once.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Of the cut, and of which captions are read.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
+    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Inputs per forward pass.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for probes.json and probes.html.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a probe report that is there already.")] = False,
+) -> None:
+    """Read every latent fact of generated scenes from a model's vectors, with linear probes.
+
+    How well is what all captions tell in the vectors, what one of them tells, and what none tells? Prints accuracies
+    beside chance; with --out it writes them as JSON and as a page with plots.
+    """
+    from visir.collections import open_collection
+    from visir.encoders import encode, load
+    from visir.errors import VisirError, require
+    from visir.evaluation.probes import probe as probe_vectors
+
+    if out is not None and (out / _JSON).is_file() and not force:
+        raise VisirError(
+            f"{out} holds a probe report already.", hint="choose another folder, or replace it with --force"
+        )
+    require("sklearn", extra="shortcuts", purpose="visir probe")  # before an hour of encoding, not after
+    opened = open_collection(collection)
+    if shortcuts:
+        from visir.shortcuts import inject
+
+        opened = inject(opened, shortcuts)
+    opened = opened.split(split)
+    encoder = load(model, device=device, dtype=dtype)
+    images, texts = (encode(encoder, opened, one, batch_size=batch_size) for one in ("image", "text"))
+    _show(probe_vectors(opened, images, texts, folds=folds, seed=seed), out)
+
+
+def _show(result: ProbeResult, out: Path | None) -> None:
+    import shlex
+    import sys
+
+    from rich.console import Console
+
+    from visir.files import write_json
+    from visir.reports import to_terminal
+    from visir.reports.probes import facts_table, roles_table, write_probe_report
+
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / _JSON, result.to_dict())
+        command = shlex.join(["visir", *sys.argv[1:]])
+        write_probe_report(out / _PAGE, result, command=command, beside={_JSON: "every number of this page"})
+    console = Console()
+    console.print(to_terminal(facts_table(result)))
+    console.print(to_terminal(roles_table(result)))
+    if out is not None:
+        console.print(f"report: {out / _PAGE}", soft_wrap=True, highlight=False)

@@ -1,0 +1,142 @@
+"""What a probe is asked to read: the latent facts of generated scenes, and the digits of synthetic shortcuts.
+
+The thesis (section 4.2) divides what is in a picture into information that its captions share (S), information that
+only one of them tells (C), and task-irrelevant information (¬R); section 4.3 adds a synthetic shortcut. On photographs
+nobody can say which is which. Generated scenes know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import CollectionError, nearest, raise_faults
+from visir.records import Collection
+from visir.records.shortcuts import DIGITS, Shortcuts
+from visir.shortcuts.numbers import numbers
+from visir.shortcuts.view import caption_places, picture_places
+
+Role = Literal["shared", "specific", "irrelevant", "shortcut"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+FEW_BITS = 3
+"""Up to so many bits a number is one digit (0 to 7), and each of its bits can be read off that digit linearly."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LatentFact:
+    """One thing that is so or otherwise in every picture.
+
+    - `role`: who tells it: "shared" all captions, "specific" one, "irrelevant" none; "shortcut": a digit of a number
+    - `of_images`: (images,) the value of each image of the collection as a code ≥ 0; −1 where there is none
+    - `of_captions`: (captions,) the value that each caption tells, or would tell
+    - `told`: (captions,) whether a caption tells it
+    """
+
+    name: str
+    role: Role
+    of_images: Integers
+    of_captions: Integers
+    told: NDArray[np.bool_]
+
+
+def latent_facts(collection: Collection) -> list[LatentFact]:
+    """The facts of generated scenes: columns of `collection.facts` whose metadata name a role, in the table's order.
+
+    Raises `CollectionError` when there are none, or when the tables do not speak of every image and caption.
+    """
+    described = [] if collection.facts is None else [one for one in collection.facts.schema if _role(one) is not None]
+    if collection.facts is None or collection.caption_facts is None or not described:
+        raise CollectionError(
+            f"{collection.name}: no latent facts are known of its images.",
+            hint="probe generated scenes: visir probe 'scenes:2000?seed=1' --model …",
+        )
+    faults = [
+        f"fact {one.name!r} has the role {_role(one)!r} ({nearest(str(_role(one)), ROLES[:3])})"
+        for one in described
+        if _role(one) not in ROLES[:3]
+    ]
+    of_image = pc.index_in(collection.images["id"], collection.facts["image_id"].combine_chunks())
+    of_caption = pc.index_in(collection.captions["id"], collection.caption_facts["caption_id"].combine_chunks())
+    for kind, found in (("images", of_image), ("captions", of_caption)):
+        if found.null_count:
+            faults.append(f"{found.null_count:,} {kind} have no row in the table of facts")
+    raise_faults(CollectionError, f"{collection.name}: facts to probe", faults)
+    owners = owners_of(collection)
+    tells = collection.caption_facts["tells"].take(of_caption)
+    made = []
+    for column in described:
+        codes = _codes(collection.facts[column.name].take(of_image))
+        told = _contains(tells, column.name)
+        made.append(LatentFact(column.name, _role(column), codes, codes[owners], told))  # type: ignore[arg-type]
+    return made
+
+
+def shortcut_digits(collection: Collection) -> list[LatentFact]:
+    """The number that a collection's shortcuts give each tuple, digit by digit from the left; [] without shortcuts.
+
+    With 1 to 3 bits the number is one digit, and its bits are asked for instead, the lowest first. With more they are
+    not: the bits of a number of several digits are no linear function of its digits, so that a vector could hold every
+    digit and the probe would miss the bits.
+
+    `of_images` is what the picture carries when it is looked at by itself, and `of_captions` what the caption carries.
+    Where one side carries nothing (shortcuts on images or on captions only) it is the number of its tuple, which
+    nothing but chance can find there.
+    """
+    injected = collection.injected
+    if injected is None:
+        return []
+    places = picture_places(collection)
+    pictures = np.where(places < 0, -1, numbers(injected, np.maximum(places, 0), injected.assignment))
+    captions = numbers(injected, caption_places(collection), injected.assignment)
+    told = np.full(len(captions), injected.shortcuts.on_captions)
+    return [
+        LatentFact(name, "shortcut", np.where(pictures < 0, -1, _part(pictures, divisor, base)),
+                   _part(captions, divisor, base), told)
+        for name, divisor, base in _parts(injected.shortcuts)
+    ]  # fmt: skip
+
+
+def owners_of(collection: Collection) -> Integers:
+    """(captions,) the row of the image that each caption belongs to."""
+    found = pc.index_in(collection.captions["image_id"], collection.images["id"].combine_chunks())
+    return np.asarray(found.to_numpy(), np.int64)
+
+
+def _parts(shortcuts: Shortcuts) -> Sequence[tuple[str, int, int]]:
+    """(name, divisor, base) of each part of a number."""
+    if shortcuts.kind == "bits" and shortcuts.bits <= FEW_BITS:
+        return [(f"bit {one + 1}", 2**one, 2) for one in range(shortcuts.bits)]
+    return [(f"digit {one + 1}", 10 ** (DIGITS - 1 - one), 10) for one in range(DIGITS)]
+
+
+def _part(whole: Integers, divisor: int, base: int) -> Integers:
+    return np.asarray(whole // divisor % base, np.int64)
+
+
+def _role(column: pa.Field) -> str | None:
+    found = (column.metadata or {}).get(b"role")
+    return None if found is None else found.decode()
+
+
+def _codes(values: pa.ChunkedArray) -> Integers:
+    """(n,) each value as a code; −1 for null."""
+    indices = values.combine_chunks().dictionary_encode().indices
+    return np.asarray(pc.fill_null(indices, -1).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _contains(lists: pa.ChunkedArray, name: str) -> NDArray[np.bool_]:
+    """(n,) whether each list has the string `name` in it."""
+    flat = lists.combine_chunks()
+    told = np.zeros(len(flat), bool)
+    rows = pc.list_parent_indices(flat).to_numpy(zero_copy_only=False)
+    told[rows[pc.equal(flat.flatten(), name).to_numpy(zero_copy_only=False)]] = True
+    return told
