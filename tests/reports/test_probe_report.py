@@ -62,14 +62,14 @@ def test_the_table_of_roles() -> None:
 
 def test_every_fact_and_role_is_drawn_and_named() -> None:
     drawn = words(fact_dots(result()))
-    assert {"subject", "companion colour", "facing", "digit 6", "image", "caption that tells it", "chance"} <= drawn
+    assert {"subject", "companion colour", "facing", "digit 6", "image", "caption telling it", "chance"} <= drawn
     assert {"shared: every caption tells it", "shortcut: digits of a number"} <= drawn
     assert "shortcut: digits of a number" not in words(fact_dots(result(shortcut=False)))
     assert {"shared", "1 fact", "shortcut", "from chance (0) to perfect, %"} <= words(role_means(result()))
     only_images = replace(
         result(), facts=tuple(replace(one, readings={"image": one.readings["image"]}) for one in result().facts)
     )
-    assert "caption that tells it" not in words(fact_dots(only_images))
+    assert "caption telling it" not in words(fact_dots(only_images))
 
 
 def test_the_page_is_one_file_that_runs_and_fetches_nothing(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ ROLE_WORDS: Mapping[Role, str] = {
 }
 SOURCE_WORDS: Mapping[Source, str] = {
     "image": "image",
-    "told": "caption that tells it",
-    "untold": "caption that does not",
+    "told": "caption telling it",
+    "untold": "other caption",
 }
 # Shape and filling differ as well as colour, so that a black-and-white print still reads.
 _MARKS: Mapping[Source, dict[str, Any]] = {
