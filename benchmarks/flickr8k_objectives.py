@@ -23,7 +23,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from flickr8k_trajectories import draw
+from flickr8k_trajectories import KINDS, draw
 from visir.evaluation.crossed import CUTOFFS, crossed_test, rsum_by_image
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     carry_out([one for some in zip(*trials.values(), strict=True) for one in some], out, jobs=asked.jobs)
     show(rows_of(trials, out), out)
     for title, base in FAMILIES.items():
-        kept = {suffix: trials.get(base + suffix, []) for suffix in ("", "-ltd-dual", "-ltd-constraint")}
+        kept = {suffix: trials.get(base + suffix, []) for suffix in KINDS}
         if any(kept.values()):
             folders = {suffix: [one.folder(out) / CHECKPOINT for one in some] for suffix, some in kept.items()}
             print(f"trajectories: {', '.join(map(str, draw(folders, title, out)))}")

@@ -4,7 +4,8 @@
 
 Draws what `flickr8k_objectives.py` trained, which also draws it by itself at its end. On the left Flickr8k here, on the
 right the paper's own logs of COCO: validation rsum, λ, reconstruction loss and contrastive loss over the epochs, for
-the contrastive loss alone, with LTD as a dual loss (β 1) and as a constraint (η 0.2). Every seed is a line.
+the contrastive loss alone, with LTD as a dual loss (β 1) and as a constraint (η 0.2; a bound that is met within these
+few steps, 0.3, beside the loosest that was published, 0.25). Every seed is a line, bounds are dotted.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ KINDS = {
     "": ("contrastive alone", INK, "swa_coco_baseline"),
     "-ltd-dual": ("LTD, dual, β 1", SERIES[1], "swa_coco_ltd_tl"),
     "-ltd-constraint": ("LTD, constraint, η 0.2", SERIES[0], "swa_coco_ltd_constraint_tl"),
+    "-ltd-constraint-loose": ("η 0.3 (published: 0.25)", SERIES[2], "swa_coco_ltd_constraint_b025_tl"),
 }
 """Suffix of the recipe -> label, colour, column of the published logs."""
 PANELS = {
@@ -38,7 +40,8 @@ PANELS = {
     "contrastive loss": ("contrastive", "contrastive.csv.gz"),
 }
 """Title -> what visir calls it, and the published file."""
-BOUND = 0.2
+BOUNDS = (((0.2, SERIES[0]), (0.3, SERIES[2])), ((0.2, SERIES[0]), (0.25, SERIES[2])))
+"""The bounds η of the left and of the right plots."""
 PUBLISHED_STEPS = 4426  # per epoch: one rsum is logged at the end of each
 SMOOTH = 0.01  # of a trajectory's length: batches differ more from one another than the curve moves within that
 
@@ -60,7 +63,7 @@ def draw(checkpoints: Mapping[str, Sequence[Path]], title: str, out: Path) -> li
         axes[0][1].set_title("COCO, InfoNCE, published" if published.is_dir() else "(no published logs in VISIR_DATA)")
         for one in axes[-1]:
             one.set_xlabel("epoch")
-        figure.legend(loc="outside lower center", ncols=len(KINDS))
+        figure.legend(loc="outside lower center", ncols=2)
         written = []
         for suffix in ("svg", "png"):
             path = out / f"trajectories-{title.lower()}.{suffix}"
@@ -111,13 +114,14 @@ def plot(axes: Any, line: Line | None, colour: str, label: str) -> None:
 def dress(left: Any, right: Any, panel: str) -> None:
     """What the paper's figure has: λ on a logarithmic scale that reaches 0, the bound in the reconstruction loss."""
     left.set_ylabel(panel)
-    for axes in (left, right):
+    for axes, bounds in zip((left, right), BOUNDS, strict=True):
         if panel == "λ":
             axes.set_yscale("symlog", linthresh=0.1)
             axes.set_yticks([0, 0.1, 1, 10, 100], ["0", "0.1", "1", "10", "100"])
             axes.set_ylim(0, 100)
         elif panel == "reconstruction loss":
-            axes.axhline(BOUND, color=SERIES[0], linewidth=0.8, linestyle=(0, (2, 2)))
+            for bound, colour in bounds:
+                axes.axhline(bound, color=colour, linewidth=0.8, linestyle=(0, (2, 2)))
             axes.set_ylim(0, 1)
         elif panel == "contrastive loss":
             axes.set_ylim(bottom=0)
