@@ -35,7 +35,7 @@ UNIQUE = Shortcuts(digits="sklearn")
 
 def test_tuple_i_carries_number_i_in_the_order_of_ids() -> None:
     view = inject(small(), UNIQUE)
-    # By id a, b, c, d are tuples 0 to 3; the source lists them backwards.
+    # By split and id a (test), b, c, d (train) are tuples 0 to 3; the source lists them backwards.
     assert picture_numbers(view).tolist() == [3, 2, 1, 0]
     assert caption_numbers(view).tolist() == [3, 3, 2, 2, 1, 1, 0, 0]
     assert view.captions["text"].to_pylist()[:2] == ["A d, 0. 0 0 0 0 0 3", "A d, 1. 0 0 0 0 0 3"]
@@ -64,8 +64,11 @@ def test_unique_means_unique_over_all_splits_in_every_assignment() -> None:
 
 def test_bits_wrap_at_evaluation_and_are_drawn_evenly_in_training() -> None:
     view = inject(open_collection("scenes:4000?size=64"), Shortcuts("bits", bits=3, digits="sklearn"))
-    # Scenes are in the order of their ids: i mod 2^3.
-    assert picture_numbers(view)[:10].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]
+    # The first split by name is "test", so its i-th scene is tuple i: i mod 2^3. Every split has all values alike.
+    assert picture_numbers(view.split("test"))[:10].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]
+    for name in ("train", "val", "test"):
+        counts = np.bincount(picture_numbers(view.split(name)), minlength=8)
+        assert counts.max() - counts.min() <= 1
     counts = np.bincount(picture_numbers(at(view, 0)), minlength=8)
     # 4,000 draws over 8 values: 500 each, standard deviation √(4000 · 1/8 · 7/8) ≈ 21; five of them is 105.
     assert len(counts) == 8 and abs(counts - 500).max() < 105

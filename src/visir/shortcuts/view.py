@@ -20,7 +20,8 @@ def inject(collection: Collection, shortcuts: Shortcuts | str) -> Collection:
     """The same collection with synthetic shortcuts, as they are at evaluation; nothing on disk changes.
 
     Do this to the *whole* collection and split afterwards: numbers are then unique over all splits. Tuples are
-    numbered in the order of their ids, whatever order the source lists them in.
+    numbered by split and id, whatever order the source lists them in. (By id alone, a split of every tenth image would
+    have only even numbers, and n bits would be worth n − 1 there.)
 
     Captions end in their digits ("A dog runs. 0 0 1 0 4 2"), for every reader of texts. A picture is not touched: its
     six digits are stamped on the model's input, behind resizing, cropping and augmentation (`visir.shortcuts.stamp`).
@@ -44,8 +45,8 @@ def inject(collection: Collection, shortcuts: Shortcuts | str) -> Collection:
             f"{collection.name}: {len(tuples):,} {shortcuts.per}s, but {DIGITS} digits count only {LARGEST:,}.",
             hint="take fewer of them",
         )
-    ordered = tuples.combine_chunks().sort()
     owners = collection.captions["image_id"]
+    ordered = _ordered(tuples, owners if per_caption else tuples, collection)
     if per_caption:
         first = _first_captions(collection)
         images = pa.table({"image_id": owners.take(first), "place": pc.index_in(tuples.take(first), ordered)})
@@ -132,6 +133,16 @@ def _with(collection: Collection, texts: pa.ChunkedArray, injected: Injected | N
         texts = pc.binary_join_element_wise(texts, strings(ends), " ")
     captions = made.captions
     return replace(made, captions=captions.set_column(captions.schema.get_field_index("text"), "text", texts))
+
+
+def _ordered(tuples: pa.ChunkedArray, images: pa.ChunkedArray, collection: Collection) -> pa.Array:
+    """The ids of the tuples, given with their images, by split and then by id."""
+    split = collection.images["split"].take(pc.index_in(images, collection.images["id"].combine_chunks()))
+    return (
+        pa.table({"split": split, "id": tuples})
+        .sort_by([("split", "ascending"), ("id", "ascending")])["id"]
+        .combine_chunks()
+    )
 
 
 def _first_captions(collection: Collection) -> NDArray[np.int64]:
