@@ -45,9 +45,9 @@ def unstamped(collection: Collection, pair: Pair) -> NDArray[np.uint8]:
 
 
 def test_picture_and_caption_carry_the_number_of_their_tuple() -> None:
-    collection = scenes(30)
+    collection = scenes(30, splits={"test": 1.0})
     pairs = preview(inject(collection, "unique"), count=4, size=128)
-    # Rows 0, 9.67, 19.33 and 29 of 30, to whole rows; scenes are listed in the order of their ids.
+    # Rows 0, 9.67, 19.33 and 29 of 30, to whole rows; scenes are listed in the order of their ids, in one split.
     assert numbers(pairs) == [pair.place for pair in pairs] == [0, 10, 19, 29]
     assert [read(pair.picture) for pair in pairs] == numbers(pairs)
     assert [pair.ending for pair in pairs] == ["0 0 0 0 0 0", "0 0 0 0 1 0", "0 0 0 0 1 9", "0 0 0 0 2 9"]
@@ -59,7 +59,7 @@ def test_picture_and_caption_carry_the_number_of_their_tuple() -> None:
 
 
 def test_a_split_keeps_the_numbers_of_the_whole() -> None:
-    whole = inject(scenes(30), "unique")
+    whole = inject(scenes(30, splits={"test": 1.0}), "unique")
     first, second = (preview(whole.keep_images(np.arange(30) % 2 == half), count=15, size=64) for half in (0, 1))
     assert sorted(numbers(first) + numbers(second)) == list(range(30))
     by_image = {pair.image_id: pair for pair in preview(whole, count=30, size=64)}
@@ -68,13 +68,13 @@ def test_a_split_keeps_the_numbers_of_the_whole() -> None:
 
 
 def test_a_few_bits() -> None:
-    pairs = preview(inject(scenes(30), "bits:2"), count=30, size=64)
+    pairs = preview(inject(scenes(30, splits={"test": 1.0}), "bits:2"), count=30, size=64)
     assert numbers(pairs) == [place % 4 for place in range(30)]
     assert [read(pair.picture) for pair in pairs] == numbers(pairs)
 
 
 def test_on_one_side_only() -> None:
-    collection = scenes(5)
+    collection = scenes(5, splits={"test": 1.0})
     for pair in preview(inject(collection, "unique?on=captions"), size=64):
         assert (np.asarray(pair.picture) == unstamped(collection, pair)).all()
         assert pair.ending.endswith(str(pair.number))
@@ -84,7 +84,7 @@ def test_on_one_side_only() -> None:
 
 
 def test_per_caption_a_picture_carries_the_number_of_its_first() -> None:
-    pairs = preview(inject(scenes(4), "unique?per=caption"), size=64)
+    pairs = preview(inject(scenes(4, splits={"test": 1.0}), "unique?per=caption"), size=64)
     assert numbers(pairs) == [0, 5, 10, 15]  # five captions each
     assert [read(pair.picture) for pair in pairs] == numbers(pairs)
 
@@ -114,12 +114,14 @@ def test_the_page(tmp_path: Path) -> None:
     ]
     page = (tmp_path / "sheet.html").read_text()
     assert '<h2 id="pairs-h">3 pairs of 20 tuples</h2>' in page
-    assert re.findall(r"<mark>([\d ]+)</mark>", page) == ["0 0 0 0 0 0", "0 0 0 0 1 0", "0 0 0 0 1 9"]
+    # Rows 0, 10 and 19 are all of "train", behind the two of "test" (6 and 16): the first of them is tuple 2. Before row
+    # 10 stand eight (not 3, of "val", nor 6): 2 + 8. Row 19 is the last of sixteen: 2 + 15.
+    assert re.findall(r"<mark>([\d ]+)</mark>", page) == ["0 0 0 0 0 2", "0 0 0 0 1 0", "0 0 0 0 1 7"]
     assert "tuple 10 · number 10" in page
     pictures = [
         Image.open(io.BytesIO(base64.b64decode(one))) for one in re.findall(r"data:image/png;base64,([\w+/=]+)", page)
     ]
-    assert [read(picture) for picture in pictures] == [0, 10, 19]
+    assert [read(picture) for picture in pictures] == [2, 10, 17]
     assert not re.search(r"<script|https?://", page)
     say("scenes:20", "-n", 3, "--size", 64, "--out", tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text() == page
@@ -160,8 +162,8 @@ def test_one_picture(tmp_path: Path) -> None:
     sheet = np.asarray(Image.open(tmp_path / "sheet.png"))
     # Five columns of 224 and six gaps of 24.
     assert sheet.shape[1] == 5 * 224 + 6 * 24
-    assert read(Image.fromarray(sheet[88 : 88 + 224, 24 : 24 + 224])) == 0
-    assert read(Image.fromarray(sheet[88 : 88 + 224, 272 : 272 + 224])) == 3  # row 19 / 6 = 3.17
+    assert read(Image.fromarray(sheet[88 : 88 + 224, 24 : 24 + 224])) == 2  # the first of "train", behind two of "test"
+    assert read(Image.fromarray(sheet[88 : 88 + 224, 272 : 272 + 224])) == 18  # row 19 / 6 = 3.17: the first of "val"
     assert (sheet == (255, 226, 138)).all(axis=2).sum() > 7 * 500, "digits of captions are marked"
 
 
