@@ -114,8 +114,8 @@ def test_the_page(tmp_path: Path) -> None:
     ]
     page = (tmp_path / "sheet.html").read_text()
     assert '<h2 id="pairs-h">3 pairs of 20 tuples</h2>' in page
-    # Rows 0, 10 and 19 are all of "train", behind the two of "test" (6 and 16): the first of them is tuple 2. Before row
-    # 10 stand eight (not 3, of "val", nor 6): 2 + 8. Row 19 is the last of sixteen: 2 + 15.
+    # Rows 0, 10 and 19 are all of "train", behind the two of "test" (6 and 16): the first of them is tuple 2. Before
+    # row 10 stand eight (not 3, of "val", nor 6): 2 + 8. Row 19 is the last of sixteen: 2 + 15.
     assert re.findall(r"<mark>([\d ]+)</mark>", page) == ["0 0 0 0 0 2", "0 0 0 0 1 0", "0 0 0 0 1 7"]
     assert "tuple 10 · number 10" in page
     pictures = [
