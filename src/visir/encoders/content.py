@@ -22,13 +22,10 @@ def content_fingerprint(collection: Collection, modality: Modality) -> str:
     injected = collection.injected
     if modality == "text":
         columns = [collection.captions["id"], collection.captions["text"]]
-        # A caption that ends in a shortcut is cut before it, not at its end: other tokens, though the text is the same.
-        carries = injected is not None and injected.shortcuts.on_captions
     else:
         columns = [collection.images["id"], image_marks(collection)]
-        carries = injected is not None and injected.shortcuts.on_images
-    if carries:
-        assert injected is not None
+    if injected is not None and injected.on(modality):
+        # Texts too: a caption that ends in a shortcut is cut before it, not at its end, which gives other tokens.
         columns.append(strings([injected.fingerprint] * len(columns[0])))
     return hash_columns(columns)
 

@@ -142,6 +142,10 @@ class Injected:
         said = {"shortcuts": str(self.shortcuts), "count": self.count, "assignment": self.assignment}
         return hash_json({**said, "carried": carried})
 
+    def on(self, modality: str) -> bool:
+        """Whether pictures ("image") or captions ("text") carry them."""
+        return self.shortcuts.on_images if modality == "image" else self.shortcuts.on_captions
+
     def keep(self, images: pa.Array, captions: pa.Array) -> Injected:
         """The part of these image ids and caption ids."""
         return Injected(

@@ -93,9 +93,9 @@ class Trial:
         )
         if not (checkpoint / CHECKPOINT_FILE).is_file():
             visir.train(self.recipe, checkpoint, collection=collection, resume=True)
+        encoder = visir.load(str(checkpoint), device=None if self.recipe.device == "auto" else "cpu")
         for label, shortcuts in self.evaluations.items():
             if not is_result(folder / label):
-                encoder = visir.load(str(checkpoint), device=None if self.recipe.device == "auto" else "cpu")
                 view = collection if shortcuts is None else inject(collection, shortcuts)
                 save(visir.evaluate(view, encoder, split=self.split, depth=10, name=self.name), folder / label)
 

@@ -67,7 +67,7 @@ def _learnt_images(recipe: Recipe, side: Side, split: Collection) -> Source:
     if side.backbone is None:
         assert not isinstance(settings, FrozenImages)
         body = _body(side)
-        pictures = PixelSource(split, body, settings.augment, settings.cache)
+        pictures = PixelSource(plain(split), body, settings.augment, settings.cache)
         return StampedPictures(pictures, body, split, _numbering(recipe, split)) if carried else pictures
     # Every view by itself: training draws one of them each time it sees the image.
     backbone = side.backbone
@@ -96,7 +96,7 @@ def _checked_images(recipe: Recipe, side: Side, split: Collection) -> Source:
         return VectorSource([encode(side.backbone, split, "image").vectors])
     assert not isinstance(recipe.image, FrozenImages)
     body = _body(side)
-    pictures = PixelSource(split, body, cache=recipe.image.cache)
+    pictures = PixelSource(plain(split), body, cache=recipe.image.cache)
     carried = _carries(split, "image")
     return StampedPictures(pictures, body, split, _numbering(recipe, split)) if carried else pictures
 
@@ -140,9 +140,7 @@ def _assigned(recipe: Recipe, split: Collection, modality: Modality) -> list[Col
 
 
 def _carries(split: Collection, modality: Modality) -> bool:
-    if split.injected is None:
-        return False
-    return split.injected.shortcuts.on_images if modality == "image" else split.injected.shortcuts.on_captions
+    return split.injected is not None and split.injected.on(modality)
 
 
 def _numbering(recipe: Recipe, split: Collection) -> Numbering:
