@@ -1,11 +1,12 @@
 """Thesis Figure 4.5 at two-core scale: retrieval with and without synthetic shortcuts, beside the published figure.
 
-    VISIR_DATA=../shared/data python benchmarks/shortcuts_figure.py [--recipe scenes-vse] [--seeds 0] [--bits 0 1 2 …]
+    VISIR_DATA=../shared/data python benchmarks/shortcuts_figure.py [--recipe vsepp-scenes-infonce] [--bits 0 1 2 …]
 
 Trains a recipe in the four setups of section 4.3: I without shortcuts; II unique ones; III on one modality alone; IV of
 n bits. Evaluates the test split without them and, for II and IV, with them, prints a table, says whether the four
 shapes of the figure came out, and draws it beside the thesis's own sums (VSE++ on Flickr30k, `svl-figure.json`), where
-those are at hand. Finished trainings are kept; the same command goes on.
+those are at hand. Finished trainings are kept, in the folders in which `visir shortcuts audit RECIPE --out
+runs/shortcuts/RECIPE` looks for them; the same command goes on.
 """
 
 from __future__ import annotations
@@ -29,28 +30,28 @@ from visir.training.shipped import find_recipe
 from visir.training.shortcuts import ShortcutSettings
 
 WITHOUT, WITH = "without", "with"
-ALONE = {"none": "I none", "images": "III images", "captions": "III captions", "unique": "II unique"}
+ALONE = {"baseline": "I none", "images": "III images", "captions": "III captions", "unique": "II unique"}
 """Setups that are no number of bits, and what they are called."""
 BITS = (0, 1, 2, 3, 4, 5, 6, 8, 10)
-PUBLISHED = {"none": "infonce", "images": "img_only_shuffle", "captions": "cap_only_shuffle", "unique": "unique"}
+PUBLISHED = {"images": "img_only_shuffle", "captions": "cap_only_shuffle", "unique": "unique"}
 
 Sums = dict[str, dict[str, float]]
-"""Setup ("none", …, "bits3") → "without" and "with" → rsum."""
+"""Setup ("baseline", …, "bits3") → "without" and "with" → rsum."""
 
 
 def trial_of(recipe: Recipe, setup: str, seed: int) -> Trial:
-    """One setup of one seed; the last epoch is kept, as the thesis does."""
-    settings = None
+    """One setup of one seed, as `visir.studies.shortcut_audit` names it."""
+    settings = recipe.shortcuts or ShortcutSettings()
     if setup.startswith("bits"):
-        settings = ShortcutSettings(kind="bits", bits=int(setup.removeprefix("bits")))
-    elif setup != "none":
-        settings = ShortcutSettings(on="both" if setup == "unique" else setup)
-    kept = recipe.selection.model_copy(update={"keep": "last"})
-    changed = recipe.model_copy(update={"seed": seed, "shortcuts": settings, "selection": kept})
+        settings = settings.model_copy(update={"kind": "bits", "bits": int(setup.removeprefix("bits"))})
+    elif setup != "baseline":
+        settings = settings.model_copy(update={"on": "both" if setup == "unique" else setup})
+    shortcuts = None if setup == "baseline" else settings
+    changed = recipe.model_copy(update={"seed": seed, "shortcuts": shortcuts})
     evaluations: dict[str, str | None] = {WITHOUT: None}
-    if settings is not None and settings.on == "both":
-        evaluations[WITH] = str(settings.record())
-    return Trial(f"{recipe.name}/{setup}/seed{seed}", changed, evaluations)
+    if shortcuts is not None and shortcuts.on == "both":
+        evaluations[WITH] = str(shortcuts.record())
+    return Trial(f"{setup}/seed{seed}", changed, evaluations)
 
 
 def sums_of(trials: Mapping[str, Sequence[Trial]], out: Path) -> Sums:
@@ -76,14 +77,14 @@ def published() -> Sums:
         if "bits" in model:
             setup = "bits" + model.rsplit("_", 1)[-1]
         else:
-            setup = next((key for key, said in PUBLISHED.items() if said in model), "none")
+            setup = next((key for key, said in PUBLISHED.items() if said in model), "baseline")
         found.setdefault(setup, {})[label] = one["rsum"]
     return found
 
 
 def verdicts(sums: Sums) -> list[tuple[str, bool, str]]:
     """The four shapes: what it says, whether it came out, and the numbers."""
-    baseline = sums["none"][WITHOUT]
+    baseline = sums["baseline"][WITHOUT]
     told = []
     for one in ("images", "captions"):
         share = sums[one][WITHOUT] / baseline
@@ -158,7 +159,7 @@ def panel(axes: Any, sums: Sums) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipe", default="scenes-vse", help="a shipped recipe or a TOML file")
+    parser.add_argument("--recipe", default="vsepp-scenes-infonce", help="a shipped recipe or a TOML file")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change one of its keys")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--bits", type=int, nargs="+", default=list(BITS))
@@ -166,10 +167,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/shortcuts"))
     asked: Any = parser.parse_args(arguments)
     recipe = read_recipe(find_recipe(asked.recipe), asked.set)
-    setups = ["none", "unique", "images", "captions", *(f"bits{one}" for one in asked.bits)]
+    out = asked.out / recipe.name
+    setups = ["baseline", "unique", "images", "captions", *(f"bits{one}" for one in asked.bits)]
     trials = {one: [trial_of(recipe, one, seed) for seed in asked.seeds] for one in setups}
-    carry_out([one for some in trials.values() for one in some], asked.out, jobs=asked.jobs)
-    sums = sums_of(trials, asked.out)
+    carry_out([one for some in trials.values() for one in some], out, jobs=asked.jobs)
+    sums = sums_of(trials, out)
     table = Table("setup", "without", "with", title=f"{recipe.name}: rsum of 600, {len(asked.seeds)} seed(s)")
     for setup, values in sums.items():
         table.add_row(setup, *(f"{values[one]:.1f}" if one in values else "" for one in (WITHOUT, WITH)))
@@ -180,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     panels = {f"{recipe.name}, visir": sums}
     if theirs := published():
         panels["VSE++ on Flickr30k, published"] = theirs
-    print(*draw(panels, asked.out / recipe.name), sep="\n")
+    print(*draw(panels, out), sep="\n")
 
 
 if __name__ == "__main__":

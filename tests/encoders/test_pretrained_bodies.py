@@ -14,6 +14,7 @@ import numpy as np
 import open_clip
 import pytest
 import tiny_openclip
+import tiny_sentence
 import tiny_transformers as tiny
 import torch
 import transformers
@@ -54,7 +55,10 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     found |= {name: f"openclip:{name}/{zoo}/{name.removesuffix('-quickgelu')}.safetensors" for name in OPENCLIP[:3]}
     for name in OPENCLIP[3:]:
         found[name] = _save_own_format(folder / name, name)
-    found["sentence"] = f"st:{_save_sentence(folder / 'sentence', folder / 'bert')}"
+    sentence = tiny_sentence.save(
+        folder / "sentence", modules.Dense(32, 20), modules.Normalize(), **tiny_sentence.PROMPT
+    )
+    found["sentence"] = f"st:{sentence}"
     return found
 
 
@@ -81,25 +85,6 @@ def _save_own_format(folder: Path, name: str) -> str:
     model = open_clip.create_model(f"local-dir:{folder}", load_weights=False, pretrained_text=False)
     tiny_openclip.save_weights(model, folder / "open_clip_model.safetensors")
     return f"openclip:local-dir:{folder}"
-
-
-def _save_sentence(folder: Path, bert: Path) -> Path:
-    bert.mkdir()
-    torch.manual_seed(5)
-    words = tiny.wordpiece_tokenizer(bert, limit=48)
-    model = transformers.BertModel(
-        transformers.BertConfig(**tiny._layers(), vocab_size=words, max_position_embeddings=48)
-    )
-    tiny._spread(model)
-    model.save_pretrained(bert)
-    parts = [modules.Transformer(str(bert), max_seq_length=40), modules.Pooling(32), modules.Dense(32, 20)]
-    SentenceTransformer(
-        modules=[*parts, modules.Normalize()],
-        device="cpu",
-        prompts={"query": "the dog: "},
-        default_prompt_name="query",
-    ).save(str(folder))
-    return folder
 
 
 LOADED: dict[tuple[str, str], Encoder] = {}

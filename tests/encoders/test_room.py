@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_openclip
+import tiny_sentence
 import tiny_transformers as tiny
 import torch
 import transformers
@@ -135,7 +136,8 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     found |= {name: f"openclip:{name}/{zoo}/{name}.safetensors" for name in ("tiny-ViT", "tiny-CoCa")}
     found["tiny-bert"] = _save_openclip_bert(folder / "openclip-bert")
     found["tiny-stripped"] = _save_openclip_bert(folder / "stripped", tokenizer_kwargs={"strip_sep_token": True})
-    found["sentence"] = f"st:{_save_sentence(folder / 'sentence', folder / 'bert')}"
+    sentence = tiny_sentence.save(folder / "sentence", **tiny_sentence.PROMPT)
+    found["sentence"] = f"st:{sentence}"
     return found
 
 
@@ -155,23 +157,6 @@ def _save_openclip_bert(folder: Path, **settings: Any) -> str:
     model = open_clip.create_model(f"local-dir:{folder}", load_weights=False, pretrained_text=False)
     tiny_openclip.save_weights(model, folder / "open_clip_model.safetensors")
     return f"openclip:local-dir:{folder}"
-
-
-def _save_sentence(folder: Path, bert: Path) -> Path:
-    """A sentence encoder of 40 tokens that puts "the dog: " before every text."""
-    bert.mkdir()
-    torch.manual_seed(5)
-    words = tiny.wordpiece_tokenizer(bert, limit=48)
-    model = transformers.BertModel(
-        transformers.BertConfig(**tiny._layers(), vocab_size=words, max_position_embeddings=48)
-    )
-    tiny._spread(model)
-    model.save_pretrained(bert)
-    parts = [modules.Transformer(str(bert), max_seq_length=40), modules.Pooling(32)]
-    SentenceTransformer(modules=parts, device="cpu", prompts={"query": "the dog: "}, default_prompt_name="query").save(
-        str(folder)
-    )
-    return folder
 
 
 def ids(half: Half, text: str) -> list[int]:

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny_sentence
 import tiny_transformers as tiny
-import torch
-import transformers
 from sentence_transformers import SentenceTransformer
 from sentence_transformers import models as modules
 
@@ -24,20 +23,8 @@ from visir.errors import EncoderError
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT with mean pooling, a dense layer of its own folder, and a normalisation."""
-    bert, folder = tmp_path_factory.mktemp("bert"), tmp_path_factory.mktemp("sentence")
-    torch.manual_seed(5)
-    words = tiny.wordpiece_tokenizer(bert, limit=48)
-    model = transformers.BertModel(
-        transformers.BertConfig(**tiny._layers(), vocab_size=words, max_position_embeddings=48)
-    )
-    tiny._spread(model)
-    model.save_pretrained(bert)
-    transformer = modules.Transformer(str(bert), max_seq_length=40)
-    pooling = modules.Pooling(32)
-    SentenceTransformer(modules=[transformer, pooling, modules.Dense(32, 20), modules.Normalize()], device="cpu").save(
-        str(folder)
-    )
-    return folder
+    folder = tmp_path_factory.mktemp("models") / "sentence"
+    return tiny_sentence.save(folder, modules.Dense(32, 20), modules.Normalize())
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 from visir.errors import VisirError
 from visir.files import read_json, write_json
 from visir.records import Result
-from visir.training.recipe import Recipe, expand
+from visir.training.recipe import Recipe
 
 TRIAL_FILE = "trial.json"
 CHECKPOINT = "checkpoint"
@@ -56,6 +56,8 @@ class Trial:
         if not path.is_file():
             return
         there, asked = read_json(path), self.to_dict()
+        for one in (there, asked):  # where data can be had is no part of a trial
+            one["recipe"]["data"].pop("obtain", None)
         if there != asked:
             raise VisirError(
                 f"{path.parent} holds another trial ({', '.join(_differences(there, asked))} differ).",
@@ -63,10 +65,10 @@ class Trial:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON. Where data can be had is no part of a trial."""
+        """Plain values for JSON."""
         return {
             "name": self.name,
-            "recipe": self.recipe.model_dump(mode="json", exclude={"data": {"obtain"}}),
+            "recipe": self.recipe.model_dump(mode="json"),
             "evaluations": dict(self.evaluations),
             "split": self.split,
         }
@@ -82,15 +84,13 @@ class Trial:
         from visir.encoders.families import CHECKPOINT_FILE
         from visir.evaluation.results import is_result, save
         from visir.shortcuts import inject
+        from visir.training.data import open_whole
 
         self.refuse_another(out)
         folder = self.folder(out)
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / TRIAL_FILE, self.to_dict())
-        data, checkpoint = self.recipe.data, folder / CHECKPOINT
-        collection = visir.open_collection(
-            expand(data.collection), images=None if data.images is None else expand(data.images)
-        )
+        checkpoint, collection = folder / CHECKPOINT, open_whole(self.recipe)
         if not (checkpoint / CHECKPOINT_FILE).is_file():
             visir.train(self.recipe, checkpoint, collection=collection, resume=True)
         encoder = visir.load(str(checkpoint), device=None if self.recipe.device == "auto" else "cpu")

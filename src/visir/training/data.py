@@ -25,13 +25,27 @@ class Splits:
     validation: Collection
 
 
+def open_whole(recipe: Recipe) -> Collection:
+    """The collection that a recipe names, all splits of it.
+
+    Raises `CollectionError`, with what to download and where to put it (`data.obtain`), when the data is not there.
+    """
+    images = None if recipe.data.images is None else expand(recipe.data.images)
+    try:
+        return open_collection(expand(recipe.data.collection), images=images)
+    except VisirError as fault:
+        if not recipe.data.obtain:
+            raise
+        raise CollectionError(fault.message, hint=expand(recipe.data.obtain)) from fault
+
+
 def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
     """The two splits that a recipe names; `collection` is used instead of the one it names, when it is given.
 
     Raises `CollectionError`, with what to download and where to put it (`data.obtain`), when the data is not there;
     when a split is not there, has no captions, or has captions of one image only: nothing to tell it from.
     """
-    collection = collection or _open(recipe)
+    collection = collection or open_whole(recipe)
     if collection.injected is not None:
         raise ConfigurationError(
             f"{collection.name} carries shortcuts already ({collection.injected}); training re-shuffles its own.",
@@ -78,13 +92,3 @@ def owners_of(split: Collection) -> NDArray[np.int64]:
     """(m,) int64: the row in `split.images` of each caption's image."""
     rows = pc.index_in(split.captions["image_id"], split.images["id"].combine_chunks())
     return np.asarray(rows.to_numpy(), np.int64)
-
-
-def _open(recipe: Recipe) -> Collection:
-    images = None if recipe.data.images is None else expand(recipe.data.images)
-    try:
-        return open_collection(expand(recipe.data.collection), images=images)
-    except VisirError as fault:
-        if not recipe.data.obtain:
-            raise
-        raise CollectionError(fault.message, hint=expand(recipe.data.obtain)) from fault
