@@ -80,8 +80,9 @@ def _drawn(pairs: Sequence[Pair], title: str, subtitle: str) -> Image.Image:
     texts = [_wrapped(pair, font, cell) for pair in pairs]
     high = cell + _GAP // 3 + (max(map(len, texts)) + 1) * _LINE
     top = 2 * _GAP + 2 * _LINE
-    columns = max(1, min(len(pairs), (_WIDEST - _GAP) // (cell + _GAP)))
-    rows = -(-len(pairs) // columns)
+    most = max(1, (_WIDEST - _GAP) // (cell + _GAP))
+    rows = -(-len(pairs) // most)
+    columns = -(-len(pairs) // rows)  # so that the last row is not nearly empty
     said = max(heading.getlength(title), small.getlength(subtitle))
     width = _GAP + max(columns * (cell + _GAP), math.ceil(said) + _GAP)
     sheet = Image.new("RGB", (width, top + rows * (high + _GAP)), _BACK)
