@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import visir.progress
-from visir.progress import Progress
+from visir.progress import Progress, pace
 
 
 def test_a_log_gets_a_line_with_rate_and_time_left(
@@ -30,3 +30,14 @@ def test_without_a_total_there_is_no_time_left() -> None:
     progress = Progress("reading", None, "lines")
     progress.done = 1200
     assert progress.line(2.0) == "reading: 1,200 lines, 600 a second"
+
+
+def test_slow_work_has_a_rate_too() -> None:
+    # 2 in 40 s: 0.05 a second, 3 a minute; 3 in 2 h: 1.5 an hour (printed 2); nothing yet: 0 an hour
+    assert [pace(one) for one in (99.4, 1.0, 2 / 40, 3 / 7200, 0.0)] == [
+        "99 a second",
+        "1 a second",
+        "3 a minute",
+        "2 an hour",
+        "0 an hour",
+    ]

@@ -14,6 +14,15 @@ LOG_SECONDS = 30.0
 """Where standard error is no terminal, a line this often; work that is shorter stays silent."""
 
 
+_SPANS = ((1.0, "a second"), (60.0, "a minute"), (3600.0, "an hour"))
+
+
+def pace(rate: float) -> str:
+    """`rate` per second in the shortest span in which one is done: "99 a second", "3 a minute"."""
+    count, span = next(((rate * one, name) for one, name in _SPANS if rate * one >= 1), (rate * 3600, "an hour"))
+    return f"{count:,.0f} {span}"
+
+
 class Progress:
     """Progress to be advanced by hand: `with Progress("encoding", n, "images") as advance: advance(64)`."""
 
@@ -39,9 +48,9 @@ class Progress:
         """What a log shows after so many seconds: "encoding: 3,200 of 6,000 images, 99 a second, 28 s left"."""
         rate = self.done / max(seconds, 1e-9)
         if self.total is None:
-            return f"{self.what}: {self.done:,} {self.unit}, {rate:,.0f} a second"
+            return f"{self.what}: {self.done:,} {self.unit}, {pace(rate)}"
         left = (self.total - self.done) / max(rate, 1e-9)
-        return f"{self.what}: {self.done:,} of {self.total:,} {self.unit}, {rate:,.0f} a second, {left:,.0f} s left"
+        return f"{self.what}: {self.done:,} of {self.total:,} {self.unit}, {pace(rate)}, {left:,.0f} s left"
 
     def __enter__(self) -> Progress:
         return self
@@ -61,7 +70,7 @@ def _terminal_bar(unit: str) -> RichProgress:
     class Rate(TextColumn):
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
-            return Text(f"{speed:,.0f} {unit}/s" if speed else "", style="progress.data.speed")
+            return Text(f"{unit}, {pace(speed)}" if speed else "", style="progress.data.speed")
 
     return Progress(
         TextColumn("{task.description}"),
