@@ -123,7 +123,7 @@ def verdicts(sums: Sums, chance: float) -> list[tuple[str, bool, str]]:
 
 def draw(panels: Mapping[str, Sums], out: Path) -> list[Path]:
     """Ours and theirs side by side; the maximum, 600, is a thin line."""
-    with drawing(9.6, 3.9, rows=1, columns=len(panels)) as (figure, axes):
+    with drawing(10.6, 3.9, rows=1, columns=len(panels)) as (figure, axes):
         for axis, (title, sums) in zip(np.atleast_1d(axes).ravel(), panels.items(), strict=True):
             panel(axis, sums)
             axis.set_title(title)
@@ -139,7 +139,7 @@ def draw(panels: Mapping[str, Sums], out: Path) -> list[Path]:
         return written
 
 
-_APART = 2.4  # places between two bars: their names need the room of two numbers
+_APART = 3.4  # places between two bars: their names need the room of several numbers
 
 
 def panel(axes: Any, sums: Sums) -> None:
@@ -148,12 +148,16 @@ def panel(axes: Any, sums: Sums) -> None:
     bits = sorted(int(one.removeprefix("bits")) for one in sums if one.startswith("bits"))
     start = _APART * len(names)
     for number, label in enumerate((WITHOUT, WITH)):
-        colour, shift = SERIES[number], 0.4 * (2 * number - 1)
-        there = [(at, sums[one][label]) for at, one in enumerate(names) if label in sums[one]]
+        colour, shift = SERIES[number], 0.55 * (2 * number - 1)
+        there = [
+            (_APART * at + shift * (len(sums[one]) - 1), sums[one][label])
+            for at, one in enumerate(names)
+            if label in sums[one]
+        ]
         axes.bar(
-            [_APART * at + shift for at, _ in there],
+            [at for at, _ in there],
             [value for _, value in there],
-            width=0.78,
+            width=1.0,
             color=colour,
             hatch="" if number == 0 else "////",
             edgecolor="white",
@@ -161,7 +165,7 @@ def panel(axes: Any, sums: Sums) -> None:
             label=f"evaluated {label} shortcuts",
         )
         axes.plot(
-            [start + at for at in range(len(bits))],
+            [start + one for one in bits],
             [sums[f"bits{one}"].get(label, np.nan) for one in bits],
             color=colour,
             linestyle=DASHES[number],
@@ -170,7 +174,7 @@ def panel(axes: Any, sums: Sums) -> None:
         )
     axes.axhline(600, color=FAINT, linewidth=0.8)
     axes.set_ylim(0, 620)
-    places = [*(_APART * at for at in range(len(names))), *(start + at for at in range(len(bits)))]
+    places = [*(_APART * at for at in range(len(names))), *(start + one for one in bits)]
     words = [*(ALONE[one].replace(" ", "\n") for one in names), *map(str, bits)]
     axes.set_xticks(places, words, fontsize=7.5)
     axes.set_xlabel("setup; on the right IV, by bits")
