@@ -85,9 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     compared = [row for row in images if row[1] != "InfoNCE" and (row[0], "InfoNCE", row[2]) in images]
     raw = [crossed_test(images[row] - images[row[0], "InfoNCE", row[2]]) for row in compared] if asked.seeds[1:] else []
     p = dict(zip(compared, corrected(raw), strict=True)) if raw else {}
-    table = Table(
-        "loss", "trained with", "evaluated", "rsum", "Δ InfoNCE", "p (Holm)", title=f"{path.stem}: rsum of 600"
-    )
+    name = next(iter(trials.values()))[0].recipe.name
+    table = Table("loss", "trained with", "evaluated", "rsum", "Δ InfoNCE", "p (Holm)", title=f"{name}: rsum of 600")
     for row, values in images.items():
         shortcuts, objective, label = row
         baseline = images.get((shortcuts, "InfoNCE", label))

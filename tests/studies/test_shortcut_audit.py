@@ -51,6 +51,7 @@ def test_the_page_says_it_too_and_fetches_nothing(tmp_path: Path) -> None:
     page = write_audit_report(tmp_path / "a.html", audited, ["visir", "shortcuts", "audit", "<x>"]).read_text()
     assert "<b>5.00 %</b> of retrieval, up to 4 bits" in page and "&lt;x&gt;" in page and "<script" not in page
     assert "bits of shortcut in training" in audit_plot(audited)
+    assert '<h2 id="plot-h">Retrieval over bits</h2>' in page and "<svg viewBox" in page and "&lt;svg" not in page
 
 
 def test_trials_take_over_what_else_the_recipe_says_of_shortcuts() -> None:

@@ -30,8 +30,8 @@ def audit_table(audit: Audit) -> Table:
     return Table.of(
         [
             Column("trained with"),
-            Column("rsum without"),
-            Column("rsum with"),
+            Column("rsum without", 1),
+            Column("rsum with", 1),
             Column("lost, %", 1),
         ],
         rows,
@@ -87,7 +87,7 @@ def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = 
         largest=max(audit.bits),
         seeds=len(audit.seeds),
         table=to_html(audit_table(audit)),
-        figure=Figure("Retrieval over bits", themed(audit_plot(audit), "audit", "rsum over bits of shortcut"), caption),
+        figure=Figure(themed(audit_plot(audit), "audit", "rsum over bits of shortcut"), "Retrieval over bits", caption),
         command=shlex.join(command),
     )
 
