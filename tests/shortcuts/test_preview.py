@@ -160,8 +160,8 @@ def test_captions_are_escaped(tmp_path: Path) -> None:
 def test_one_picture(tmp_path: Path) -> None:
     say("scenes:20", "-n", 7, "--out", tmp_path / "sheet.png")
     sheet = np.asarray(Image.open(tmp_path / "sheet.png"))
-    # Five columns of 224 and six gaps of 24.
-    assert sheet.shape[1] == 5 * 224 + 6 * 24
+    # Five columns would fit, but two rows of seven pairs need only four: 224 each, and five gaps of 24.
+    assert sheet.shape[1] == 4 * 224 + 5 * 24
     assert read(Image.fromarray(sheet[88 : 88 + 224, 24 : 24 + 224])) == 2  # the first of "train", behind two of "test"
     assert read(Image.fromarray(sheet[88 : 88 + 224, 272 : 272 + 224])) == 18  # row 19 / 6 = 3.17: the first of "val"
     assert (sheet == (255, 226, 138)).all(axis=2).sum() > 7 * 500, "digits of captions are marked"
