@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from visir.evaluation.crossed import CUTOFFS
+from visir.evaluation.results import load_evaluation
 from visir.files import atomic_path, data_directory
+from visir.reports.chance import expected_by_chance
 from visir.reports.svg import DASHES, FAINT, MARKERS, SERIES, drawing
 from visir.studies.trial import Trial
 from visir.studies.trials import carry_out
-from visir.training.data import open_whole
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
 from visir.training.shortcuts import ShortcutSettings
@@ -34,7 +35,6 @@ from visir.training.shortcuts import ShortcutSettings
 WITHOUT, WITH = "without", "with"
 ALONE = {"baseline": "I none", "images": "III images", "captions": "III captions", "unique": "II unique"}
 """Setups that are no number of bits, and what they are called."""
-DEPTHS = (1, 5, 10)
 BITS = (0, 1, 2, 3, 4, 5, 6, 8, 10)
 PUBLISHED = {"images": "img_only_shuffle", "captions": "cap_only_shuffle", "unique": "unique"}
 
@@ -85,14 +85,11 @@ def published() -> Sums:
     return found
 
 
-def chance(recipe: Recipe) -> float:
-    """rsum of rankings in random order of the test split: no model falls below it for long."""
-    split = open_whole(recipe).split("test")
-    images, captions = split.images.num_rows, split.captions.num_rows
-    own = round(captions / images)
-    found: list[float] = [k / images for k in DEPTHS]
-    found += [1 - math.comb(captions - own, k) / math.comb(captions, k) for k in DEPTHS]
-    return 100 * sum(found)
+def chance(trial: Trial, out: Path) -> float:
+    """rsum of rankings in random order of what a trial was evaluated on: no model falls below it for long."""
+    one = load_evaluation(trial.folder(out) / WITHOUT)
+    curves = expected_by_chance(one.result, one.runs, one.qrels).values()
+    return 100 * sum(float(curve[cutoff - 1]) for curve in curves for cutoff in CUTOFFS)
 
 
 def verdicts(sums: Sums, chance: float) -> list[tuple[str, bool, str]]:
@@ -200,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         table.add_row(setup, *(f"{values[one]:.1f}" if one in values else "" for one in (WITHOUT, WITH)))
     console = Console()
     console.print(table)
-    for said, came_out, figures in verdicts(sums, chance(recipe)):
+    for said, came_out, figures in verdicts(sums, chance(trials["baseline"][0], out)):
         console.print(f"{'yes' if came_out else 'NO ':3} {said}: {figures}", highlight=False)
     panels = {f"{recipe.name}, visir": sums}
     if theirs := published():
