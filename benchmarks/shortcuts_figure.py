@@ -3,10 +3,10 @@
     VISIR_DATA=../shared/data python benchmarks/shortcuts_figure.py [--recipe vsepp-scenes-infonce] [--bits 0 1 2 …]
 
 Trains a recipe in the four setups of section 4.3: I without shortcuts; II unique ones; III on one modality alone; IV of
-n bits. Evaluates the test split without them and, for II and IV, with them, prints a table, says whether the four
-shapes of the figure came out, and draws it beside the thesis's own sums (VSE++ on Flickr30k, `svl-figure.json`), where
-those are at hand. Finished trainings are kept, in the folders in which `visir shortcuts audit RECIPE --out
-runs/shortcuts/RECIPE` looks for them; the same command goes on.
+n bits. Evaluates the test split without shortcuts and, where it was trained with some, also with them; prints a table,
+says whether the four shapes of the figure came out, and draws it beside the thesis's own sums (VSE++ on Flickr30k,
+`svl-figure.json`), where those are at hand. Finished trainings are kept, in the folders in which `visir shortcuts audit
+RECIPE --out runs/shortcuts/RECIPE` looks for them; the same command goes on.
 """
 
 from __future__ import annotations
@@ -26,35 +26,19 @@ from visir.evaluation.results import load_evaluation
 from visir.files import atomic_path, data_directory
 from visir.reports.chance import expected_by_chance
 from visir.reports.svg import DASHES, FAINT, MARKERS, SERIES, drawing
+from visir.studies.shortcut_setups import WITH, WITHOUT, setup_trial
 from visir.studies.trial import Trial
 from visir.studies.trials import carry_out
-from visir.training.recipe import Recipe, read_recipe
+from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
-from visir.training.shortcuts import ShortcutSettings
 
-WITHOUT, WITH = "without", "with"
-ALONE = {"baseline": "I none", "images": "III images", "captions": "III captions", "unique": "II unique"}
+NAMES = {"baseline": "I none", "images": "III images", "captions": "III captions", "unique": "II unique"}
 """Setups that are no number of bits, and what they are called."""
 BITS = (0, 1, 2, 3, 4, 5, 6, 8, 10)
 PUBLISHED = {"images": "img_only_shuffle", "captions": "cap_only_shuffle", "unique": "unique"}
 
 Sums = dict[str, dict[str, float]]
 """Setup ("baseline", …, "bits3") → "without" and "with" → rsum."""
-
-
-def trial_of(recipe: Recipe, setup: str, seed: int) -> Trial:
-    """One setup of one seed, as `visir.studies.shortcut_audit` names it."""
-    settings = recipe.shortcuts or ShortcutSettings()
-    if setup.startswith("bits"):
-        settings = settings.model_copy(update={"kind": "bits", "bits": int(setup.removeprefix("bits"))})
-    elif setup != "baseline":
-        settings = settings.model_copy(update={"on": "both" if setup == "unique" else setup})
-    shortcuts = None if setup == "baseline" else settings
-    changed = recipe.model_copy(update={"seed": seed, "shortcuts": shortcuts})
-    evaluations: dict[str, str | None] = {WITHOUT: None}
-    if shortcuts is not None and shortcuts.on == "both":
-        evaluations[WITH] = str(shortcuts.record())
-    return Trial(f"{setup}/seed{seed}", changed, evaluations)
 
 
 def sums_of(trials: Mapping[str, Sequence[Trial]], out: Path) -> Sums:
@@ -141,7 +125,7 @@ _APART = 3.4  # places between two bars: their names need the room of several nu
 
 def panel(axes: Any, sums: Sums) -> None:
     """Bars for the setups without bits, lines for those with."""
-    names = [one for one in ALONE if one in sums]
+    names = [one for one in NAMES if one in sums]
     bits = sorted(int(one.removeprefix("bits")) for one in sums if one.startswith("bits"))
     start = _APART * len(names)
     for number, label in enumerate((WITHOUT, WITH)):
@@ -172,7 +156,7 @@ def panel(axes: Any, sums: Sums) -> None:
     axes.axhline(600, color=FAINT, linewidth=0.8)
     axes.set_ylim(0, 620)
     places = [*(_APART * at for at in range(len(names))), *(start + one for one in bits)]
-    words = [*(ALONE[one].replace(" ", "\n") for one in names), *map(str, bits)]
+    words = [*(NAMES[one].replace(" ", "\n") for one in names), *map(str, bits)]
     axes.set_xticks(places, words, fontsize=7.5)
     axes.set_xlabel("setup; on the right IV, by bits")
 
@@ -188,8 +172,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked: Any = parser.parse_args(arguments)
     recipe = read_recipe(find_recipe(asked.recipe), asked.set)
     out = asked.out / recipe.name
-    setups = ["baseline", "unique", "images", "captions", *(f"bits{one}" for one in asked.bits)]
-    trials = {one: [trial_of(recipe, one, seed) for seed in asked.seeds] for one in setups}
+    setups = [*NAMES, *(f"bits{one}" for one in asked.bits)]
+    trials = {one: [setup_trial(recipe, one, seed) for seed in asked.seeds] for one in setups}
     carry_out([one for some in trials.values() for one in some], out, jobs=asked.jobs)
     sums = sums_of(trials, out)
     table = Table("setup", "without", "with", title=f"{recipe.name}: rsum of 600, {len(asked.seeds)} seed(s)")

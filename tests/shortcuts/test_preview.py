@@ -109,7 +109,7 @@ def say(*arguments: object) -> str:
 def test_the_page(tmp_path: Path) -> None:
     said = say("scenes:20", "-n", 3, "--size", 64, "--out", tmp_path / "sheet.html")
     assert said.splitlines() == [
-        "unique per image on both, mnist digits, even, seed 0",
+        "unique per image on both, mnist digits, evenly spaced, seed 0",
         f"{tmp_path / 'sheet.html'}: 3 pairs",
     ]
     page = (tmp_path / "sheet.html").read_text()

@@ -14,6 +14,7 @@ from visir.errors import ConfigurationError, VisirError
 from visir.files import read_json, write_json
 from visir.reports.shortcut_audit import audit_plot, audit_table, write_audit_report
 from visir.studies.shortcut_audit import Audit, audit, trials_of
+from visir.studies.shortcut_setups import setup_trial
 from visir.studies.trial import TRIAL_FILE, Trial
 from visir.studies.trials import LOG_FILE, carry_out
 from visir.training.recipe import Recipe
@@ -65,6 +66,28 @@ def test_trials_take_over_what_else_the_recipe_says_of_shortcuts() -> None:
     with pytest.raises(ConfigurationError) as told:
         trials_of(Recipe.model_validate(SMALL), (2, 2, 40), (1, 1))
     assert "4 faults" in str(told.value) and "0, which losses are measured from" in str(told.value)
+
+
+def test_every_setup_of_the_thesis_is_one_trial() -> None:
+    recipe = Recipe.model_validate({**SMALL, "shortcuts": {"kind": "bits", "bits": 3, "digits": "sklearn"}})
+    with_digits = {one: setup_trial(recipe, one, 0).evaluations.get("with") for one in ("unique", "images", "captions")}
+    assert with_digits == {
+        "unique": "unique?digits=sklearn",
+        "images": "unique?on=images&digits=sklearn",
+        "captions": "unique?on=captions&digits=sklearn",
+    }
+    assert setup_trial(recipe, "baseline", 5).recipe.shortcuts is None
+    with pytest.raises(ConfigurationError, match=r"no setup 'image'.*\n?.*did you mean 'images'"):
+        setup_trial(recipe, "image", 0)
+
+
+def test_another_evaluation_is_no_other_trial(tmp_path: Path) -> None:
+    recipe = Recipe.model_validate(SMALL)
+    (tmp_path / "one").mkdir()
+    write_json(tmp_path / "one" / TRIAL_FILE, Trial("one", recipe, {"with": "unique"}).to_dict())
+    Trial("one", recipe, {"without": None, "with": "unique"}).refuse_another(tmp_path)
+    with pytest.raises(VisirError, match=r"evaluations\.with differ"):
+        Trial("one", recipe, {"without": None, "with": "bits:3"}).refuse_another(tmp_path)
 
 
 def test_a_folder_of_another_trial_is_refused_and_the_difference_named(tmp_path: Path) -> None:

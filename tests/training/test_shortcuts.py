@@ -229,7 +229,7 @@ def test_trained_and_evaluated_with_and_without_the_protocol_says_so(
     collection = open_collection("scenes:60?size=64")
     without = visir.evaluate(collection, encoder, split="test").result
     told = visir.evaluate(inject(collection, "unique?digits=sklearn"), encoder, split="test").result
-    assert told.protocol.extra == {"shortcuts": "unique per image on both, sklearn digits, even, seed 0"}
+    assert told.protocol.extra == {"shortcuts": "unique per image on both, sklearn digits, evenly spaced, seed 0"}
     assert "shortcuts" not in without.protocol.extra
     assert {"extra", "collection_fingerprint"} <= set(told.protocol.differences(without.protocol))
     # The stamped picture and the longer caption have other vectors, kept apart in the store.

@@ -160,6 +160,7 @@ class Injected:
         """One line for the protocol: whatever a number depends on."""
         one = self.shortcuts
         kind = "unique" if one.kind == "unique" else f"{one.bits} bits"
-        return f"{kind} per {one.per} on {one.on}, {one.digits} digits, {one.placement}, seed {one.seed}" + (
+        spaced = "evenly spaced" if one.placement == "even" else one.placement
+        return f"{kind} per {one.per} on {one.on}, {one.digits} digits, {spaced}, seed {one.seed}" + (
             "" if self.assignment is None else f", assignment {self.assignment}"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.records.shortcuts import MOST_BITS
+from visir.studies.shortcut_setups import BASELINE, WITH, WITHOUT, setup_trial
 from visir.studies.trial import Trial
 from visir.studies.trials import carry_out
 from visir.training.recipe import Recipe
-from visir.training.shortcuts import ShortcutSettings
 
 BITS = (0, 2, 4, 6, 8, 10)
-WITHOUT, WITH = "without", "with"
 
 Floats = NDArray[np.float64]
 
@@ -72,17 +71,8 @@ def trials_of(recipe: Recipe, bits: Sequence[int] = BITS, seeds: Sequence[int] =
         if len(set(values)) < len(values):
             faults.append(f"{what} {list(values)}: each once")
     raise_faults(ConfigurationError, f"audit of {recipe.name}", faults)
-    settings = recipe.shortcuts or ShortcutSettings()
-    made = []
-    for seed in seeds:
-        plain = recipe.model_copy(update={"seed": seed, "shortcuts": None})
-        made.append(Trial(f"baseline/seed{seed}", plain, {WITHOUT: None}))
-        for one in bits:
-            changed = settings.model_copy(update={"kind": "bits", "bits": one})
-            stamped = recipe.model_copy(update={"seed": seed, "shortcuts": changed})
-            both: Mapping[str, str | None] = {WITHOUT: None, WITH: str(changed.record())}
-            made.append(Trial(f"bits{one}/seed{seed}", stamped, both))
-    return made
+    setups = [BASELINE, *(f"bits{one}" for one in bits)]
+    return [setup_trial(recipe, one, seed) for seed in seeds for one in setups]
 
 
 def audit(

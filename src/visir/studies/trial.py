@@ -56,8 +56,11 @@ class Trial:
         if not path.is_file():
             return
         there, asked = read_json(path), self.to_dict()
-        for one in (there, asked):  # where data can be had is no part of a trial
-            one["recipe"]["data"].pop("obtain", None)
+        # An evaluation more or less is no other trial; one of the same name under other conditions is.
+        both = set(there["evaluations"]) & set(asked["evaluations"])
+        for one in (there, asked):
+            one["recipe"]["data"].pop("obtain", None)  # where data can be had is no part of a trial
+            one["evaluations"] = {label: one["evaluations"][label] for label in both}
         if there != asked:
             raise VisirError(
                 f"{path.parent} holds another trial ({', '.join(_differences(there, asked))} differ).",
