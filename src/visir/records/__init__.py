@@ -14,6 +14,7 @@ from visir.records.ranks import Ranks
 from visir.records.result import Result
 from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
+from visir.records.sparse import SparseEmbeddings, Vocabulary
 
 __all__ = [
     "CANDIDATES",
@@ -37,7 +38,9 @@ __all__ = [
     "Result",
     "Run",
     "Shortcuts",
+    "SparseEmbeddings",
     "Ties",
+    "Vocabulary",
     "gallery_line",
     "strings",
 ]
