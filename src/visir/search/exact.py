@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, RunError
-from visir.records import CANDIDATES, QUERIES, Direction, Embeddings, Gallery, Qrels, Ranks, Run, Ties, strings
+from visir.records import (
+    CANDIDATES,
+    QUERIES,
+    Direction,
+    Embeddings,
+    Gallery,
+    Qrels,
+    Ranks,
+    Run,
+    SparseEmbeddings,
+    Ties,
+    strings,
+)
 from visir.search.scan import Answers, Asked, scan
+from visir.search.sparse import scan as sparse
 from visir.search.vectors import Side, Similarity, refuse_unlike
+
+Vectors: TypeAlias = Embeddings | SparseEmbeddings
+"""What is searched: dense vectors, or weighted words; both sides of one kind."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +64,13 @@ class _Task:
 
 
 def search(
-    queries: Embeddings,
-    candidates: Embeddings,
+    queries: Vectors,
+    candidates: Vectors,
     direction: Direction,
     *,
     gallery: Gallery | None = None,
     depth: int = 100,
-    similarity: Similarity = "cosine",
+    similarity: Similarity | None = None,
     ties: Ties = "id",
     qrels: Qrels | None = None,
     name: str | None = None,
@@ -65,6 +81,8 @@ def search(
     - `qrels`: the judgements. Exactly the judged queries are searched (each must have a vector), and the ranks of their
       positives are returned, exact to the end of the gallery. Without, all `queries` are searched.
     - `depth`: how many documents per query the run keeps.
+    - `similarity`: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by "dot" only (see
+      `similarity_of`).
     - `ties`: how equal scores are ordered where *ranks* are counted: "id" (smaller document id first, as in the run),
       "pessimistic" (a positive after all non-positives of equal score), "optimistic" (before them). Positives that tie
       with one another stand in order of id.
@@ -73,20 +91,21 @@ def search(
     rounded to float32. Equal vectors have equal scores, wherever they stand; the order of the input, the gallery's
     size, blocks and threads change nothing. (Scores taken from a plain matrix product do not have this property.)
 
-    Raises `EmbeddingError` for missing, zero (under cosine) or overlong vectors and unequal dimensions; `RunError` for
-    a gallery of the wrong modality.
+    Raises `EmbeddingError` for missing, zero (under cosine) or overlong vectors, unequal dimensions or vocabularies,
+    and a dense side against a sparse one; `RunError` for a gallery of the wrong modality.
     """
+    similarity = similarity_of(similarity, queries, candidates)
     task = _task(direction, queries, candidates, gallery, qrels)
     return _one(task, queries, candidates, depth, similarity, ties, _name(name, queries, candidates))
 
 
 def search_both(
-    images: Embeddings,
-    texts: Embeddings,
+    images: Vectors,
+    texts: Vectors,
     *,
     galleries: Mapping[Direction, Gallery] | None = None,
     depth: int = 100,
-    similarity: Similarity = "cosine",
+    similarity: Similarity | None = None,
     ties: Ties = "id",
     qrels: Mapping[Direction, Qrels] | None = None,
     name: str | None = None,
@@ -95,6 +114,7 @@ def search_both(
 
     `galleries` and `qrels` are per direction; everything else is as in `search`, and so are the results, bit by bit.
     """
+    similarity = similarity_of(similarity, images, texts)
     galleries, qrels = galleries or {}, qrels or {}
     i2t = _task("i2t", images, texts, galleries.get("i2t"), qrels.get("i2t"))
     t2i = _task("t2i", texts, images, galleries.get("t2i"), qrels.get("t2i"))
@@ -104,30 +124,70 @@ def search_both(
             "i2t": _one(i2t, images, texts, depth, similarity, ties, name),
             "t2i": _one(t2i, texts, images, depth, similarity, ties, name),
         }
-    refuse_unlike(texts, images)
-    rows = _side(texts, i2t.gallery.ids, similarity)
-    columns = _side(images, t2i.gallery.ids, similarity)
     forward, backward = _asked(t2i, i2t.gallery.ids, depth), _asked(i2t, t2i.gallery.ids, depth)
-    to_images, to_texts = scan(rows, columns, forward, backward, ties)
+    to_images, to_texts = _scan(texts, i2t.gallery.ids, images, t2i.gallery.ids, similarity, forward, backward, ties)
     return {
         "i2t": _searched(i2t, backward, to_texts, name, depth, similarity, images, texts),
         "t2i": _searched(t2i, forward, to_images, name, depth, similarity, texts, images),
     }
 
 
+def similarity_of(asked: Similarity | None, first: Vectors, second: Vectors) -> Similarity:
+    """How two sides are scored: as asked for; otherwise "cosine" for dense vectors, "dot" for sparse ones.
+
+    A cosine of sparse vectors is refused, not quietly made a dot product: their lengths are learnt (a sharp image has
+    heavier words than a blurred one), the dot product is what they are trained for and what every inverted index
+    computes. Raises `EmbeddingError` for that, and for a dense side against a sparse one.
+    """
+    if isinstance(first, SparseEmbeddings) != isinstance(second, SparseEmbeddings):
+        one, other = (first, second) if isinstance(first, SparseEmbeddings) else (second, first)
+        raise EmbeddingError(
+            f"{one.modality} embeddings by {one.encoder.name} are sparse, {other.modality} embeddings by "
+            f"{other.encoder.name} dense: they are not of one space.",
+            hint="encode both sides with one encoder",
+        )
+    if not isinstance(first, SparseEmbeddings):
+        return asked or "cosine"
+    if asked == "cosine":
+        raise EmbeddingError(
+            f"sparse vectors (by {first.encoder.name}) are scored by their dot product; a cosine was asked for.",
+            hint="leave the similarity out, or ask for 'dot'",
+        )
+    return "dot"
+
+
 def _one(
-    task: _Task, queries: Embeddings, candidates: Embeddings, depth: int, similarity: Similarity, ties: Ties, name: str
+    task: _Task, queries: Vectors, candidates: Vectors, depth: int, similarity: Similarity, ties: Ties, name: str
 ) -> Searched:
-    refuse_unlike(queries, candidates)
-    rows = _side(queries, task.queries, similarity)
-    columns = _side(candidates, task.gallery.ids, similarity)
     forward = _asked(task, task.queries, depth)
-    (answers,) = scan(rows, columns, forward, None, ties)
+    (answers,) = _scan(queries, task.queries, candidates, task.gallery.ids, similarity, forward, None, ties)
     return _searched(task, forward, answers, name, depth, similarity, queries, candidates)
 
 
+def _scan(
+    rows: Vectors,
+    row_ids: pa.StringArray,
+    columns: Vectors,
+    column_ids: pa.StringArray | None,
+    similarity: Similarity,
+    forward: Asked,
+    backward: Asked | None,
+    ties: Ties,
+) -> list[Answers]:
+    """The scan for the kind of vectors that both sides are of."""
+    if isinstance(rows, SparseEmbeddings) and isinstance(columns, SparseEmbeddings):
+        sparse.refuse_unlike(rows, columns)
+        down = sparse.SparseSide(rows, _rows(rows, row_ids))
+        across = sparse.SparseSide(columns, _rows(columns, column_ids))
+        return sparse.scan(down, across, forward, backward, ties)
+    assert isinstance(rows, Embeddings) and isinstance(columns, Embeddings), "similarity_of refuses a mixture"
+    refuse_unlike(rows, columns)
+    left, right = Side(rows, _rows(rows, row_ids), similarity), Side(columns, _rows(columns, column_ids), similarity)
+    return scan(left, right, forward, backward, ties)
+
+
 def _task(
-    direction: Direction, queries: Embeddings, candidates: Embeddings, gallery: Gallery | None, qrels: Qrels | None
+    direction: Direction, queries: Vectors, candidates: Vectors, gallery: Gallery | None, qrels: Qrels | None
 ) -> _Task:
     for side, wanted in ((queries, QUERIES[direction]), (candidates, CANDIDATES[direction])):
         if side.modality != wanted:
@@ -170,8 +230,8 @@ def _searched(
     name: str,
     depth: int,
     similarity: Similarity,
-    queries: Embeddings,
-    candidates: Embeddings,
+    queries: Vectors,
+    candidates: Vectors,
 ) -> Searched:
     indices, scores = answers
     run = Run(
@@ -207,24 +267,26 @@ def _places(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int
     return found
 
 
-def _side(embeddings: Embeddings, ids: pa.StringArray | None, similarity: Similarity) -> Side:
-    """The vectors of these ids; ids without one are refused, by name."""
+def _rows(embeddings: Vectors, ids: pa.StringArray | None) -> NDArray[np.int64]:
+    """The rows of these ids; ids without a vector are refused, by name."""
     rows = _places(strings(ids), embeddings.ids)
-    return Side(embeddings, embeddings.rows(ids) if (rows < 0).any() else rows, similarity)
+    return embeddings.rows(ids) if (rows < 0).any() else rows
 
 
 def _within(ids: pa.StringArray, among: pa.StringArray | None) -> bool:
     return ids.equals(among) or bool(pc.all(pc.is_in(ids, among)).as_py())
 
 
-def _name(name: str | None, first: Embeddings, second: Embeddings) -> str:
+def _name(name: str | None, first: Vectors, second: Vectors) -> str:
     return name or " + ".join(dict.fromkeys([first.encoder.name, second.encoder.name]))
 
 
-def _provenance(similarity: Similarity, queries: Embeddings, candidates: Embeddings) -> dict[str, Any]:
+def _provenance(similarity: Similarity, queries: Vectors, candidates: Vectors) -> dict[str, Any]:
+    vocabulary = {"vocabulary": queries.vocabulary.name} if isinstance(queries, SparseEmbeddings) else {}
     return {
         "search": "exact",
         "similarity": similarity,
+        **vocabulary,
         "queries": {"encoder": queries.encoder.name, "fingerprint": queries.encoder.fingerprint},
         "candidates": {"encoder": candidates.encoder.name, "fingerprint": candidates.encoder.fingerprint},
     }

@@ -21,7 +21,7 @@ TILE = 3 * 2**20
 
 Taller blocks save work on the columns, which see fewer of them; lower ones are still in the cache when they are read.
 """
-_TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2}
+TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2}
 
 
 class Asked:
@@ -67,7 +67,7 @@ class Asked:
         asked = self.query_of[first_query : first_query + len(queries)]
         kernel(
             tile, *part, queries, asked, slack, candidates, first_candidate, self.depth, self.keys, self.fill,
-            self.floor, self.crowded, self.offsets, self.documents, self.known, self.better, _TIES[ties],
+            self.floor, self.crowded, self.offsets, self.documents, self.known, self.better, TIES[ties],
         )  # fmt: skip
 
 

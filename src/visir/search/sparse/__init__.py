@@ -1,0 +1,1 @@
+"""Search over weighted words: exact scans for evaluation, inverted indexes for serving."""

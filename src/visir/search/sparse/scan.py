@@ -1,0 +1,154 @@
+"""The exact sparse scan: every pair of two sides is scored once, over inverted lists of one block of candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.progress import Progress
+from visir.records import SparseEmbeddings, Ties
+from visir.search.scan import TIES, Answers, Asked
+from visir.search.sparse import scan_kernels as kernels
+from visir.search.threads import Share, cores, piece, spread
+
+WIDTH = 4096
+"""Candidates in one block: their sums, in float64, stay in a core's nearest cache."""
+FREQUENT = 1 / 8
+"""Terms that this share of a block's candidates have are added as columns (see `kernels.invert`)."""
+TILE = 3 * 2**20
+"""Scores in one block, for each core, and at most eight times as many in all, as in the dense scan."""
+PAIRS = 8192
+
+Part = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
+"""Some rows as (offsets, terms, values)."""
+
+
+class SparseSide:
+    """The vectors at `rows` of `embeddings`, in that order; read from memory or disk part by part."""
+
+    def __init__(self, embeddings: SparseEmbeddings, rows: NDArray[np.int64]) -> None:
+        self.embeddings = embeddings
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, places: slice | NDArray[np.int64]) -> Part:
+        """The vectors at some places of the order, copied."""
+        one, rows = self.embeddings, self.rows[places]
+        begin = np.asarray(one.offsets)[rows]
+        lengths = np.asarray(one.offsets)[rows + 1] - begin
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        flat = np.repeat(begin - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return offsets, np.asarray(one.terms[flat]), np.asarray(one.values[flat])
+
+
+def scan(rows: SparseSide, columns: SparseSide, forward: Asked, backward: Asked | None, ties: Ties) -> list[Answers]:
+    """Score every row of one side with every row of the other, once, filling `forward` (rows ask, columns answer) and
+    `backward` (columns ask, rows answer); the answers of each.
+
+    The score of a pair is its dot product summed in float64 in ascending term order, rounded to float32: a function of
+    the two vectors alone. A pair without a common term scores 0 and is ranked like every other, by the tie rule.
+
+    Memory: one block of scores (12 MiB for each core), one block of vectors of each side with its inverted lists and
+    columns (at most four times the vectors), and the answers. Raises `EmbeddingError` for a score beyond float32.
+    """
+    width = min(WIDTH, len(columns))
+    height = max(TILE * min(cores(), 8) // width, 16)
+    height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
+    buffer = np.empty(height * width, np.float32)
+    both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
+    with Progress("searching", len(rows) * len(columns), "scores") as advance:
+        for asked, queries, candidates in both:
+            _score_positives(asked, queries, candidates)
+        for left in range(0, len(columns), width):
+            across = columns.part(slice(left, left + width))
+            wide = len(across[0]) - 1
+            inverted = kernels.invert(*across, columns.embeddings.dimension, max(int(FREQUENT * wide), 1))
+            for top in range(0, len(rows), height):
+                down = rows.part(slice(top, top + height))
+                tall = len(down[0]) - 1
+                tile = buffer[: tall * wide].reshape(tall, wide)
+                _look(tile, down, top, inverted, left, forward, backward, ties)
+                advance(tile.size)
+        return [_answers(asked, queries, candidates) for asked, queries, candidates in both]
+
+
+def _score_positives(asked: Asked, queries: SparseSide, candidates: SparseSide) -> None:
+    """Fill `asked.known`."""
+    query = np.repeat(asked.row_of, np.diff(asked.offsets))
+    for start in range(0, len(query), PAIRS):
+        some, other = query[start : start + PAIRS], asked.documents[start : start + PAIRS]
+        left, right, out = queries.part(some), candidates.part(other), asked.known[start : start + PAIRS]
+        place = np.arange(len(some))
+
+        def share(part: Share) -> None:
+            a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
+            kernels.score_pairs(left, place[a:b], right, place[a:b], out[a:b])  # noqa: B023
+
+        spread(share)
+
+
+def _look(
+    tile: NDArray[np.float32],
+    down: Part,
+    top: int,
+    inverted: tuple[NDArray[np.int64], ...],
+    left: int,
+    forward: Asked,
+    backward: Asked | None,
+    ties: Ties,
+) -> None:
+    """Fill a block with scores; every core takes its share, first of the rows, then of the columns."""
+
+    def across_rows(part: Share) -> None:
+        share, asked = piece(len(tile), part), forward.query_of[top : top + len(tile)]
+        _look_with(forward, ties, kernels.scan_rows, tile, *share, down, inverted, asked, left)
+
+    def down_columns(part: Share) -> None:
+        if backward is not None:
+            share, asked = piece(tile.shape[1], part), backward.query_of[left : left + tile.shape[1]]
+            _look_with(backward, ties, kernels.scan_columns, tile, *share, asked, top)
+
+    spread(across_rows)
+    spread(down_columns)
+
+
+def _look_with(asked: Asked, ties: Ties, kernel: Callable[..., Any], *where: Any) -> None:
+    """Let a kernel look for one direction's queries; `where`: the tile, and what in it."""
+    kernel(
+        *where, asked.depth, asked.keys, asked.fill, asked.floor,
+        asked.offsets, asked.documents, asked.known, asked.better, TIES[ties],
+    )  # fmt: skip
+
+
+def _answers(asked: Asked, queries: SparseSide, candidates: SparseSide) -> Answers:
+    indices = np.empty((len(asked), asked.depth), np.int32)
+    scores = np.empty((len(asked), asked.depth), np.float32)
+    spread(lambda part: kernels.finish(*piece(len(asked), part), asked.depth, asked.keys, indices, scores))
+    beyond = np.flatnonzero(np.isinf(scores[:, 0]))  # the first answer has the highest score
+    if len(beyond):
+        query = queries.embeddings.ids[int(queries.rows[asked.row_of[beyond[0]]])].as_py()
+        candidate = candidates.embeddings.ids[int(candidates.rows[indices[beyond[0], 0]])].as_py()
+        raise EmbeddingError(
+            f"the score of {queries.embeddings.modality} {query!r} and {candidates.embeddings.modality} {candidate!r} "
+            "is too large for float32.",
+            hint="scale the weights down; log-saturated ones stay below 10",
+        )
+    return indices, scores
+
+
+def refuse_unlike(first: SparseEmbeddings, second: SparseEmbeddings) -> None:
+    """Raise `EmbeddingError` when two sides do not weigh the same words."""
+    one, other = first.vocabulary, second.vocabulary
+    if one.fingerprint != other.fingerprint:
+        raise EmbeddingError(
+            f"sparse {first.modality} embeddings by {first.encoder.name} are over the vocabulary {one.name!r} "
+            f"({len(one):,} terms), {second.modality} embeddings by {second.encoder.name} over {other.name!r} "
+            f"({len(other):,} terms): they do not weigh the same words.",
+            hint="encode both sides with one sparse encoder",
+        )
