@@ -1,0 +1,60 @@
+"""Answers found here and there, in any order, as one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.records import EncoderCard, Gallery, Run
+
+
+@dataclass(frozen=True)
+class Found:
+    """Parallel columns: the query (its place), the document (its place in the gallery, -1 for deleted), the score."""
+
+    queries: NDArray[np.int64]
+    places: NDArray[np.int64]
+    scores: NDArray[np.float32]
+
+    @classmethod
+    def joined(cls, some: list[Found]) -> Found:
+        """All of them."""
+        if not some:
+            return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+        return cls(*(np.concatenate([getattr(one, name) for one in some]) for name in cls.__dataclass_fields__))
+
+
+def run_of(
+    found: Found, queries: pa.StringArray, by: EncoderCard, gallery: Gallery, k: int, held_by: EncoderCard, about: Any
+) -> Run:
+    """The best `k` of each query as a `Run`: by falling score, ties by id. No document may be found twice.
+
+    A query for which nothing was found is answered with nothing.
+    """
+    alive = found.places >= 0
+    query, place, score = found.queries[alive], found.places[alive], found.scores[alive] + np.float32(0)  # no -0
+    order = np.lexsort((place, -score, query))
+    query, place, score = query[order], place[order], score[order]
+    counts = np.bincount(query, minlength=len(queries))
+    rank = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = rank < k
+    return Run(
+        name=" + ".join(dict.fromkeys([by.name, held_by.name])),
+        direction="t2i" if gallery.modality == "image" else "i2t",
+        queries=queries,
+        offsets=np.concatenate([[0], np.cumsum(np.minimum(counts, k))]).astype(np.int64),
+        documents=gallery.ids,
+        indices=place[kept].astype(np.int32),
+        scores=score[kept],
+        gallery=gallery,
+        depth=k,
+        provenance={
+            **about,
+            "queries": {"encoder": by.name, "fingerprint": by.fingerprint},
+            "candidates": {"encoder": held_by.name, "fingerprint": held_by.fingerprint},
+        },
+    )

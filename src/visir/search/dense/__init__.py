@@ -1,0 +1,1 @@
+"""Indexes over dense vectors: exact, and an HNSW graph."""

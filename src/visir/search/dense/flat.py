@@ -1,0 +1,79 @@
+"""Exact search over memory-mapped vectors: every query against every document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from visir.records import Embeddings
+from visir.search.answers import Found
+from visir.search.parts import DENSE
+from visir.search.rows import Rows
+from visir.search.scan import Asked, scan
+from visir.search.settings import setting
+from visir.search.stored import StoredIndex
+from visir.search.vectors import Side
+
+
+@dataclass(frozen=True)
+class FlatSettings:
+    """How an exact index scores."""
+
+    similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
+
+
+class FlatIndex(StoredIndex[Embeddings]):
+    """Kind "exact": the vectors, and nothing else.
+
+    Its answers are those of `visir.search.exact.search` over the same documents, bit by bit, however the documents came
+    in and whatever was deleted meanwhile: the score of a pair depends on its two vectors alone, so parts can be
+    searched one by one. Vectors that take up to 256 MiB as float32 are held in memory after the first search; larger
+    parts are read block by block.
+    """
+
+    kind = "exact"
+    exact = True
+    form = DENSE
+    settings_type = FlatSettings
+
+    def _construct(self, rows: Rows[Embeddings]) -> dict[int, Side]:
+        _refuse_zero(rows.parts[-1], self.settings.similarity)
+        return {}  # the side of each part, made when it is first searched
+
+    def _extend(self, built: Any, before: Rows[Embeddings], after: Rows[Embeddings]) -> dict[int, Side]:
+        return {} if len(after) == len(before) else self._construct(after)
+
+    def _read(self, rows: Rows[Embeddings], path: Path | None, facts: Mapping[str, Any]) -> dict[int, Side]:
+        return {}
+
+    def _find(
+        self, rows: Rows[Embeddings], built: dict[int, Side], queries: Embeddings, k: int, settings: FlatSettings
+    ) -> Found:
+        asking = Side(queries, np.arange(len(queries)), self.settings.similarity)
+        found = []
+        for at in range(len(rows.parts)):
+            places = rows.part_rows(at)
+            if len(places) == 0:
+                continue
+            if at not in built:
+                built[at] = Side(rows.parts[at], places, self.settings.similarity)
+            depth, none = min(k, len(places)), np.zeros(len(queries) + 1, np.int64)
+            asked = Asked(np.arange(len(queries)), none, np.empty(0, np.int64), depth)
+            ((indices, scores),) = scan(asking, built[at], asked, None, "id")
+            at_row = places[indices.ravel()] + rows.starts[at]
+            found.append(Found(np.repeat(np.arange(len(queries)), depth), rows.places[at_row], scores.ravel()))
+        return Found.joined(found)
+
+    def _details(self, rows: Rows[Embeddings], built: Any) -> dict[str, Any]:
+        return {"dtype": str(rows.parts[0].vectors.dtype)}
+
+
+def _refuse_zero(vectors: Embeddings, similarity: Any) -> None:
+    """Raise for vectors that have no cosine when they come in, not when somebody searches."""
+    step = 8192
+    for start in range(0, len(vectors), step):
+        Side(vectors, np.arange(start, min(start + step, len(vectors))), similarity)

@@ -1,0 +1,182 @@
+"""Approximate dense search in a graph of near neighbours (HNSW), by FAISS."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import require
+from visir.records import Embeddings
+from visir.search import kernels
+from visir.search.answers import Found
+from visir.search.parts import DENSE
+from visir.search.rows import Rows
+from visir.search.settings import setting
+from visir.search.stored import StoredIndex
+from visir.search.vectors import BLOCK, Side
+
+
+@dataclass(frozen=True)
+class HnswSettings:
+    """What a graph costs and how good it is (Malkov and Yashunin, 2018: arXiv:1603.09320)."""
+
+    similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
+    m: int = setting(
+        32, "neighbours of a vector (twice as many in the lowest layer): more find better, 8 bytes each", least=2
+    )
+    ef_construction: int = setting(
+        200, "candidates looked at when a vector is put in: more build slower and find better", least=1
+    )
+    ef_search: int = setting(
+        64, "candidates kept while searching: more find better, time grows about in step", least=1, search=True
+    )
+    threads: int = setting(
+        1, "threads that build; with more than one the graph depends a little on their timing", least=1
+    )
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A FAISS graph over all rows, and the vectors (rows, d) that it compares, as float32, divided by their lengths
+    for cosine. FAISS holds them; this is a view.
+    """
+
+    index: Any
+    vectors: NDArray[np.float32]
+
+
+class HnswIndex(StoredIndex[Embeddings]):
+    """Kind "hnsw": FAISS finds candidates, visir scores them.
+
+    The graph decides only *which* documents are looked at: all `max(k, ef_search)` candidates are scored as in exact
+    search and ordered by that score, ties by id. So a pair has the same score as everywhere else in visir, and a run
+    differs from the exact one only by documents that the graph did not find. Where the graph yields fewer than `k`
+    documents (among many equal vectors most are out of its reach; so are some beside many deleted ones), that query is
+    answered exactly instead: an answer is never short.
+
+    Deleted documents stay in the graph as way stations and are passed over; when they are more than half, the graph is
+    built anew. On disk lies the graph without vectors, beside the vectors as they came; memory holds both.
+
+    Under similarity "dot" the graph is over inner products, which are no distances: vectors of very unequal lengths are
+    found less well than under cosine, at the same settings.
+    """
+
+    kind = "hnsw"
+    exact = False
+    form = DENSE
+    settings_type = HnswSettings
+
+    def _construct(self, rows: Rows[Embeddings]) -> Graph:
+        faiss = _faiss()
+        index = faiss.IndexHNSWFlat(rows.parts[0].dimension, self.settings.m, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = self.settings.ef_construction
+        return self._grown(index, rows)
+
+    def _extend(self, built: Graph, before: Rows[Embeddings], after: Rows[Embeddings]) -> Graph:
+        if len(after) == len(before):
+            return built
+        return self._grown(_faiss().clone_index(built.index), after)
+
+    def _grown(self, index: Any, rows: Rows[Embeddings]) -> Graph:
+        """The graph with all rows that it has not yet."""
+        faiss = _faiss()
+        # Levels are drawn from the number of rows, not from what this process drew before: the same steps give the
+        # same graph, whether the index was loaded in between or not.
+        index.hnsw.rng = faiss.RandomGenerator(12345 + index.ntotal)
+        with _threads(self.settings.threads):
+            for block in self._blocks(rows, index.ntotal):
+                index.add(block)
+        return _graph(index)
+
+    def _blocks(self, rows: Rows[Embeddings], first: int) -> Iterator[NDArray[np.float32]]:
+        """The vectors of the rows from `first` on, as they are compared."""
+        for part, start in zip(rows.parts, rows.starts, strict=False):
+            size = len(part)
+            for at in range(max(first - int(start), 0), size, BLOCK):
+                side = Side(part, np.arange(at, min(at + BLOCK, size)), self.settings.similarity)
+                yield side.block(0, len(side))
+
+    def _has_file(self, built: Graph) -> bool:
+        return True
+
+    def _write(self, built: Graph, path: Path) -> None:
+        faiss = _faiss()
+        faiss.write_index(built.index, str(path), faiss.IO_FLAG_SKIP_STORAGE)
+
+    def _read(self, rows: Rows[Embeddings], path: Path | None, facts: Mapping[str, Any]) -> Graph:
+        faiss = _faiss()
+        index = faiss.read_index(str(path))
+        if index.ntotal != len(rows):
+            raise ValueError(f"a graph of {index.ntotal} vectors for {len(rows)} rows")
+        storage = faiss.IndexFlatIP(rows.parts[0].dimension)
+        for block in self._blocks(rows, 0):
+            storage.add(block)
+        storage.this.disown()  # the graph frees it
+        index.storage, index.own_fields = storage, True
+        return _graph(index)
+
+    def _find(self, rows: Rows[Embeddings], built: Graph, queries: Embeddings, k: int, settings: HnswSettings) -> Found:
+        faiss = _faiss()
+        asking = Side(queries, np.arange(len(queries)), self.settings.similarity).block(0, len(queries))
+        wanted = min(max(k, settings.ef_search), len(rows))
+        parameters = faiss.SearchParametersHNSW(efSearch=wanted)
+        if rows.dead.any():
+            alive = np.packbits(~rows.dead, bitorder="little")
+            selector = faiss.IDSelectorBitmap(alive)
+            parameters.sel = selector
+        _, labels = built.index.search(asking, wanted, params=parameters)
+        query, rank = np.nonzero(labels >= 0)
+        row = labels[query, rank]
+        short = np.bincount(query, minlength=len(queries)) < min(k, len(rows.live))
+        kept = ~short[query]
+        found = [self._scored(rows, built, asking, query[kept], row[kept])]
+        found += [
+            self._scored(rows, built, asking, np.full(len(rows.live), one), rows.live) for one in np.flatnonzero(short)
+        ]
+        return Found.joined(found)
+
+    def _scored(
+        self,
+        rows: Rows[Embeddings],
+        built: Graph,
+        asking: NDArray[np.float32],
+        query: NDArray[np.int64],
+        row: NDArray[np.int64],
+    ) -> Found:
+        scores = np.empty(len(query), np.float32)
+        kernels.score_pairs(asking, query, built.vectors, row, scores)
+        return Found(query, rows.places[row], scores)
+
+    def _details(self, rows: Rows[Embeddings], built: Graph) -> dict[str, Any]:
+        return {"layers": int(built.index.hnsw.max_level) + 1}
+
+
+def _graph(index: Any) -> Graph:
+    faiss = _faiss()
+    storage = faiss.downcast_index(index.storage)
+    vectors = faiss.rev_swig_ptr(storage.get_xb(), index.ntotal * index.d).reshape(index.ntotal, index.d)
+    return Graph(index, vectors)
+
+
+def _faiss() -> Any:
+    require("faiss", extra="hnsw", purpose="an index of kind 'hnsw'")
+    import faiss
+
+    return faiss
+
+
+@contextlib.contextmanager
+def _threads(n: int) -> Iterator[None]:
+    faiss = _faiss()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(n)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)

@@ -1,0 +1,102 @@
+"""Parts: vectors as files that are written once and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from visir.records import Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary, strings
+
+V = TypeVar("V", Embeddings, SparseEmbeddings)
+
+
+class Form(Protocol[V]):
+    """How vectors of one form (dense or sparse) are joined, written and read back."""
+
+    def join(self, some: Sequence[V], ids: pa.StringArray) -> V:
+        """All rows one after another, under these ids (copied into memory)."""
+
+    def space(self, vectors: V) -> dict[str, Any]:
+        """What two sets of vectors must have in common to be of one space, by name."""
+
+    def write(self, vectors: V, folder: Path) -> None:
+        """Write into an empty folder."""
+
+    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> V:
+        """Read what `write` wrote, memory-mapped."""
+
+
+class Dense:
+    """Dense vectors: `vectors.npy` and `ids.parquet`."""
+
+    def join(self, some: Sequence[Embeddings], ids: pa.StringArray) -> Embeddings:
+        """All rows one after another, under these ids; mixed precisions become the widest, which changes no value."""
+        vectors = np.concatenate([one.vectors for one in some])
+        return Embeddings(some[0].modality, ids, vectors, some[0].encoder, all(one.normalised for one in some))
+
+    def space(self, vectors: Embeddings) -> dict[str, Any]:
+        """The dimension."""
+        return {"dimension": vectors.dimension}
+
+    def write(self, vectors: Embeddings, folder: Path) -> None:
+        """Write into an empty folder."""
+        np.save(folder / "vectors.npy", vectors.vectors, allow_pickle=False)
+        # In Parquet's metadata, so that a part is complete in itself.
+        table = pa.table({"id": vectors.ids}).replace_schema_metadata({"normalised": str(vectors.normalised)})
+        pq.write_table(table, folder / "ids.parquet")
+
+    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> Embeddings:
+        """Read what `write` wrote, memory-mapped."""
+        table = pq.read_table(folder / "ids.parquet")
+        normalised = (table.schema.metadata or {}).get(b"normalised") == b"True"
+        return Embeddings(modality, strings(table["id"]), _mapped(folder / "vectors.npy"), encoder, normalised)
+
+
+class Sparse:
+    """Sparse vectors: `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet` and `vocabulary.parquet`."""
+
+    def join(self, some: Sequence[SparseEmbeddings], ids: pa.StringArray) -> SparseEmbeddings:
+        """All rows one after another, under these ids."""
+        lengths = np.concatenate([np.diff(one.offsets) for one in some])
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        terms, values = (np.concatenate([getattr(one, name) for one in some]) for name in ("terms", "values"))
+        return SparseEmbeddings(
+            some[0].modality, ids, offsets, terms, values, some[0].vocabulary, some[0].encoder
+        )  # fmt: skip
+
+    def space(self, vectors: SparseEmbeddings) -> dict[str, Any]:
+        """The vocabulary."""
+        return {"dimension": vectors.dimension, "vocabulary": vectors.vocabulary.fingerprint}
+
+    def write(self, vectors: SparseEmbeddings, folder: Path) -> None:
+        """Write into an empty folder."""
+        for name in ("offsets", "terms", "values"):
+            np.save(folder / f"{name}.npy", getattr(vectors, name), allow_pickle=False)
+        pq.write_table(pa.table({"id": vectors.ids}), folder / "ids.parquet")
+        vocabulary = vectors.vocabulary
+        table = pa.table({"term": vocabulary.terms, "usable": vocabulary.usable})
+        pq.write_table(table.replace_schema_metadata({"name": vocabulary.name}), folder / "vocabulary.parquet")
+
+    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> SparseEmbeddings:
+        """Read what `write` wrote, memory-mapped."""
+        table = pq.read_table(folder / "vocabulary.parquet")
+        usable = table["usable"].to_numpy().astype(np.bool_)
+        vocabulary = Vocabulary(table.schema.metadata[b"name"].decode(), strings(table["term"]), usable)
+        offsets, terms, values = (_mapped(folder / f"{name}.npy") for name in ("offsets", "terms", "values"))
+        ids = strings(pq.read_table(folder / "ids.parquet")["id"])
+        return SparseEmbeddings(modality, ids, offsets, terms, values, vocabulary, encoder)
+
+
+DENSE = Dense()
+SPARSE = Sparse()
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array if array.size else np.array(array)

@@ -1,0 +1,144 @@
+"""Sparse vectors in the forms that other engines read: documents and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.files import atomic_path
+from visir.records import SparseEmbeddings
+from visir.registry import Registry
+from visir.search.sparse.ciff import write_ciff
+from visir.search.sparse.quantise import LEVELS, Quantised, quantise
+
+
+@dataclass(frozen=True)
+class ExportForm:
+    """A form of file that another engine reads.
+
+    - `title`: which engine reads it, with what; printed by `visir index export --help` and the docs
+    - `documents`, `queries`: the name of each file in the exported folder
+    - `whole`: whether weights have to be whole numbers (`quantise`)
+    - `write_documents`, `write_queries`: (vectors, quantised weights, path)
+    """
+
+    name: str
+    title: str
+    documents: str
+    queries: str
+    whole: bool
+    write_documents: Callable[[SparseEmbeddings, Quantised, Path], None]
+    write_queries: Callable[[SparseEmbeddings, Quantised, Path], None]
+
+
+def export(
+    form: str,
+    out: Path,
+    documents: SparseEmbeddings | None = None,
+    queries: SparseEmbeddings | None = None,
+    *,
+    levels: int = LEVELS,
+) -> dict[Path, str]:
+    """Write documents, queries or both into the folder `out`; what was written, and how weights were made whole.
+
+    Rows are written in the order given. Raises `VisirError` for an unknown form, `EmbeddingError` for what a form
+    cannot hold.
+    """
+    known = EXPORTS.get(form)
+    written = {}
+    for vectors, name, write in (
+        (documents, known.documents, known.write_documents),
+        (queries, known.queries, known.write_queries),
+    ):
+        if vectors is not None:
+            quantised = quantise(vectors, levels)
+            write(vectors, quantised, out / name)
+            written[out / name] = str(quantised) if known.whole else "weights as they are"
+    return written
+
+
+def _json_lines(
+    key: str, whole: bool, contents: str | None = None
+) -> Callable[[SparseEmbeddings, Quantised, Path], None]:
+    """A writer of one JSON object a line: the id under `key`, an empty text under `contents`, and the vector."""
+
+    def write(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> None:
+        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+            for one, terms, weights in _rows(vectors, quantised.whole if whole else vectors.values):
+                # A float32 is written with the digits that it takes to read the same float32 back, not those of a
+                # float64.
+                shown = [int(w) if whole else float(str(w)) for w in weights]
+                text = {} if contents is None else {contents: ""}
+                vector = dict(zip(terms, shown, strict=True))
+                stream.write(orjson.dumps({key: one, **text, "vector": vector}) + b"\n")
+
+    return write
+
+
+def _repeated_terms(separator: str) -> Callable[[SparseEmbeddings, Quantised, Path], None]:
+    """A writer of one query a line: its id, and every term as often as its whole-number weight."""
+
+    def write(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> None:
+        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+            for one, terms, weights in _rows(vectors, quantised.whole):
+                if separator in one or "\n" in one:
+                    raise EmbeddingError(
+                        f"query id {one!r} holds {separator!r} or a line end, which ends the id in this form.",
+                        hint="export the queries under other ids",
+                    )
+                words = [term for term, weight in zip(terms, weights, strict=True) for _ in range(weight)]
+                stream.write(f"{one}{separator}{' '.join(words)}\n".encode())
+
+    return write
+
+
+def _rows(
+    vectors: SparseEmbeddings, weights: NDArray[np.generic]
+) -> Iterator[tuple[str, list[str], NDArray[np.generic]]]:
+    names = np.array(vectors.vocabulary.terms.to_pylist(), object)
+    for row, one in enumerate(vectors.ids.to_pylist()):
+        part = slice(int(vectors.offsets[row]), int(vectors.offsets[row + 1]))
+        yield one, names[vectors.terms[part]].tolist(), np.asarray(weights[part])
+
+
+EXPORTS: Registry[ExportForm] = Registry("form of export")
+
+for _form in (
+    ExportForm(
+        name="ciff",
+        title="one file of postings lists, for PISA (ciff2pisa, then the quantized scorer and the whitespace tokenizer) "
+        "and every other reader of CIFF; queries as id:terms, a term as often as its weight",
+        documents="documents.ciff",
+        queries="queries.txt",
+        whole=True,
+        write_documents=write_ciff,
+        write_queries=_repeated_terms(":"),
+    ),
+    ExportForm(
+        name="anserini",
+        title="JSON lines for Anserini and Pyserini (JsonVectorCollection, -impact -pretokenized), which repeat a term "
+        "as often as its weight says; queries as id, tab, terms (TsvString)",
+        documents="documents.jsonl",
+        queries="queries.tsv",
+        whole=True,
+        write_documents=_json_lines("id", True, "contents"),
+        write_queries=_repeated_terms("\t"),
+    ),
+    ExportForm(
+        name="seismic",
+        title="JSON lines with weights as they are, for Seismic (SeismicIndex.build), documents and queries alike",
+        documents="documents.jsonl",
+        queries="queries.jsonl",
+        whole=False,
+        write_documents=_json_lines("id", False, "content"),
+        write_queries=_json_lines("id", False, "content"),
+    ),
+):
+    EXPORTS.add(_form.name, _form)

@@ -1,0 +1,43 @@
+"""Dot products of sparse vectors, the slow and certain way: SciPy's product of two matrices, in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.records import SparseEmbeddings
+from visir.search.answers import Found
+
+_BLOCK = 64
+"""Queries multiplied at a time: their scores with every document are in memory."""
+
+
+def transposed(documents: SparseEmbeddings) -> Any:
+    """(V, n) CSR in float64: for every term the documents that have it."""
+    return documents.to_scipy().astype(np.float64).T.tocsr()
+
+
+def best(queries: SparseEmbeddings, documents: Any, places: NDArray[np.int64], k: int) -> Found:
+    """The best `k` of each query among `documents` (from `transposed`); `places[d]` is the place of document d in the
+    gallery, -1 for one that is no candidate.
+
+    A score is the sum over the common terms, in ascending order, in float64, rounded to float32. SciPy adds in that
+    order: it walks through the terms of a query and adds each product to its document's sum. Only documents that share
+    a term are found; ties by place.
+    """
+    matrix = queries.to_scipy().astype(np.float64)
+    found = []
+    for first in range(0, len(queries), _BLOCK):
+        products = matrix[first : first + _BLOCK] @ documents
+        for row in range(products.shape[0]):
+            part = slice(products.indptr[row], products.indptr[row + 1])
+            place, scores = places[products.indices[part]], products.data[part].astype(np.float32)
+            place, scores = place[place >= 0], scores[place >= 0]
+            if len(scores) > k:
+                kth = np.partition(scores, len(scores) - k)[len(scores) - k]
+                place, scores = place[scores >= kth], scores[scores >= kth]
+            order = np.lexsort((place, -scores))[:k]
+            found.append(Found(np.full(len(order), first + row), place[order], scores[order]))
+    return Found.joined(found)

@@ -1,0 +1,43 @@
+"""Weights as small whole numbers, for engines that know term frequencies only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.records import SparseEmbeddings
+
+LEVELS = 255
+"""The largest whole number by default: 8 bits, as engines pack impacts. Finer ones cost memory there and speed."""
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """`whole[j]` ≈ `values[j]` × `scale`: (m,) int32, from 1 to `levels`.
+
+    One scale for all documents: the order of a query's answers changes by rounding alone. A weight that would round to
+    0 becomes 1, so that the same documents match.
+    """
+
+    whole: NDArray[np.int32]
+    scale: float
+    levels: int
+
+    def __str__(self) -> str:
+        return f"weight × {self.scale:.6g}, rounded, at least 1, at most {self.levels}"
+
+
+def quantise(vectors: SparseEmbeddings, levels: int = LEVELS, scale: float | None = None) -> Quantised:
+    """The weights as whole numbers; `scale` is that which makes the largest weight `levels`, unless given.
+
+    Queries may have a scale of their own: it multiplies all scores of a query alike.
+    """
+    if levels < 1:
+        raise EmbeddingError(f"levels must be at least 1, not {levels}.")
+    if scale is None:
+        scale = levels / float(vectors.values.max()) if len(vectors.values) else 1.0
+    whole = np.rint(np.asarray(vectors.values, np.float64) * scale)
+    return Quantised(np.clip(whole, 1, levels).astype(np.int32), scale, levels)

@@ -1,0 +1,257 @@
+"""What indexes made of immutable parts have in common: everything but the search itself."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self
+
+import numpy as np
+import pyarrow.compute as pc
+
+from visir.errors import EmbeddingError, RunError
+from visir.files import atomic_folder, atomic_path
+from visir.records import EncoderCard, Run
+from visir.search.answers import Found, run_of
+from visir.search.folder import IndexFolderError, bytes_of, changing, check, new_folder, publish, read_manifest
+from visir.search.index import Index, IndexInfo, Vectors
+from visir.search.parts import Form
+from visir.search.rows import Rows, refuse_unlike
+from visir.search.settings import searching, settings_of
+
+
+@dataclass(frozen=True)
+class State(Generic[Vectors]):
+    """Everything that changes, changed by replacing all of it: who searches meanwhile has the old one to its end.
+
+    - `built`: what the kind makes of the rows (a graph, lists); never changed, only replaced; it holds no rows, because
+      those are exchanged for memory-mapped ones once they are written
+    - `names`: in which subfolder each part lies; empty for an index in memory
+    """
+
+    rows: Rows[Vectors]
+    built: Any
+    names: tuple[str, ...] = ()
+    generation: int = 0
+    bytes: int = 0
+
+
+class StoredIndex(Index[Vectors]):
+    """An index of parts that never change, a list of deleted rows, and what the kind builds from them.
+
+    A kind says which `form` of vectors it takes, what its `settings_type` is, how to `_construct` what it searches with
+    (and, where it can do better than anew, how to `_extend` it), how to `_write` and `_read` it, and how to `_find`.
+
+    When more than half of the rows are deleted, the rest is written as one part and built anew.
+    """
+
+    form: ClassVar[Form[Any]]
+    settings_type: ClassVar[type[Any]]
+    exact: ClassVar[bool]
+
+    def __init__(self, state: State[Vectors], settings: Any, folder: Path | None = None) -> None:
+        self._state: State[Vectors] = state
+        self.settings = settings
+        self.folder = folder
+
+    @classmethod
+    def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
+        """An index of `documents`; `options` are the kind's settings. In `folder`, if one is given, else in memory.
+
+        Raises `ConfigurationError` that lists every fault of the settings.
+        """
+        settings = settings_of(cls.kind, cls.settings_type, options)
+        if len(documents) == 0:
+            raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
+        rows = Rows.of(cls.form, documents)
+        index = cls(State(rows, None), settings)
+        index._state = State(rows, index._construct(rows))
+        if folder is None:
+            return index
+        index.save(Path(folder))
+        return cls.load(Path(folder))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The index in `folder`, its vectors memory-mapped. Raises `IndexFolderError` for a damaged one."""
+        folder = Path(folder)
+        while True:
+            manifest = read_manifest(folder)
+            try:
+                return cls._load(folder, manifest)
+            except IndexFolderError:
+                # Another process may have replaced files while they were read; then there is a newer list of them.
+                if read_manifest(folder).get("generation") == manifest.get("generation"):
+                    raise
+
+    def save(self, folder: Path) -> None:
+        """Write a copy into `folder`, which must be new or empty."""
+        with new_folder(Path(folder)) as temporary:
+            self._publish(temporary, State(self._state.rows, self._state.built, (), 1), None)
+
+    def add(self, documents: Vectors) -> None:
+        """Add documents. Ids that are there already, another encoder, dimension or modality are errors."""
+        before = self._state
+        rows = before.rows.add(documents)
+        if len(documents):
+            self._change(rows, lambda: self._extend(before.built, before.rows, rows))
+
+    def delete(self, ids: object) -> None:
+        """Delete documents by id; unknown ids are an error that names them, and then nothing is deleted."""
+        before = self._state
+        rows = before.rows.delete(ids)
+        if rows.dead.sum() * 2 > len(rows):
+            compact = rows.compact()
+            self._change(compact, lambda: self._construct(compact))
+        else:
+            self._change(rows, lambda: self._extend(before.built, before.rows, rows))
+
+    def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
+        """The best `k` documents of each query, by falling score, ties by id; queries in order of their ids.
+
+        `options` are those settings of the kind that only the search depends on, in place of the index's own.
+        """
+        state = self._state
+        refuse_unlike(self.form, queries, state.rows.parts[0], same_modality=False)
+        if k < 1:
+            raise RunError(f"k must be at least 1, not {k}.")
+        if len(queries) == 0:
+            raise RunError("there is no query.", hint="is the split, or the filter, right?")
+        if len(state.rows.live) == 0:
+            raise RunError("the index is empty: every document was deleted.", hint="add some first")
+        settings = searching(self.kind, self.settings, options)
+        ordered = queries.select(queries.ids.take(pc.sort_indices(queries.ids)))
+        found = self._find(state.rows, state.built, ordered, k, settings)
+        about = {"search": self.kind, **asdict(settings)}
+        held = state.rows.parts[0].encoder
+        return run_of(found, ordered.ids, queries.encoder, state.rows.gallery, k, held, about)
+
+    def info(self) -> IndexInfo:
+        """What the index says of itself."""
+        rows, first = self._state.rows, self._state.rows.parts[0]
+        return IndexInfo(
+            kind=self.kind,
+            exact=self.exact,
+            modality=first.modality,
+            documents=len(rows.live),
+            deleted=int(rows.dead.sum()),
+            dimension=first.dimension,
+            bytes=self._state.bytes or self._size(),
+            encoder=first.encoder.name,
+            details={"parts": len(rows.parts), **asdict(self.settings), **self._details(rows, self._state.built)},
+        )
+
+    def documents(self) -> Vectors:
+        """All documents, in order of their ids (copied into memory)."""
+        return self._state.rows.documents()
+
+    def select(self, ids: object) -> Vectors:
+        """The vectors of these documents, in this order; unknown ids are an error that names them."""
+        return self._state.rows.select(ids)
+
+    @abstractmethod
+    def _find(self, rows: Rows[Vectors], built: Any, queries: Vectors, k: int, settings: Any) -> Found:
+        """The best `k` documents of each query (more of them, in any order, are no harm)."""
+
+    @abstractmethod
+    def _construct(self, rows: Rows[Vectors]) -> Any:
+        """What the kind searches with."""
+
+    def _extend(self, built: Any, before: Rows[Vectors], after: Rows[Vectors]) -> Any:
+        """The same after rows were appended or deleted; `built` itself stays as it is."""
+        return self._construct(after)
+
+    def _has_file(self, built: Any) -> bool:
+        """Whether `built` is worth a file: what is made quickly from the rows is not."""
+        return False
+
+    def _write(self, built: Any, path: Path) -> None:
+        """Write `built` into one file."""
+
+    def _read(self, rows: Rows[Vectors], path: Path | None, facts: Mapping[str, Any]) -> Any:
+        """What `_write` wrote (`path` is None where there is no file); `facts` are what `_facts` said."""
+        return self._construct(rows)
+
+    def _facts(self, built: Any) -> dict[str, Any]:
+        """What the manifest keeps of `built` beside its file."""
+        return {}
+
+    def _details(self, rows: Rows[Vectors], built: Any) -> dict[str, Any]:
+        """What else `info` says."""
+        return {}
+
+    def _change(self, rows: Rows[Vectors], build: Any) -> None:
+        """Put a new state into the place of the old one, on disk too if the index has a folder."""
+        before = self._state
+        if self.folder is None:
+            self._state = State(rows, build())
+            return
+        with changing(self.folder, before.generation) as generation:
+            self._state = self._publish(self.folder, State(rows, build(), (), generation), before)
+
+    def _publish(self, folder: Path, state: State[Vectors], before: State[Vectors] | None) -> State[Vectors]:
+        """Write what `before` has not written yet, then the manifest; the same state, memory-mapped from there."""
+        first = state.rows.parts[0]
+        names: list[str] = []
+        parts: list[Vectors] = []
+        for at, part in enumerate(state.rows.parts):
+            if before is not None and at < len(before.names) and before.rows.parts[at] is part:
+                names.append(before.names[at])
+                parts.append(part)
+                continue
+            names.append(f"part-{state.generation}-{at}")
+            with atomic_folder(folder / names[-1]) as temporary:
+                self.form.write(part, temporary)
+            parts.append(self.form.read(folder / names[-1], first.modality, first.encoder))
+        manifest: dict[str, Any] = {
+            "kind": self.kind,
+            "generation": state.generation,
+            "modality": first.modality,
+            "encoder": first.encoder.to_dict(),
+            "settings": asdict(self.settings),
+            "parts": names,
+        }
+        if state.rows.dead.any():
+            manifest["deleted"] = f"deleted-{state.generation}.npy"
+            with atomic_path(folder / manifest["deleted"]) as path, path.open("wb") as stream:
+                np.save(stream, np.flatnonzero(state.rows.dead))
+        if self._has_file(state.built):
+            manifest["built"] = f"built-{state.generation}"
+            with atomic_path(folder / manifest["built"]) as path:
+                self._write(state.built, path)
+        manifest["facts"] = self._facts(state.built)
+        size = publish(folder, manifest, [*names, *(manifest[one] for one in ("deleted", "built") if one in manifest)])
+        rows = Rows(self.form, tuple(parts), state.rows.dead)
+        return State(rows, state.built, tuple(names), state.generation, size)
+
+    @classmethod
+    def _load(cls, folder: Path, manifest: dict[str, Any]) -> Self:
+        check(folder, manifest)
+        try:
+            encoder = EncoderCard(**manifest["encoder"])
+            parts = tuple(cls.form.read(folder / name, manifest["modality"], encoder) for name in manifest["parts"])
+            dead = np.zeros(sum(map(len, parts)), np.bool_)
+            if "deleted" in manifest:
+                dead[np.load(folder / manifest["deleted"], allow_pickle=False)] = True
+            settings = cls.settings_type(**manifest["settings"])
+            rows = Rows(cls.form, parts, dead)
+            index = cls(State(rows, None), settings, folder)
+            path = folder / manifest["built"] if "built" in manifest else None
+            built = index._read(rows, path, manifest["facts"])
+            index._state = State(rows, built, tuple(manifest["parts"]), manifest["generation"], bytes_of(manifest))
+            return index
+        except (KeyError, TypeError, ValueError, IndexError, OSError, RuntimeError, EmbeddingError) as fault:
+            raise IndexFolderError(
+                f"{folder}: the index is damaged: {type(fault).__name__}: {fault}",
+                hint="build the index again (visir index build)",
+            ) from fault
+
+    def _size(self) -> int:
+        """What saving would take, found by doing it: libraries do not say how large their files will be."""
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(Path(folder) / "index")
+            return bytes_of(read_manifest(Path(folder) / "index"))
