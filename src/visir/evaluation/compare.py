@@ -132,7 +132,7 @@ def compare(
     found: list[Difference] = []
     for other, label in zip(results[1:], labels[1:], strict=True):
         for direction in directions:
-            rows = _paired(first, other, direction)
+            rows = paired_rows(first, other, direction)
             groups = _groups(first, direction, clusters)
             for name in names:
                 gaps = _values(other, direction, name)[rows] - _values(first, direction, name)
@@ -220,7 +220,7 @@ def _values(result: Result, direction: str, name: str) -> NDArray[np.float64]:
     return 100.0 * total
 
 
-def _paired(first: Result, other: Result, direction: str) -> NDArray[np.int64]:
+def paired_rows(first: Result, other: Result, direction: str) -> NDArray[np.int64]:
     """The rows of `other` in the order of `first`'s queries; another set of queries is refused."""
     mine = first.per_query[direction]["query_id"].combine_chunks()
     theirs = other.per_query[direction]["query_id"].combine_chunks()

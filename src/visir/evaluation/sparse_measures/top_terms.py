@@ -1,0 +1,33 @@
+"""The heaviest terms of every row."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import ConfigurationError, EmbeddingError
+from visir.records import SparseEmbeddings
+
+
+def top_terms(embeddings: SparseEmbeddings, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """(rows, terms): the `k` heaviest terms of each row, row by row, heaviest first; equal weights by term number.
+
+    A row with fewer terms gives as many as it has. Raises `ConfigurationError` for k below 1.
+    """
+    if k < 1:
+        raise ConfigurationError(f"k must be at least 1, not {k}.")
+    lengths = np.diff(embeddings.offsets)
+    rows = np.repeat(np.arange(len(embeddings)), lengths)
+    order = np.lexsort((-np.asarray(embeddings.values), rows))  # stable: terms ascend within a row
+    place = np.arange(len(rows)) - np.repeat(embeddings.offsets[:-1], lengths)
+    top = place < k
+    return rows[top], np.asarray(embeddings.terms)[order[top]]
+
+
+def refuse_other_texts(embeddings: SparseEmbeddings, texts: int) -> None:
+    """Raise `EmbeddingError` unless there is one text for each row."""
+    if texts != len(embeddings):
+        raise EmbeddingError(
+            f"{len(embeddings):,} sparse {embeddings.modality} vectors, and the words of {texts:,} texts.",
+            hint="tokenise the texts of the same ids, in the same order",
+        )
