@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from visir.collections import open_collection
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
+    from visir.sparse import sparsify
     from visir.training import train
 
 __getattr__ = lazy(
@@ -29,6 +30,7 @@ __getattr__ = lazy(
         "load": "visir.encoders",
         "encode": "visir.encoders",
         "train": "visir.training",
+        "sparsify": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
@@ -43,5 +45,6 @@ __all__ = [
     "explain",
     "load",
     "open_collection",
+    "sparsify",
     "train",
 ]

@@ -22,15 +22,20 @@ class Savable(Protocol):
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
-    """The encoder in a folder that visir wrote."""
-    folder = Path(name)
+    """The encoder in a folder that visir wrote; options may follow its name, where the kind has any."""
+    path, _, options = (name, "", "") if Path(name).is_dir() else name.partition("?")
+    folder = Path(path)
     kind = str(read_description(folder)["kind"])
     module = KINDS.get(kind)
     try:
         reader = import_module(module)
     except ModuleNotFoundError as fault:
         raise MissingPackageError(str(fault.name), extra="torch", purpose=f"a checkpoint of kind {kind!r}") from fault
-    return reader.load_checkpoint(folder, device, dtype)  # type: ignore[no-any-return]
+    if not options:
+        return reader.load_checkpoint(folder, device, dtype)  # type: ignore[no-any-return]
+    if not hasattr(reader, "OPTIONS"):
+        raise EncoderError(f"{name}: a checkpoint of kind {kind!r} has no options.", hint=f"leave out ?{options}")
+    return reader.load_checkpoint(folder, device, dtype, options)  # type: ignore[no-any-return]
 
 
 def read_description(folder: Path) -> dict[str, Any]:

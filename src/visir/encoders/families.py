@@ -66,6 +66,7 @@ KINDS.add("bag-of-words", "visir.encoders.models.bag_of_words")
 KINDS.add("joined", "visir.encoders.models.joined")
 KINDS.add("views", "visir.encoders.models.views")
 KINDS.add("embeddings", "visir.encoders.exported")
+KINDS.add("sparse", "visir.sparse.encoder")  # named, not imported: that room is further down the road
 
 for _family in (
     Family(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import visir
@@ -11,12 +12,15 @@ from visir.errors import ConfigurationError, nearest
 _FOLDER = Path(visir.__file__).parent / "recipes"
 
 
-def shipped_recipes() -> dict[str, Path]:
-    """Their files by name, in alphabetical order; the folders they lie in are no part of the name."""
-    return dict(sorted((one.stem, one) for one in _FOLDER.rglob("*.toml")))
+def shipped_recipes(verb: str = "train") -> dict[str, Path]:
+    """Their files by name, in alphabetical order; the folders they lie in are no part of the name.
+
+    `verb`: of the command that runs them, with which each file opens: "train" or "sparsify".
+    """
+    return dict(sorted((one.stem, one) for one in _FOLDER.rglob("*.toml") if _verb(one) == verb))
 
 
-def find_recipe(name: str | Path) -> Path:
+def find_recipe(name: str | Path, verb: str = "train") -> Path:
     """The file of a recipe: a path as it is, or the name of one that comes with visir ("scenes-heads").
 
     Raises `ConfigurationError` with the nearest name when there is neither.
@@ -24,19 +28,29 @@ def find_recipe(name: str | Path) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    shipped = shipped_recipes()
+    shipped = shipped_recipes(verb)
     if str(name) in shipped:
         return shipped[str(name)]
     raise ConfigurationError(
         f"{name}: no such file, and no recipe of that name comes with visir.",
-        hint=f"{nearest(path.stem, shipped)}; all of them: visir train --list",
+        hint=f"{nearest(path.stem, shipped)}; all of them: visir {verb} --list",
     )
 
 
-def base_of(name: str, path: Path) -> Path:
+def base_of(name: str, path: Path, verb: str = "train") -> Path:
     """What `extends = name` means in the recipe `path`: a file beside it, or one that comes with visir."""
     beside = path.parent / name
-    return beside if beside.is_file() else find_recipe(name)
+    return beside if beside.is_file() else find_recipe(name, verb)
+
+
+sparse_base_of = partial(base_of, verb="sparsify")
+"""The same for recipes of sparse heads."""
+
+
+def _verb(path: Path) -> str:
+    """The command that a recipe's first line names: "# visir VERB NAME"."""
+    with path.open(encoding="utf-8") as lines:
+        return (lines.readline().split() + [""] * 3)[2]
 
 
 def summary(path: Path) -> str:
@@ -47,6 +61,6 @@ def summary(path: Path) -> str:
             text = line.removeprefix("#").strip()
             if not line.startswith("#") or (said and not text):
                 break
-            if text and not text.startswith("visir train "):
+            if text and not text.startswith(("visir train ", "visir sparsify ")):
                 said.append(text)
     return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(said))[0]

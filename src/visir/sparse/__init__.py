@@ -1,0 +1,49 @@
+"""Dense vectors of any model in weighted words: the head, its training with expansion control, and its use.
+
+    path = sparsify(read_sparse_recipe("recipe.toml"), "runs/sparse")
+    images = encode_sparse(visir.load(path), collection, "image")
+
+Source: thesis chapter 3. Names are imported when first used, so that recipes can be read and listed without torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visir.lazy import lazy
+
+if TYPE_CHECKING:
+    from visir.sparse.encoder import SparseEncoder, encode_sparse
+    from visir.sparse.files import load_sparse, save_sparse
+    from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
+    from visir.sparse.run import sparsify
+    from visir.sparse.vocabulary import Terms, Tokenizer, load_tokenizer
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "SparseEncoder": "visir.sparse.encoder",
+        "SparseRecipe": "visir.sparse.recipe",
+        "Terms": "visir.sparse.vocabulary",
+        "Tokenizer": "visir.sparse.vocabulary",
+        "encode_sparse": "visir.sparse.encoder",
+        "load_sparse": "visir.sparse.files",
+        "load_tokenizer": "visir.sparse.vocabulary",
+        "read_sparse_recipe": "visir.sparse.recipe",
+        "save_sparse": "visir.sparse.files",
+        "sparsify": "visir.sparse.run",
+    },
+)
+
+__all__ = [
+    "SparseEncoder",
+    "SparseRecipe",
+    "Terms",
+    "Tokenizer",
+    "encode_sparse",
+    "load_sparse",
+    "load_tokenizer",
+    "read_sparse_recipe",
+    "save_sparse",
+    "sparsify",
+]

@@ -1,0 +1,280 @@
+"""A trained sparse head as an encoder: `visir.load("runs/sparse")`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from visir.encoders.base import Encoder, Pixels
+from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
+from visir.encoders.devices import pick_device
+from visir.encoders.encoding import encode
+from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.models.imported import Imported
+from visir.encoders.models.model_names import one_of, split_options
+from visir.encoders.weights import hash_file
+from visir.errors import EmbeddingError, EncoderError
+from visir.fingerprint import hash_json
+from visir.records import Collection, Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary
+from visir.sparse.expansion import Variant
+from visir.sparse.files import read_vocabulary, write_vocabulary
+from visir.sparse.head import Head
+from visir.sparse.vocabulary import TOKENIZER_FILE, Terms, Tokenizer
+from visir.sparse.weighing import BLOCK, Rows, weigh
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from visir.encoders.store import Store
+
+KIND = "sparse"
+OPTIONS = ("expansion",)
+"""What may follow the folder's name: `runs/sparse?expansion=none`."""
+WEIGHTS_FILE = "head.safetensors"
+_AGAIN = "copy the whole checkpoint again"
+
+
+class SparseEncoder(Encoder):
+    """A frozen dense encoder and a head over it that says its vectors in weighted words.
+
+    - `dense`: the encoder whose vectors the head was trained on; `head`, `tokenizer`: what makes words of them
+    - `expanded`: whether captions may have terms that are not their own. Images always may. It is declared once, here,
+      and it is on the card; a head that was trained without expansion is used without.
+
+    `encode_sparse` and `sparsify` give `SparseEmbeddings`. The interface of every encoder is there too, for a handful
+    of inputs: vectors as rows of |V| numbers, to be compared by dot product, never by cosine. Dense vectors of a whole
+    collection stay in the store, under the dense encoder's own key, so another head over it encodes nothing again.
+    """
+
+    def __init__(
+        self,
+        dense: Encoder,
+        head: Head,
+        tokenizer: Tokenizer,
+        *,
+        variant: Variant,
+        expanded: bool | None = None,
+        name: str = KIND,
+        weights: str | None = None,
+        device: str | None = None,
+    ) -> None:
+        vocabulary = tokenizer.vocabulary
+        if (head.inputs, head.size) != (dense.dimension, len(vocabulary)):
+            raise EncoderError(
+                f"{name}: the head takes {head.inputs} dimensions and knows {head.size} terms; {dense.card.name} gives "
+                f"{dense.dimension}, and the vocabulary of {vocabulary.name} has {len(vocabulary)} terms."
+            )
+        self.dense, self.tokenizer, self.variant = dense, tokenizer, variant
+        self.head = head.to(pick_device(device)).eval()
+        self.expanded = variant != "none" if expanded is None else expanded
+        self.dimension = head.size
+        self.modalities = dense.modalities
+        self.batch_size = dense.batch_size
+        own = {
+            "expansion": "any usable term" if self.expanded else "own terms only",
+            "vocabulary": vocabulary.name,
+            "terms": vocabulary.fingerprint,
+        }
+        self.card = EncoderCard(
+            name=name if self.expanded == (variant != "none") else f"{name}?expansion={_SAID[self.expanded]}",
+            family=KIND,
+            weights=weights and hash_json({KIND: weights, "dense": dense.card.fingerprint}),
+            image_preprocessing=dense.card.image_preprocessing,
+            text_preprocessing={**dense.card.text_preprocessing, **own},
+            dtype=dense.card.dtype,
+        )
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What the dimensions are."""
+        return self.tokenizer.vocabulary
+
+    def backbone(self, modality: Modality) -> Encoder:
+        """The dense encoder, whose vectors are what is kept."""
+        return self.dense
+
+    def sparsify(
+        self, embeddings: Embeddings, own_terms: Terms | None = None, *, block: int = BLOCK
+    ) -> SparseEmbeddings:
+        """Weighted words for dense vectors of this head's encoder, streamed in blocks (`visir.sparse.weighing`).
+
+        `own_terms`: of the captions, in the order of `embeddings`; needed where captions are not expanded, and for
+        those only. Raises `EmbeddingError` when they are missing, and when the vectors are not of the dense encoder:
+        the words would look right and mean nothing.
+        """
+        _refuse_another(self.dense, embeddings, self.card.name)
+        if embeddings.modality == "image" or self.expanded:
+            own_terms = None
+        elif own_terms is None or len(own_terms) != len(embeddings):
+            found = "none" if own_terms is None else f"those of {len(own_terms)}"
+            raise EmbeddingError(
+                f"{self.card.name}: captions have their own terms only; wanted: those of {len(embeddings)} captions, "
+                f"given: {found}.",
+                hint="pass own_terms=encoder.tokenizer.terms(texts), or use encode_sparse, which does",
+            )
+        what = f"words of {embeddings.modality}s"
+        rows = weigh(self.head, embeddings.vectors, own_terms, block=block, what=what)
+        return SparseEmbeddings(
+            embeddings.modality, embeddings.ids, rows.offsets, rows.terms, rows.values, self.vocabulary, self.card
+        )
+
+    def preprocess(self, image: Image) -> Pixels:
+        """What the dense encoder takes."""
+        return self.dense.preprocess(image)
+
+    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
+        """(n, |V|) weights."""
+        return self.project("image", self.dense.embed_images(batch))
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, |V|) weights, expanded or not as declared."""
+        vectors = self.dense.embed_texts(texts)
+        return self._full(weigh(self.head, vectors, None if self.expanded else self.tokenizer.terms(texts)))
+
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the dense encoder does it."""
+        return self.dense.room_for(texts, ending)
+
+    def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
+        """(n, |V|) weights from (n, d) dense vectors: 120 kB for each vector, so for a handful only.
+
+        Raises `EncoderError` for captions that have their own terms only: their vectors alone do not say which.
+        """
+        if modality == "text" and not self.expanded:
+            raise EncoderError(
+                f"{self.card.name}: captions have their own terms only, which their dense vectors do not say.",
+                hint="use visir.sparse.encode_sparse, or load it with ?expansion=free",
+            )
+        return self._full(weigh(self.head, vectors))
+
+    def _full(self, rows: Rows) -> NDArray[np.float32]:
+        full = np.zeros((len(rows.offsets) - 1, self.dimension), np.float32)
+        full[np.repeat(np.arange(len(full)), np.diff(rows.offsets)), rows.terms] = rows.values
+        return full
+
+
+_SAID = {True: "free", False: "none"}
+
+
+def encode_sparse(
+    encoder: SparseEncoder,
+    collection: Collection,
+    modality: Modality,
+    *,
+    store: Store | None = None,
+    workers: int | None = None,
+    skip_broken: bool = False,
+) -> SparseEmbeddings:
+    """The weighted words of all images, or all captions, of a collection.
+
+    Dense vectors come from the store, or are encoded and kept there; the head then runs over them. Options as in
+    `visir.encoders.encode`.
+    """
+    found = encode(encoder.dense, collection, modality, store=store, workers=workers, skip_broken=skip_broken)
+    own = None
+    if modality == "text" and not encoder.expanded:
+        own = encoder.tokenizer.terms(collection.captions["text"].to_pylist())
+    return encoder.sparsify(found, own)
+
+
+def write_sparse(folder: Path, encoder: SparseEncoder, *, facts: Mapping[str, Any] | None = None) -> None:
+    """Write a checkpoint into an existing, empty `folder` (make it atomic with `visir.files.atomic_folder`).
+
+    `visir.json` (shapes, the dense encoder's name and card, `facts` about the training), `head.safetensors`,
+    `tokenizer.json`, `vocabulary.parquet`, and a folder for a dense encoder that has a state of its own.
+    """
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.head.state_dict().items()}
+    save_file(state, str(folder / WEIGHTS_FILE))
+    (folder / TOKENIZER_FILE).write_bytes(encoder.tokenizer.to_bytes())
+    write_vocabulary(folder, encoder.vocabulary)
+    content = {
+        "head": {"inputs": encoder.head.inputs, "width": encoder.head.width, "terms": encoder.head.size},
+        "vocabulary": {"name": encoder.vocabulary.name, "fingerprint": encoder.vocabulary.fingerprint},
+        "variant": encoder.variant,
+        "dense": save_part(encoder.dense, folder, "dense"),
+        "card": encoder.dense.card.to_dict(),
+    }
+    write_description(folder, KIND, {**content, "facts": dict(facts or {})})
+
+
+def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str = "") -> SparseEncoder:
+    """Read what `write_sparse` wrote; `options` is what follows the folder's name: "expansion=none" or "=free".
+
+    Raises `EncoderError` when a file is missing or damaged, and when the dense encoder is not the one the head was
+    trained over.
+    """
+    _, asked = split_options(f"{folder}?{options}", OPTIONS)
+    description = read_description(folder)
+    where = folder / CHECKPOINT_FILE
+    try:
+        shape, vocabulary, card = description["head"], description["vocabulary"], description["card"]
+        variant, entry = description["variant"], description["dense"]
+        inputs, width = int(shape["inputs"]), int(shape["width"])
+    except (KeyError, TypeError) as fault:
+        raise EncoderError(f"{where}: does not describe a sparse head: {fault!r}", hint=_AGAIN) from fault
+    if not (folder / TOKENIZER_FILE).is_file():
+        raise EncoderError(f"{folder / TOKENIZER_FILE}: missing.", hint=_AGAIN)
+    tokenizer = Tokenizer((folder / TOKENIZER_FILE).read_bytes(), vocabulary["name"])
+    kept = read_vocabulary(folder, vocabulary["name"]).fingerprint
+    if not tokenizer.vocabulary.fingerprint == kept == vocabulary["fingerprint"]:
+        raise EncoderError(f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN)
+    head = Head.empty(inputs, width, tokenizer.vocabulary.usable)
+    _load_weights(head, folder)
+    dense = load_part(folder, entry, device, dtype)
+    _refuse_changed(folder, card, dense.card)
+    expanded = None
+    if asked:
+        expanded = one_of(str(folder), asked, "expansion", ("none", "free")) == "free"
+    weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "terms": kept})
+    return SparseEncoder(
+        dense,
+        head,
+        tokenizer,
+        variant=variant,
+        expanded=expanded,
+        name=str(folder),
+        weights=weights,
+        device="cpu" if isinstance(dense, Imported) and device is None else device,
+    )
+
+
+def _load_weights(head: Head, folder: Path) -> None:
+    path = folder / WEIGHTS_FILE
+    if not path.is_file():
+        raise EncoderError(f"{path}: missing.", hint="was the whole checkpoint copied?")
+    try:
+        head.load_state_dict(load_file(str(path)))
+    except (SafetensorError, RuntimeError) as fault:
+        raise EncoderError(f"{path}: damaged, or of another head: {fault}", hint=_AGAIN) from fault
+
+
+def _refuse_changed(folder: Path, trained: Mapping[str, Any], found: EncoderCard) -> None:
+    now = found.to_dict()
+    fields = ("weights", "image_preprocessing", "text_preprocessing")
+    differing = [
+        f"{one}: trained with {trained[one]!r}, found {now[one]!r}" for one in fields if trained[one] != now[one]
+    ]
+    if differing:
+        raise EncoderError(
+            f"{folder}: the dense encoder {found.name!r} is not the one this head was trained over: "
+            + "; ".join(differing),
+            hint="restore that encoder, or train again",
+        )
+
+
+def _refuse_another(dense: Encoder, embeddings: Embeddings, name: str) -> None:
+    """Refuse vectors of another model; the same weights under another name are the same model."""
+    one, other = dense.card, embeddings.encoder
+    same = one.weights == other.weights if one.weights is not None else one.name == other.name
+    if not same or embeddings.dimension != dense.dimension:
+        raise EmbeddingError(
+            f"{name}: trained over {one.name} ({dense.dimension} dimensions), given vectors by {other.name} "
+            f"({embeddings.dimension}).",
+            hint="encode with that encoder: visir.encode(encoder.dense, collection, modality)",
+        )

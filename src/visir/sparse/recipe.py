@@ -1,0 +1,115 @@
+"""The recipe of a sparse head: one small TOML file that says everything a training depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from visir.sparse.expansion import CoinsPer, Variant
+from visir.training.recipe import Data
+from visir.training.settings import Settings, read_settings
+from visir.training.shipped import sparse_base_of
+from visir.training.sides import Count, Positive
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class HeadSettings(Settings):
+    """The projection head; see `visir.sparse.head.Head`.
+
+    - `width`: ω
+    - `language_model`: whose words there are, and whose embeddings W2 begins from: "st:all-MiniLM-L6-v2", which needs
+      no hub, or a masked language model (a hub name, or a folder) with a fast tokenizer, such as
+      "distilbert-base-uncased", the released code's
+    """
+
+    width: Count = 768
+    language_model: str = "st:all-MiniLM-L6-v2"
+
+
+class ExpansionSettings(Settings):
+    """Expansion control; see `visir.sparse.expansion.Expansion`.
+
+    - `variant`: "none", "free", "caption", "caption+word": the tables' exp = 0, 1, c, c + w
+    - `coins`: E_C is drawn per "caption", or one per "batch" as the released code does
+    """
+
+    variant: Variant = "caption+word"
+    coins: CoinsPer = "caption"
+
+
+class LossSettings(Settings):
+    """Eq. 3.7; see `visir.sparse.loss.Loss`.
+
+    - `temperature`: τ; `balance`: λ; `eta`: η
+    - `warmup`: η rises quadratically over this share of all steps
+    """
+
+    temperature: Positive = 0.001
+    balance: Fraction = 0.5
+    eta: Annotated[float, Field(ge=0.0)] = 1e-3
+    warmup: Fraction = 0.2
+
+
+class OptimiserSettings(Settings):
+    """AdamW without weight decay; rates rise linearly over the first `warmup` of all steps, then fall linearly to 0.
+
+    - `batch`: pairs of a caption and its image per step; the batches of an epoch differ in size by at most one
+    - `rate`: peak learning rate of W1, which begins from nothing
+    - `norm_rate`, `words_rate`: of the layer norm, and of W2 with its bias, which come from a language model. The
+      released rates suit a hundred thousand steps; a training of a few hundred wants higher ones.
+    """
+
+    epochs: Count = 200
+    batch: Annotated[int, Field(ge=2)] = 512
+    rate: Positive = 1e-3
+    norm_rate: Positive = 5e-5
+    words_rate: Positive = 5e-5
+    warmup: Fraction = 0.2
+
+
+class SelectionSettings(Settings):
+    """Which epoch's weights are kept.
+
+    - `keep`: "mrr", the epoch with the best MRR@10 of text to image on the validation split (the earliest of equals),
+      or "last". The chapter searches images by text and reports R@1, R@5 and MRR@10; of these MRR@10 sees most ranks.
+      (The released code keeps the best R@1; rsum, by which visir chooses dense towers, counts image to text too.)
+    """
+
+    keep: Literal["mrr", "last"] = "mrr"
+
+
+class SparseRecipe(Settings):
+    """A sparse head over frozen vectors, and how it is trained.
+
+    - `encoder`: what made the vectors, as `visir.load` takes it: a model, a checkpoint, or vectors from a file
+    - `device`: "cpu" (where the same seed and number of threads give the same bits), "cuda", or "auto"
+    - `precision`: "float32", or the product with W2 in "bfloat16" (not on a CPU); scores and loss are float32 in any
+      case
+    - `compile`: let torch compile the step (not on a CPU, where the loops over active terms are compiled anyway)
+    """
+
+    name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
+    seed: Annotated[int, Field(ge=0)] = 0
+    encoder: str
+    device: str = "cpu"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
+    data: Data
+    head: HeadSettings = HeadSettings()
+    expansion: ExpansionSettings = ExpansionSettings()
+    loss: LossSettings = LossSettings()
+    optimiser: OptimiserSettings = OptimiserSettings()
+    selection: SelectionSettings = SelectionSettings()
+
+
+def read_sparse_recipe(path: str | Path, changes: Sequence[str] = ()) -> SparseRecipe:
+    """Read a recipe; `changes` are "section.key=value" and win over the file. `extends` as in `visir train`.
+
+    Raises `ConfigurationError` with every fault at once: unknown keys (with the nearest known one), wrong types, values
+    out of range, each with its line.
+    """
+    return read_settings(SparseRecipe, path, changes, find_base=sparse_base_of, own=("name",))

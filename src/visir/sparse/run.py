@@ -1,0 +1,149 @@
+"""From a recipe to a checkpoint folder that `visir.load` takes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+import visir
+from visir.encoders.devices import pick_device
+from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.loading import load
+from visir.encoders.locks import locked_or
+from visir.errors import EncoderError, VisirError
+from visir.files import atomic_folder, write_bytes, write_json
+from visir.records import Collection
+from visir.sparse.encoder import SparseEncoder, write_sparse
+from visir.sparse.examples import Pairs, open_splits
+from visir.sparse.fit import Fitted, Report, fit
+from visir.sparse.head import Head
+from visir.sparse.language_model import Words, words_of
+from visir.sparse.recipe import SparseRecipe
+from visir.sparse.vocabulary import Tokenizer, load_tokenizer
+from visir.training.memory import peak_memory
+from visir.training.recipe import expand
+from visir.training.settings import to_toml
+from visir.training.state import STATE_FILE, is_unfinished
+from visir.training.step_log import STEPS_FILE
+
+RECIPE_FILE = "recipe.toml"
+CURVE_FILE = "curve.json"
+LOCK_FILE = "training.lock"
+
+_BEGUN = {RECIPE_FILE, STEPS_FILE, LOCK_FILE}
+"""What a training that has not kept a state yet may have left."""
+
+
+def sparsify(
+    recipe: SparseRecipe,
+    out: str | Path,
+    *,
+    collection: Collection | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+) -> Path:
+    """Train the sparse head that `recipe` describes and write the checkpoint folder `out`; returns its path.
+
+    The folder is an encoder: `visir.load(out)` gives a `SparseEncoder`. Beside what that needs it holds `recipe.toml`
+    (the resolved recipe: `visir sparsify` runs it again), `curve.json` (one entry per epoch) and `steps.jsonl` (one
+    line per step). Dense vectors come from the store or from a file; nothing is encoded twice.
+
+    - `collection`: used instead of the one the recipe names, when it is at hand already
+    - `resume`: go on from the state that an interrupted training left in `out`; without one, begin
+    - `report`: called with each epoch's point of the curve
+
+    Raises `VisirError` when `out` holds something already or another process trains into it, and `TrainingError` when
+    the loss is NaN or infinite.
+    """
+    out = Path(out)
+    _refuse_taken(out, resume)
+    started = time.perf_counter()
+    device = torch.device(pick_device(None if recipe.device == "auto" else recipe.device))
+    splits = open_splits(recipe, collection)
+    tokenizer = load_tokenizer(recipe.head.language_model)
+    dense = load(expand(recipe.encoder))
+    train, validation = (Pairs.of(one, dense, tokenizer, device) for one in splits)
+    words = words_of(recipe.head.language_model, recipe.head.width)
+    head = new_head(recipe, dense.dimension, words, tokenizer)
+    prepared = time.perf_counter() - started
+    with ExitStack() as held:
+        another = VisirError(
+            f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"
+        )
+        held.enter_context(locked_or(out / LOCK_FILE, another))
+        _refuse_taken(out, resume)  # again: preparation takes time, and another process may have come and gone
+        if not (out / STATE_FILE).is_file():  # a state goes with the recipe that it was begun with
+            write_bytes(out / RECIPE_FILE, recipe_text(recipe).encode())
+        fitted = fit(recipe, head, train, validation, folder=out, resume=resume, report=report)
+        encoder = SparseEncoder(
+            dense, fitted.head, tokenizer, variant=recipe.expansion.variant, name=str(out), device="cpu"
+        )
+        facts = {
+            "recipe": recipe.model_dump(mode="json"),
+            "words": words.origin,
+            "trained_on": train.origin,
+            "validated_on": validation.origin,
+            "chosen_epoch": fitted.chosen,
+            "validation": fitted.curve[fitted.chosen - 1].validation,
+            "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in fitted.curve)},
+            "peak_memory": peak_memory(),
+            "versions": {"visir": visir.__version__, "torch": torch.__version__},
+            "threads": torch.get_num_threads(),
+        }
+        _write(out, recipe, encoder, fitted, facts)
+    return out
+
+
+def new_head(recipe: SparseRecipe, inputs: int, words: Words, tokenizer: Tokenizer) -> Head:
+    """A fresh head: W1 drawn from the seed, W2 from the language model."""
+    vocabulary = tokenizer.vocabulary
+    if len(words.table) < len(vocabulary):
+        raise EncoderError(
+            f"{recipe.head.language_model}: {len(words.table)} word embeddings for {len(vocabulary)} terms.",
+            hint="the tokenizer and the model in this folder do not belong together",
+        )
+    # A table is often padded to a round number of rows beyond the tokenizer's last term.
+    fitting = Words(words.table[: len(vocabulary)], words.bias[: len(vocabulary)], words.norm, words.origin)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(recipe.seed)
+        return Head(inputs, fitting, vocabulary.usable)
+
+
+def recipe_text(recipe: SparseRecipe) -> str:
+    """The resolved recipe as TOML, opening with the command that runs it."""
+    return to_toml(recipe, f"visir sparsify {RECIPE_FILE}")
+
+
+def _write(out: Path, recipe: SparseRecipe, encoder: SparseEncoder, fitted: Fitted, facts: dict[str, Any]) -> None:
+    try:
+        with atomic_folder(out, replace=True) as folder:
+            write_sparse(folder, encoder, facts=facts)
+            write_bytes(folder / RECIPE_FILE, recipe_text(recipe).encode())
+            write_json(folder / CURVE_FILE, [asdict(epoch) for epoch in fitted.curve])
+            shutil.copyfile(out / STEPS_FILE, folder / STEPS_FILE)
+    except (OSError, SafetensorError) as fault:
+        raise VisirError(
+            f"{out}: training is done, but the checkpoint could not be written ({fault}); its last state is whole.",
+            hint="make room; the same command with --resume then writes it and trains nothing again",
+        ) from fault
+
+
+def _refuse_taken(out: Path, resume: bool) -> None:
+    if (out / STATE_FILE).is_file():
+        if not resume:
+            raise VisirError(
+                f"{out} holds an interrupted training.", hint="go on with --resume, or remove the folder, or --out DIR"
+            )
+    elif (out / CHECKPOINT_FILE).is_file():
+        raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
+    elif out.exists() and not out.is_dir():
+        raise VisirError(f"{out} is a file, not a folder.", hint="train into a folder: --out DIR")
+    elif out.exists() and {one.name for one in out.iterdir() if not is_unfinished(one)} - _BEGUN:
+        raise VisirError(f"{out} exists and is not a training's folder.", hint="train into another one: --out DIR")
