@@ -105,7 +105,7 @@ def evaluate(
         from visir.shortcuts import inject
 
         opened = inject(opened, shortcuts)
-    options: dict[str, Any] = {"batch_size": batch_size} if model else {}
+    options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}
     evaluated = evaluate_collection(
         opened,
         _system(model, embeddings, run, opened, split, gallery, captions, device, dtype),

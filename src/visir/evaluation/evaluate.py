@@ -19,7 +19,7 @@ from visir.evaluation.galleries import galleries_of, gallery_said, queries_said
 from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
 from visir.evaluation.ranking import missing_positives, rank_runs, search_vectors
 from visir.evaluation.scoring import score
-from visir.evaluation.systems import System, embeddings_of, refuse, runs_of, system_fields, system_name
+from visir.evaluation.systems import System, embeddings_of, encoding_of, refuse, runs_of, system_fields, system_name
 from visir.records import (
     DIRECTIONS,
     Collection,
@@ -31,8 +31,10 @@ from visir.records import (
     Recall,
     Result,
     Run,
+    SparseEmbeddings,
     Ties,
 )
+from visir.search.exact import Vectors, similarity_of
 from visir.search.vectors import Similarity
 
 
@@ -63,7 +65,7 @@ def evaluate(
     directions: Sequence[Direction] = DIRECTIONS,
     folds: int = 1,
     depth: int = 100,
-    similarity: Similarity = "cosine",
+    similarity: Similarity | None = None,
     measures: Sequence[str] | None = None,
     estimator: System | Literal["self"] | None = None,
     name: str | None = None,
@@ -73,8 +75,9 @@ def evaluate(
 ) -> Evaluation:
     """Search a collection with a system in both directions and measure it, under a protocol that the result carries.
 
-    - `system`: an `Encoder` (the collection is encoded, through the store), the pair of image and text `Embeddings`, or
-      ready `Run`s. A run made over another gallery than the one declared here is refused, naming the difference.
+    - `system`: an `Encoder` (the collection is encoded, through the store), the pair of image and text `Embeddings` or
+      `SparseEmbeddings`, or ready `Run`s. A run made over another gallery than the one declared here is refused, naming
+      the difference.
     - `split`: "test", "train+val", …; None is the whole collection
     - `relevance`: "links" (a caption and its own image) or one of the collection's judgement sets ("cxc", "eccv", …)
     - `captions`: which captions of each image take part, as queries and as candidates: "all", "first", "first 5",
@@ -88,6 +91,8 @@ def evaluate(
     - `folds`: 5 for COCO's "5-fold 1k" (see `folds.py`)
     - `depth`: how many documents per query are kept in the runs. Ranks, and with them all measures, are exact to the
       end of the gallery whatever the depth, except for runs that come from outside.
+    - `similarity`: "cosine" or "dot" for dense vectors (default: cosine). Sparse ones are scored by their dot product,
+      and their protocol says so; a cosine of them is refused (see `visir.search.exact.similarity_of`).
     - `measures`: names; None takes the default ones (and `dcg_cm@10` when there is an estimator)
     - `estimator`: who says what a wrong answer is worth, for `dcg_cm@p` (see `cross_modal.py`): another encoder or its
       pair of embeddings; "self" takes the system's own cosines, which is circular, and the protocol says so
@@ -136,8 +141,9 @@ def evaluate(
     else:
         assert vectors is not None
         label = name or system_name(vectors[0].encoder, vectors[1].encoder)
-        ranks, kept = search_vectors(vectors, asked, qrels, pools, depth, similarity, ties, label)
-        fields |= system_fields(vectors[0].encoder, vectors[1].encoder) | {"similarity": similarity}
+        scored_by = similarity_of(similarity, *vectors)
+        ranks, kept = search_vectors(vectors, asked, qrels, pools, depth, scored_by, ties, label)
+        fields |= system_fields(*vectors) | {"similarity": scored_by}
     timing["search" if runs is None else "rank"] = time.perf_counter() - started
     protocol = Protocol(
         collection=collection.name,
@@ -178,10 +184,9 @@ def _conditions(collection: Collection, given: Mapping[str, Any] | None) -> dict
 
 def _encode(
     encoder: Encoder, collection: Collection, skip_broken: bool, options: Mapping[str, Any], timing: dict[str, float]
-) -> tuple[Embeddings, Embeddings]:
+) -> tuple[Vectors, Vectors]:
     # All captions are encoded even where few take part: what is stored then serves every choice of captions.
-    from visir.encoders import encode
-
+    encode = encoding_of(encoder)
     started = time.perf_counter()
     images = encode(encoder, collection, "image", skip_broken=skip_broken, **options)
     timing["encode images"] = time.perf_counter() - started
@@ -194,7 +199,7 @@ def _encode(
 def _judge(
     estimator: System | Literal["self"] | None,
     part: Collection,
-    system: tuple[Embeddings, Embeddings] | None,
+    system: tuple[Vectors, Vectors] | None,
     encoding: Mapping[str, Any],
 ) -> Estimator | None:
     """The estimator of `dcg_cm`; None when it is a run's own cosines."""
@@ -203,7 +208,7 @@ def _judge(
             raise ConfigurationError(
                 f"unknown estimator {estimator!r}", hint="give an encoder, its embeddings, or 'self' (circular)"
             )
-        return None if system is None else Estimator(*system, is_system=True)
+        return None if system is None else Estimator(*_dense(system), is_system=True)
     if estimator is None:
         raise ConfigurationError(
             "dcg_cm needs an estimator: who says what a wrong answer is worth?",
@@ -215,10 +220,23 @@ def _judge(
     if vectors is None:
         raise refuse(estimator)
     cards = [one.encoder.fingerprint for one in vectors]
-    return Estimator(*vectors, is_system=system is not None and cards == [one.encoder.fingerprint for one in system])
+    return Estimator(
+        *_dense(vectors), is_system=system is not None and cards == [one.encoder.fingerprint for one in system]
+    )
 
 
-def _set_aside(collection: Collection, images: Embeddings, notes: list[str]) -> Collection:
+def _dense(vectors: tuple[Vectors, Vectors]) -> tuple[Embeddings, Embeddings]:
+    """The same vectors, unless they are sparse: gains are cosines."""
+    images, texts = vectors
+    if isinstance(images, SparseEmbeddings) or isinstance(texts, SparseEmbeddings):
+        raise ConfigurationError(
+            f"dcg_cm takes cosines for gains; the vectors of {images.encoder.name} are sparse.",
+            hint="name a dense encoder as the estimator, the one that was made sparse for instance",
+        )
+    return images, texts
+
+
+def _set_aside(collection: Collection, images: Vectors, notes: list[str]) -> Collection:
     encoded = pc.is_in(collection.images["id"], images.ids)
     missing = collection.images["id"].filter(pc.invert(encoded)).to_pylist()
     if not missing:

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from visir.evaluation.gallery_check import check
 from visir.evaluation.restrict import restrict
-from visir.records import Direction, Embeddings, Gallery, Qrels, Ranks, Run, Ties
-from visir.search.exact import Searched, search, search_both
+from visir.records import Direction, Gallery, Qrels, Ranks, Run, Ties
+from visir.search.exact import Searched, Vectors, search, search_both
 from visir.search.ranks import ranks_of
 from visir.search.vectors import Similarity
 
@@ -20,7 +20,7 @@ Ranked = tuple[dict[Direction, list[Ranks]], dict[Direction, Run]]
 
 
 def search_vectors(
-    vectors: tuple[Embeddings, Embeddings],
+    vectors: tuple[Vectors, Vectors],
     directions: Sequence[Direction],
     qrels: Mapping[Direction, Sequence[Qrels]],
     pools: Sequence[Mapping[Direction, Gallery]],

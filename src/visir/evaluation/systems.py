@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, VisirError
-from visir.records import DIRECTIONS, Direction, Embeddings, EncoderCard, Run
+from visir.records import DIRECTIONS, Direction, Embeddings, EncoderCard, Run, SparseEmbeddings
+from visir.search.exact import Vectors, similarity_of
+from visir.search.sparse.scan import refuse_unlike
 
-System: TypeAlias = Encoder | Run | Iterable[Embeddings] | Iterable[Run] | Mapping[Any, Embeddings] | Mapping[Any, Run]
-"""An `Encoder`; image and text `Embeddings` (a pair or a mapping); one `Run`, several, or a mapping of them."""
+System: TypeAlias = Encoder | Run | Iterable[Vectors] | Iterable[Run] | Mapping[Any, Vectors] | Mapping[Any, Run]
+"""An `Encoder`, dense or sparse; image and text `Embeddings` or `SparseEmbeddings` (a pair or a mapping); one `Run`,
+several, or a mapping of them."""
+
+
+def encoding_of(encoder: Encoder) -> Callable[..., Vectors]:
+    """What encodes a collection with this encoder: `visir.encoders.encode`, or `encode_sparse` for weighted words.
+
+    Whoever has a sparse encoder has imported its module; nobody else needs torch for it.
+    """
+    sparse = sys.modules.get("visir.sparse.encoder")
+    if sparse is not None and isinstance(encoder, sparse.SparseEncoder):
+        of_words: Callable[..., Vectors] = sparse.encode_sparse
+        return of_words
+    from visir.encoders import encode
+
+    return encode
 
 
 def runs_of(system: System) -> dict[Direction, Run] | None:
@@ -37,12 +55,12 @@ def runs_of(system: System) -> dict[Direction, Run] | None:
     return {direction: found[direction] for direction in DIRECTIONS if direction in found}
 
 
-def embeddings_of(system: System) -> tuple[Embeddings, Embeddings] | None:
-    """(images, texts) when the system is given as embeddings; None otherwise."""
+def embeddings_of(system: System) -> tuple[Vectors, Vectors] | None:
+    """(images, texts) when the system is given as embeddings, dense or sparse; None otherwise."""
     given = _members(system)
-    if not given or not all(isinstance(one, Embeddings) for one in given):
+    if not given or not all(isinstance(one, Vectors) for one in given):
         return None
-    by_modality = {one.modality: one for one in given if isinstance(one, Embeddings)}
+    by_modality = {one.modality: one for one in given if isinstance(one, Vectors)}
     if len(given) != 2 or len(by_modality) != 2:
         raise ConfigurationError(
             f"expected image and text embeddings, got {', '.join(one.modality for one in by_modality.values())} "
@@ -50,6 +68,9 @@ def embeddings_of(system: System) -> tuple[Embeddings, Embeddings] | None:
             hint="give the pair (images, texts)",
         )
     images, texts = by_modality["image"], by_modality["text"]
+    similarity_of(None, images, texts)  # refuses a dense side beside a sparse one
+    if isinstance(images, SparseEmbeddings) and isinstance(texts, SparseEmbeddings):
+        refuse_unlike(images, texts)
     if images.dimension != texts.dimension:
         raise ConfigurationError(
             f"image vectors have {images.dimension} dimensions ({images.encoder.name}), text vectors {texts.dimension} "
@@ -72,9 +93,14 @@ def system_name(images: EncoderCard, texts: EncoderCard) -> str:
     return images.name if images.name == texts.name else f"{images.name} + {texts.name}"
 
 
-def system_fields(images: EncoderCard, texts: EncoderCard) -> dict[str, str]:
-    """The fields of `Protocol` that the encoder cards fill: preprocessing, truncation and query template."""
-    text = dict(texts.text_preprocessing)
+def system_fields(images: Vectors, texts: Vectors) -> dict[str, str]:
+    """The fields of `Protocol` that the encoder cards fill: preprocessing, truncation and query template; and the
+    vocabulary of sparse vectors. Whether their texts are expanded is a part of the text preprocessing.
+    """
+    text = dict(texts.encoder.text_preprocessing)
+    if isinstance(texts, SparseEmbeddings):
+        for said_below in ("vocabulary", "terms"):
+            text.pop(said_below, None)
     template = str(text.pop("template", "{}"))
     truncation = ", ".join(
         f"{name.replace('_', ' ')} {text.pop(name)}"
@@ -82,19 +108,27 @@ def system_fields(images: EncoderCard, texts: EncoderCard) -> dict[str, str]:
         if name in text
     )
     return {
-        "image_preprocessing": _in_words(images.image_preprocessing),
+        "image_preprocessing": _in_words(images.encoder.image_preprocessing),
         "text_preprocessing": _in_words(text),
         "truncation": truncation,
         "query_template": template,
+        "vocabulary": _vocabulary(texts),
     }
 
 
 def _members(system: System) -> list[object]:
-    if isinstance(system, (Run, Embeddings)):
+    if isinstance(system, (Run, Embeddings, SparseEmbeddings)):
         return [system]
     if isinstance(system, Mapping):
         return list(system.values())
     return list(system) if isinstance(system, (list, tuple)) else []
+
+
+def _vocabulary(vectors: Vectors) -> str:
+    if not isinstance(vectors, SparseEmbeddings):
+        return ""
+    words = vectors.vocabulary
+    return f"{words.name} · {len(words):,} terms · {words.fingerprint[:12]}"
 
 
 def _in_words(values: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from visir.records.gallery import Gallery
 Recall = Literal["hit", "recall", "capped_recall"]
 Ties = Literal["id", "pessimistic", "optimistic"]
 
-SYSTEM_FIELDS = ("image_preprocessing", "text_preprocessing", "truncation")
+SYSTEM_FIELDS = ("image_preprocessing", "text_preprocessing", "truncation", "vocabulary")
 """Fields that belong to the system under test.
 
 They are on the card, because they explain differences, but two systems that differ in them may still be compared: every
@@ -52,6 +52,7 @@ class Protocol:
     image_preprocessing: str = ""
     text_preprocessing: str = ""
     truncation: str = ""
+    vocabulary: str = ""  # of sparse vectors: whose words, how many, fingerprint
 
     @cached_property
     def fingerprint(self) -> str:
