@@ -15,6 +15,7 @@ from visir.cli.doctor import doctor
 from visir.cli.encode import encode
 from visir.cli.evaluate import evaluate
 from visir.cli.explain import explain
+from visir.cli.index import app as index
 from visir.cli.probe import probe
 from visir.cli.search import search
 from visir.cli.shortcuts import app as shortcuts
@@ -45,6 +46,7 @@ def _root(
 # In the order of the road: this is the order of `visir --help`.
 app.add_typer(data, name="data")
 app.add_typer(shortcuts, name="shortcuts")
+app.add_typer(index, name="index")
 for verb in (encode, train, search, evaluate, probe, compare, explain, demo, doctor):
     app.command()(verb)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from visir.encoders.base import Encoder
-    from visir.records import Collection, Embeddings
+    from visir.records import Collection, Embeddings, Modality, SparseEmbeddings
+    from visir.search.index import Index
 
 
 def search(
@@ -20,6 +21,9 @@ def search(
     model: Annotated[str, typer.Option("--model", "-m", help="A model, or a checkpoint folder.")] = "",
     image: Annotated[Path | None, typer.Option(help="Look for what fits this picture, instead of a text.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
+    index: Annotated[
+        Path | None, typer.Option(help="Ask this index of the collection (visir index build), by its own model.")
+    ] = None,
     to: Annotated[
         str | None, typer.Option(help="Answers: images or captions. Default: images for a text, both for a picture.")
     ] = None,
@@ -30,73 +34,78 @@ def search(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
     skip_broken: Annotated[bool, typer.Option("--skip-broken", help="Leave images aside that cannot be read.")] = False,
 ) -> None:
-    """Find images (or captions) by a text, or by a picture: ranked, with cosines and where the pictures are."""
+    """Find images (or captions) by a text, or by a picture: ranked, with scores and where the pictures are.
+
+    With a model of weighted words (visir sparsify) the terms that matched are shown, and how much each gave.
+    """
+    from visir.cli.explained import explained
+    from visir.cli.vectors import collection_vectors, picture_vector, text_vectors
     from visir.collections import open_collection
-    from visir.encoders import encode, load
+    from visir.encoders import load
     from visir.errors import ConfigurationError, nearest, raise_faults
+    from visir.search.kinds import load as load_index
 
     faults = []
-    if not model:
+    if not model and index is None:
         faults.append("no model is named (--model)")
     if (query is None) == (image is None):
         faults.append("ask with a text or with --image FILE, one of the two")
     if to not in (None, "images", "captions"):
         faults.append(f"unknown answers {to!r} ({nearest(str(to), ('images', 'captions'))})")
     raise_faults(ConfigurationError, "search", faults, hint='visir search COLLECTION --model MODEL "a dog on a beach"')
+    built = None if index is None else load_index(index)
+    held = None if built is None else "images" if built.info().modality == "image" else "captions"
+    if held is not None and to not in (None, held):
+        raise ConfigurationError(f"{index}: an index of {held}, not of {to}.", hint="leave --to out, or build another")
     opened = open_collection(collection, images=images[0] if images and len(images) == 1 else images, split=split)
-    encoder = load(model, device=device)
-    asked = _asked(encoder, query, image)
-    answers = [to] if to else ["images"] if image is None else ["captions", "images"]
-    if image is not None and to is None and opened.captions.num_rows == 0:
+    encoder = load(model or built.info().encoder, device=device)  # type: ignore[union-attr]
+    asked = picture_vector(encoder, image) if image is not None else text_vectors(encoder, {"query": query or ""})
+    answers = [held] if held else [to] if to else ["images"] if image is None else ["captions", "images"]
+    if image is not None and to is None and held is None and opened.captions.num_rows == 0:
         answers = ["images"]
     for answer in answers:
-        if answer == "images":
-            candidates = encode(encoder, opened, "image", skip_broken=skip_broken)
-        else:
-            candidates = encode(encoder, opened, "text")
-        _show(_ranked(asked, candidates, k), opened, answer, query or str(image))
+        modality: Modality = "image" if answer == "images" else "text"
+        # Answers are of the other modality than queries. A picture that looks for pictures is searched as a text would
+        # be: both are one vector of the same space, and only the label differs.
+        relabelled = replace(asked, modality="text" if modality == "image" else "image")
+        chosen: Any = built or _exact(collection_vectors(encoder, opened, modality, skip_broken))
+        ranked = chosen.search(relabelled, k).answer("query")
+        terms = explained(relabelled, chosen.select([one for one, _ in ranked]), ranked)
+        similarity = getattr(getattr(chosen, "settings", None), "similarity", "")
+        unit = "cosine" if similarity == "cosine" else "score"
+        _show(ranked, unit, terms, opened, answer, query or str(image))
 
 
-def _asked(encoder: Encoder, text: str | None, image: Path | None) -> Embeddings:
-    from visir.records import Embeddings
+def _exact(candidates: Embeddings | SparseEmbeddings) -> Index[Any]:
+    """The candidates as an index in memory, searched once."""
+    from visir.search.kinds import build, form_of
 
-    if image is None:
-        return Embeddings("text", ["query"], encoder.encode_texts([text or ""]), encoder.card)
-    from visir.collections.images import decode
-    from visir.files import open_binary
-
-    with open_binary(image) as stream:
-        picture = decode(stream.read(), str(image))
-    return Embeddings("image", ["query"], encoder.encode_images([picture]), encoder.card)
+    return build("exact" if form_of(candidates) == "dense" else "scipy", candidates)
 
 
-def _ranked(asked: Embeddings, candidates: Embeddings, k: int) -> list[tuple[str, float]]:
-    from dataclasses import replace
-
-    from visir.search.exact import search as search_exact
-
-    if candidates.modality == "text":
-        return search_exact(replace(asked, modality="image"), candidates, "i2t", depth=k).run.answer("query")
-    # Search takes queries of the other modality. A picture that looks for pictures is searched as a text would be: both
-    # are one vector of the same space, and only the label differs.
-    return search_exact(replace(asked, modality="text"), candidates, "t2i", depth=k).run.answer("query")
-
-
-def _show(answers: list[tuple[str, float]], collection: Collection, kind: str, asked: str) -> None:
+def _show(
+    answers: list[tuple[str, float]], unit: str, terms: dict[str, str], collection: Collection, kind: str, asked: str
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=f"{kind} for “{asked}”", title_justify="left", box=None)
     table.add_column("rank", justify="right")
-    table.add_column("cosine", justify="right")
+    table.add_column(unit, justify="right")
     table.add_column(kind[:-1], overflow="fold")
     table.add_column("caption" if kind == "captions" else "where", overflow="fold")
     if kind == "images":
         table.add_column("first caption", overflow="fold")
+    if terms:
+        table.add_column("matched terms", overflow="fold")
     texts, places = _texts(collection), _places(collection)
     for rank, (one, score) in enumerate(answers, 1):
         row: list[Any] = [str(rank), f"{score:.4f}", one]
-        row += [texts["caption"].get(one, "")] if kind == "captions" else [places[one], texts["image"].get(one, "")]
+        if kind == "captions":
+            row += [texts["caption"].get(one, "")]
+        else:
+            row += [places.get(one, "not in the collection"), texts["image"].get(one, "")]
+        row += [terms[one]] if terms else []
         table.add_row(*row)
     Console().print(table, markup=False)
 

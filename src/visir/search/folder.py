@@ -110,12 +110,16 @@ def sweep(folder: Path) -> None:
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes `folder` on success; anything but a new or an empty folder is refused."""
-    empty = folder.is_dir() and not any(folder.iterdir())
-    if folder.exists() and not empty:
-        what = "holds an index already" if (folder / MANIFEST).is_file() else "exists and is not empty"
-        raise IndexFolderError(f"{folder}: {what}.", hint="name a new folder, add to the index, or delete it first")
-    with atomic_folder(folder, replace=empty) as temporary:
+    refuse_filled(folder)
+    with atomic_folder(folder, replace=folder.exists()) as temporary:
         yield temporary
+
+
+def refuse_filled(folder: Path) -> None:
+    """Raise `IndexFolderError` for anything but a new or an empty folder."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        what = "holds an index already" if (folder / MANIFEST).is_file() else "exists and is not an empty folder"
+        raise IndexFolderError(f"{folder}: {what}.", hint="name a new folder, add to the index, or delete it first")
 
 
 def bytes_of(manifest: Mapping[str, Any]) -> int:

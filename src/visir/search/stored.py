@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import EmbeddingError, RunError
@@ -142,6 +143,11 @@ class StoredIndex(Index[Vectors]):
             encoder=first.encoder.name,
             details={"parts": len(rows.parts), **asdict(self.settings), **self._details(rows, self._state.built)},
         )
+
+    @property
+    def ids(self) -> pa.StringArray:
+        """The ids of all documents, sorted."""
+        return self._state.rows.ids
 
     def documents(self) -> Vectors:
         """All documents, in order of their ids (copied into memory)."""

@@ -99,9 +99,7 @@ def _repeated_terms(separator: str) -> Callable[[SparseEmbeddings, Quantised, Pa
     return write
 
 
-def _rows(
-    vectors: SparseEmbeddings, weights: NDArray[np.generic]
-) -> Iterator[tuple[str, list[str], NDArray[np.generic]]]:
+def _rows(vectors: SparseEmbeddings, weights: NDArray[Any]) -> Iterator[tuple[str, list[str], NDArray[Any]]]:
     names = np.array(vectors.vocabulary.terms.to_pylist(), object)
     for row, one in enumerate(vectors.ids.to_pylist()):
         part = slice(int(vectors.offsets[row]), int(vectors.offsets[row + 1]))
@@ -113,8 +111,8 @@ EXPORTS: Registry[ExportForm] = Registry("form of export")
 for _form in (
     ExportForm(
         name="ciff",
-        title="one file of postings lists, for PISA (ciff2pisa, then the quantized scorer and the whitespace tokenizer) "
-        "and every other reader of CIFF; queries as id:terms, a term as often as its weight",
+        title="one file of postings lists, for PISA (ciff2pisa, quantized scorer, whitespace tokenizer) and other "
+        "readers of CIFF; queries as id:terms, a term as often as its weight",
         documents="documents.ciff",
         queries="queries.txt",
         whole=True,
