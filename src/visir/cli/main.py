@@ -15,10 +15,12 @@ from visir.cli.doctor import doctor
 from visir.cli.encode import encode
 from visir.cli.evaluate import evaluate
 from visir.cli.explain import explain
+from visir.cli.explain_vector import explain_vector
 from visir.cli.index import app as index
 from visir.cli.probe import probe
 from visir.cli.search import search
 from visir.cli.shortcuts import app as shortcuts
+from visir.cli.sparsify import sparsify
 from visir.cli.train import train
 
 app = typer.Typer(
@@ -47,7 +49,7 @@ def _root(
 app.add_typer(data, name="data")
 app.add_typer(shortcuts, name="shortcuts")
 app.add_typer(index, name="index")
-for verb in (encode, train, search, evaluate, probe, compare, explain, demo, doctor):
+for verb in (encode, train, sparsify, explain_vector, search, evaluate, probe, compare, explain, demo, doctor):
     app.command()(verb)
 
 

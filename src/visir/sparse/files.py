@@ -16,7 +16,7 @@ from visir.records import EncoderCard, SparseEmbeddings, Vocabulary, strings
 CARD_FILE = "sparse.json"
 VOCABULARY_FILE = "vocabulary.parquet"
 _ARRAYS = ("offsets", "terms", "values")
-_AGAIN = "write the folder again: visir sparsify --model CHECKPOINT --collection COLLECTION --out FOLDER"
+_AGAIN = "write the folder again: visir.sparse.save_sparse"
 
 
 def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bool = False) -> Path:
