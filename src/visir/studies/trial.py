@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from visir.errors import VisirError
 from visir.files import read_json, write_json
@@ -26,6 +26,9 @@ class Trial:
       none
     - `split`: which split is evaluated
     """
+
+    module: ClassVar[str] = "visir.studies.trial"
+    """What carries it out, in a process of its own."""
 
     name: str
     recipe: Recipe
@@ -63,7 +66,7 @@ class Trial:
             one["evaluations"] = {label: one["evaluations"][label] for label in both}
         if there != asked:
             raise VisirError(
-                f"{path.parent} holds another trial ({', '.join(_differences(there, asked))} differ).",
+                f"{path.parent} holds another trial ({', '.join(differing_fields(there, asked))} differ).",
                 hint="remove the folder, or keep it and choose another one: --out DIR",
             )
 
@@ -103,7 +106,7 @@ class Trial:
                 save(visir.evaluate(view, encoder, split=self.split, depth=10, name=self.name), folder / label)
 
 
-def _differences(there: Any, asked: Any, where: str = "") -> list[str]:
+def differing_fields(there: Any, asked: Any, where: str = "") -> list[str]:
     """The dotted names of what two dictionaries of plain values differ in."""
     if not isinstance(there, dict) or not isinstance(asked, dict):
         return [] if there == asked else [where]
@@ -111,7 +114,7 @@ def _differences(there: Any, asked: Any, where: str = "") -> list[str]:
     return [
         one
         for name in names
-        for one in _differences(there.get(name), asked.get(name), f"{where}.{name}" if where else name)
+        for one in differing_fields(there.get(name), asked.get(name), f"{where}.{name}" if where else name)
     ]
 
 

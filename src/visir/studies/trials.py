@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from visir.encoders.devices import usable_cores
 from visir.errors import VisirError
@@ -15,10 +16,13 @@ from visir.files import write_json
 from visir.progress import Progress
 from visir.studies.trial import TRIAL_FILE, Trial
 
+if TYPE_CHECKING:
+    from visir.studies.sparse_trial import SparseTrial
+
 LOG_FILE = "log.txt"
 
 
-def carry_out(trials: Sequence[Trial], out: Path, *, jobs: int | None = None) -> None:
+def carry_out(trials: Sequence[Trial] | Sequence[SparseTrial], out: Path, *, jobs: int | None = None) -> None:
     """Carry out every unfinished trial in a process of its own, `jobs` side by side (default: one per core).
 
     Each has one thread, so that its figures do not depend on how many run beside it, and small models lose nothing by
@@ -33,13 +37,13 @@ def carry_out(trials: Sequence[Trial], out: Path, *, jobs: int | None = None) ->
         return
     faults: list[str] = []
 
-    def start(trial: Trial) -> None:
+    def start(trial: Trial | SparseTrial) -> None:
         folder = trial.folder(out)
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / TRIAL_FILE, trial.to_dict())
         with (folder / LOG_FILE).open("ab") as stream:
             done = subprocess.run(
-                [sys.executable, "-m", "visir.studies.trial", str(out), str(folder)],
+                [sys.executable, "-m", trial.module, str(out), str(folder)],
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
                 stdout=stream,
                 stderr=subprocess.STDOUT,
