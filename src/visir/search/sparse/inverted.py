@@ -1,0 +1,204 @@
+"""The inverted index: visir's own search over weighted words, exact or within a budget."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError, RunError
+from visir.records import Run, SparseEmbeddings
+from visir.search.answers import Found, run_of
+from visir.search.rows import Rows, refuse_unlike
+from visir.search.settings import searching, setting
+from visir.search.sparse import kernels
+from visir.search.sparse.lists import INVERTED, lists_of
+from visir.search.stored import StoredIndex
+from visir.search.threads import cores
+
+
+@dataclass(frozen=True)
+class InvertedSettings:
+    """How a search is done; the index itself has nothing to set."""
+
+    budget: int = setting(
+        0, "postings read for a query, about; 0 reads as many as an exact answer takes", least=0, search=True
+    )
+    candidates: int = setting(
+        0, "documents scored within a budget, or re-scored in two-stage search; 0 chooses", least=0, search=True
+    )
+    threads: int = setting(
+        0, "threads that share the queries of one search; 0: one for each core", least=0, search=True
+    )
+
+
+class InvertedIndex(StoredIndex[SparseEmbeddings]):
+    """Kind "inverted": inverted lists of impact order, columns for frequent terms, and the vectors to score with.
+
+    A search is exact unless it is given a `budget`: how many postings (document and weight of a term) it may read for a
+    query, chosen by query weight × weight × idf. Those documents that gain most from them are then scored exactly, so
+    a budget may miss documents but never changes a score. Only documents that share a term with the query are answers;
+    equal scores stand in order of ids. Exact answers do not depend on the parts of the index, on threads, or on the
+    order of documents; answers within a budget depend on the parts, a little.
+
+    Two-stage search (thesis 3.5.3) retrieves with one form of the queries and scores with another:
+    `search(expanded, first=originals)`.
+
+    Memory: the files are memory-mapped and shared between processes; a searching thread adds 24 bytes per document.
+    """
+
+    kind = "inverted"
+    exact = True
+    form = INVERTED
+    settings_type = InvertedSettings
+
+    def search(
+        self, queries: SparseEmbeddings, k: int = 10, *, first: SparseEmbeddings | None = None, **options: Any
+    ) -> Run:
+        """The best `k` documents of each query, by falling score, ties by id; queries in order of their ids.
+
+        - `first`: for two-stage search, the same queries (the same ids) in the form that retrieves, usually without
+          expansion; the best `candidates` of these (0: 10 k, at least 100) are scored with `queries`
+        - `options`: `budget`, `candidates`, `threads` in place of the index's own (see `InvertedSettings`)
+
+        Raises `EmbeddingError` when `first` has other ids, or vectors of another space.
+        """
+        if first is None:
+            return super().search(queries, k, **options)
+        rows = self._state.rows
+        refuse_unlike(self.form, queries, rows.parts[0], same_modality=False)
+        settings = searching(self.kind, self.settings, options)
+        asked = queries.ids.take(pc.sort_indices(queries.ids))
+        if not asked.equals(first.ids.take(pc.sort_indices(first.ids))):
+            raise EmbeddingError(
+                f"two-stage search: {len(first)} queries to retrieve with and {len(queries)} to score with are not the "
+                "same.",
+                hint="give both forms of the same queries, under the same ids",
+            )
+        if k < 1:
+            raise RunError(f"k must be at least 1, not {k}.")
+        wanted = max(k, settings.candidates or max(10 * k, 100))
+        retrieved = super().search(first, wanted, **{**asdict(settings), "candidates": 0})
+        found = self._scored(rows, queries.select(asked), retrieved, settings.threads)
+        held = rows.parts[0].encoder
+        about = {"search": self.kind, **asdict(settings), "first": first.encoder.name, "candidates": wanted}
+        return run_of(found, asked, queries.encoder, rows.gallery, k, held, about)
+
+    def compact(self) -> None:
+        """Merge all parts into one, without deleted documents: the same answers, faster."""
+        rows = self._state.rows
+        if len(rows.live) == 0:
+            raise RunError("the index is empty: every document was deleted.", hint="add some first")
+        if len(rows.parts) > 1 or rows.dead.any():
+            merged = rows.compact()
+            self._change(merged, lambda: self._construct(merged))
+
+    def _construct(self, rows: Rows[SparseEmbeddings]) -> None:
+        for part in rows.parts:
+            lists_of(part)
+
+    def _find(
+        self, rows: Rows[SparseEmbeddings], built: None, queries: SparseEmbeddings, k: int, settings: InvertedSettings
+    ) -> Found:
+        found = []
+        asked = (queries.offsets, queries.terms, queries.values)
+        for at, part in enumerate(rows.parts):
+            start, end = rows.starts[at], rows.starts[at + 1]
+            lists, places, dead = lists_of(part), rows.places[start:end], np.flatnonzero(rows.dead[start:end])
+            if len(dead) == len(part):
+                continue
+            most = min(k, len(part) - len(dead))
+            budget, shortlist, candidates = _shares(settings, most, len(part) / len(rows))
+            keys, fill = np.empty((len(queries), most), np.uint64), np.zeros(len(queries), np.int64)
+            numbered = lists.rows_of(part.dimension)
+
+            def answer(first: int, last: int) -> None:
+                room = lists.take_room(part.dimension)  # noqa: B023 (called before the next turn)
+                kernels.answer(
+                    first, last, asked, numbered, lists.arguments, lists.vectors, places, dead,  # noqa: B023
+                    most, budget, shortlist, candidates, room, keys, fill,  # noqa: B023
+                )  # fmt: skip
+                lists.give_room(room)  # noqa: B023
+
+            _share(answer, len(queries), settings.threads)
+            found.append(_found(keys, fill))
+        joined = Found.joined(found)
+        beyond = np.flatnonzero(np.isinf(joined.scores))
+        if len(beyond):
+            query = queries.ids[int(joined.queries[beyond[0]])].as_py()
+            raise EmbeddingError(
+                f"the score of {queries.modality} {query!r} and "
+                f"{rows.ids[int(joined.places[beyond[0]])].as_py()!r} is too large for float32.",
+                hint="scale the weights down; log-saturated ones stay below 10",
+            )
+        return joined
+
+    def _scored(self, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, run: Run, threads: int) -> Found:
+        """The documents of a run over these queries, scored anew."""
+        found = []
+        row = rows.live[run.indices]
+        query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
+        part_of = np.searchsorted(rows.starts, row, side="right") - 1
+        asked = (queries.offsets, queries.terms, queries.values)
+        for at in np.unique(part_of):
+            start, end = rows.starts[at], rows.starts[at + 1]
+            here = part_of == at
+            counts = np.bincount(query[here], minlength=len(run))
+            offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            documents, places = row[here] - start, rows.places[start:end]
+            keys, fill = np.empty(len(documents), np.uint64), np.zeros(len(run), np.int64)
+            lists = lists_of(rows.parts[at])
+
+            def score(first: int, last: int) -> None:
+                room = lists.take_room(queries.dimension)  # noqa: B023
+                kernels.score_again(
+                    first, last, asked, lists.vectors, offsets, documents, places, room, keys, fill  # noqa: B023
+                )  # fmt: skip
+                lists.give_room(room)  # noqa: B023
+
+            _share(score, len(run), threads)
+            within = np.arange(len(keys)) - np.repeat(offsets[:-1], counts) < np.repeat(fill, counts)
+            found.append(_columns(query[here][within], keys[within]))
+        return Found.joined(found)
+
+    def _details(self, rows: Rows[SparseEmbeddings], built: None) -> dict[str, Any]:
+        lists = [lists_of(part) for part in rows.parts]
+        return {
+            "postings": sum(len(one.postings) for one in lists),
+            "columns": sum(len(one.columned) for one in lists),
+            "bytes of lists": sum(one.bytes for one in lists),
+        }
+
+
+def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int, int]:
+    """(budget, shortlist, candidates) for a part with this share of the documents."""
+    if settings.budget == 0:
+        return 0, 0, 0
+    candidates = max(k, settings.candidates or 2 * k + 60)
+    candidates = k + int(np.ceil((candidates - k) * share))
+    return max(1, int(settings.budget * share)), 3 * candidates, candidates
+
+
+def _found(keys: NDArray[np.uint64], fill: NDArray[np.int64]) -> Found:
+    kept = np.arange(keys.shape[1]) < fill[:, None]
+    return _columns(np.nonzero(kept)[0], keys[kept])
+
+
+def _columns(queries: NDArray[np.int64], keys: NDArray[np.uint64]) -> Found:
+    bits = (keys >> np.uint64(32)).astype(np.uint32) ^ np.uint32(0x7FFFFFFF)
+    return Found(queries, (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), bits.view(np.float32))
+
+
+def _share(work: Any, number: int, threads: int) -> None:
+    """Call `work(first, last)` for shares of `number` queries, on so many threads (0: one for each core)."""
+    threads = max(1, min(threads or cores(), number))
+    if threads == 1:
+        work(0, number)
+        return
+    edges = np.linspace(0, number, 4 * threads + 1 if number >= 16 * threads else threads + 1).astype(int).tolist()
+    with ThreadPoolExecutor(threads, "visir-search") as pool:
+        list(pool.map(work, edges[:-1], edges[1:]))

@@ -1,0 +1,151 @@
+"""The inverted lists of one part of an index: what the kernels read, and the files it lies in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.records import EncoderCard, Modality, SparseEmbeddings
+from visir.search.parts import Sparse
+from visir.search.sparse import kernels
+
+FREQUENT = 1 / 8
+"""Terms that more than this share of the documents have are kept as columns too: a byte for every document."""
+_FILES = ("listed", "starts", "maxima", "levels", "postings", "columned", "columns")
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The T terms that occur in a part of n documents, each with its postings (see `kernels` for the layout).
+
+    - `listed`: (T,) int32 the terms, ascending; `starts`: (T + 1,) int64 into `postings`
+    - `maxima`: (T,) float32 the largest weight of each; `levels`: (T, 16) uint32 how many postings are above each level
+    - `postings`: (m,) uint32; `columned`: (c,) int32 which rows have a column; `columns`: (c, n and some padding) uint8
+    - `vectors`: (offsets, terms, values) of the documents, as the kernels take them
+    """
+
+    listed: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    maxima: NDArray[np.float32]
+    levels: NDArray[np.uint32]
+    postings: NDArray[np.uint32]
+    columned: NDArray[np.int32]
+    columns: NDArray[np.uint8]
+    vectors: tuple[NDArray[Any], ...]
+    arguments: tuple[NDArray[Any], ...] = field(init=False)
+    _rooms: list[tuple[NDArray[Any], ...]] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in _FILES:
+            object.__setattr__(self, name, _plain(getattr(self, name)))
+        documents, columns = len(self.vectors[0]) - 1, np.full(len(self.listed), -1, np.int32)
+        columns[self.columned] = np.arange(len(self.columned))
+        # Of a term that every document has little is to be learnt, but not nothing: its query may have no other.
+        idf = np.log(documents / np.diff(self.starts)) + 0.01
+        object.__setattr__(
+            self, "arguments",
+            (self.starts, self.maxima, idf.astype(np.float32), self.levels, self.postings, columns, self.columns),
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, part: SparseEmbeddings) -> Lists:
+        """The lists of these documents, made in two passes: some 30 million postings a second on one core."""
+        if len(part) > kernels.MAX_DOCUMENTS:
+            raise EmbeddingError(
+                f"{len(part):,} documents in one part of an inverted index, which holds {kernels.MAX_DOCUMENTS:,}.",
+                hint="build with the first of them and add the rest",
+            )
+        vectors = (_plain(part.offsets), _plain(part.terms), _plain(part.values))
+        frequency, maxima = np.zeros(part.dimension, np.int64), np.zeros(part.dimension, np.float32)
+        kernels.count(*vectors[1:], frequency, maxima)
+        listed = np.flatnonzero(frequency).astype(np.int32)
+        frequency, maxima = frequency[listed], maxima[listed]
+        starts = np.concatenate([[0], np.cumsum(frequency)]).astype(np.int64)
+        postings, levels = np.empty(len(part.terms), np.uint32), np.zeros((len(listed), kernels.LEVELS), np.uint32)
+        kernels.invert(*vectors, _rows(listed, part.dimension), starts, maxima, postings, levels)
+        columned = np.flatnonzero(frequency > FREQUENT * len(part)).astype(np.int32)
+        columns = np.zeros((len(columned), padded(len(part))), np.uint8)
+        for column, row in zip(columns, columned, strict=True):
+            kernels.fill_column(postings[starts[row] : starts[row + 1]], column)
+        return cls(listed, starts, maxima, levels, postings, columned, columns, vectors)
+
+    def rows_of(self, dimension: int) -> NDArray[np.int32]:
+        """(V,) the row of each term, -1 for those that do not occur."""
+        return _rows(self.listed, dimension)
+
+    @property
+    def bytes(self) -> int:
+        """Without the vectors."""
+        return sum(int(getattr(self, name).nbytes) for name in _FILES)
+
+    def take_room(self, dimension: int) -> tuple[NDArray[Any], ...]:
+        """Scratch for `kernels.answer`, used again and again: making it would cost more than a query."""
+        try:
+            return self._rooms.pop()
+        except IndexError:
+            width = padded(len(self.vectors[0]) - 1)
+            return (
+                np.zeros(width, np.uint16), np.empty(width // kernels.STRIPES, np.uint16), np.empty(width, np.int64),
+                np.zeros(dimension, np.float64), np.empty(dimension + 1, np.float64), np.empty(width + 1, np.uint64),
+            )  # fmt: skip
+
+    def give_room(self, room: tuple[NDArray[Any], ...]) -> None:
+        """Give it back, as clean as it was."""
+        self._rooms.append(room)
+
+
+class Inverted(Sparse):
+    """Sparse vectors with their inverted lists beside them, each in a file of its own."""
+
+    def write(self, vectors: SparseEmbeddings, folder: Path) -> None:
+        """Write into an empty folder."""
+        super().write(vectors, folder)
+        lists = lists_of(vectors)
+        for name in _FILES:
+            np.save(folder / f"list-{name}.npy", getattr(lists, name), allow_pickle=False)
+
+    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> SparseEmbeddings:
+        """Read what `write` wrote, memory-mapped."""
+        part = super().read(folder, modality, encoder)
+        some = {name: np.load(folder / f"list-{name}.npy", mmap_mode="r", allow_pickle=False) for name in _FILES}
+        lists = _LISTS[part] = Lists(**some, vectors=(_plain(part.offsets), _plain(part.terms), _plain(part.values)))
+        if lists.starts[-1] != len(part.terms) or len(lists.postings) != len(part.terms):
+            raise ValueError(f"{folder.name}: lists of {len(lists.postings)} postings for {len(part.terms)} weights")
+        return part
+
+
+INVERTED = Inverted()
+_LISTS: WeakKeyDictionary[SparseEmbeddings, Lists] = WeakKeyDictionary()
+"""The lists of the parts that are in use: a part never changes, so its lists are made (or read) once."""
+
+
+def lists_of(part: SparseEmbeddings) -> Lists:
+    """The lists of a part: read with it, or made when they are first wanted."""
+    lists = _LISTS.get(part)
+    if lists is None:
+        lists = _LISTS[part] = Lists.of(part)
+    return lists
+
+
+def padded(documents: int) -> int:
+    """How many sums the kernels work on for so many documents."""
+    return max(1, -(-documents // kernels.PAD)) * kernels.PAD
+
+
+def _rows(listed: NDArray[np.int32], dimension: int) -> NDArray[np.int32]:
+    rows = np.full(dimension, -1, np.int32)
+    rows[listed] = np.arange(len(listed))
+    return rows
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """The same memory as a plain array that cannot be written: one type, for which kernels are compiled once."""
+    view: NDArray[Any] = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
