@@ -1,6 +1,6 @@
 """Run as a script: change an index again and again, killed (SIGKILL) at every step that touches its folder.
 
-usage: python index_killed.py KIND FOLDER
+usage: python index_killed.py KIND FOLDER [CHANGE…]    (all changes unless some are named)
 
 For n = 1, 2, … a forked process makes one change and is killed at its n-th event on files in FOLDER, until it gets to
 the end. After each kill the index must load, answer as before the change or as after it, and take the same change
@@ -27,7 +27,7 @@ EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", 
 os.fsync = lambda _: None  # a kill loses nothing that was written; only a power cut does, and this takes minutes
 
 
-def main(kind: str, root: Path) -> None:
+def main(kind: str, root: Path, only: list[str]) -> None:
     form = KINDS.get(kind).vectors
     documents, queries = vectors(form, "image", 60, 1), vectors(form, "text", 7, 2)
     ids = documents.ids.to_pylist()
@@ -43,7 +43,8 @@ def main(kind: str, root: Path) -> None:
         import seismic  # noqa: F401 (once, not in every process)
     do = alive if kind == "seismic" else lambda work, what="": work()
     do(lambda: changes["build"](start))
-    for name, change in changes.items():
+    for name in only or changes:
+        change = changes[name]
 
         def fresh(at: Path, name: str = name) -> None:
             shutil.rmtree(at, ignore_errors=True)
@@ -119,4 +120,4 @@ def forked(work: Callable[[], object]) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

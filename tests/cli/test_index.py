@@ -1,0 +1,193 @@
+"""`visir index` and `visir search --index`, end to end: dense, and with weighted words."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+from verbs import Said, say
+
+from visir.cli.index import app
+from visir.cli.search import search
+from visir.collections import open_collection
+from visir.collections.images import ImageReader
+from visir.encoders import encode, load
+from visir.errors import VisirError
+from visir.search import kinds
+from visir.search.exact import search as search_exact
+from visir.search.formats import read_run
+
+SMALL, LARGE = "scenes:12?size=64", "scenes:15?size=64"
+
+
+def run(*arguments: object) -> Said:
+    found = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    if isinstance(found.exception, VisirError):
+        return Said(2, found.output + str(found.exception))
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return Said(found.exit_code, found.output)
+
+
+def good(*arguments: object) -> str:
+    said = run(*arguments)
+    assert said.status == 0, said.text
+    return said.text
+
+
+@pytest.fixture
+def weighted(tmp_path: Path) -> Path:
+    """A checkpoint of weighted words over `bow`, untrained: what it says is arbitrary, but always the same."""
+    torch = pytest.importorskip("torch")
+    tokenizers = pytest.importorskip("tokenizers")
+    from visir.sparse.encoder import SparseEncoder, write_sparse
+    from visir.sparse.head import Head
+    from visir.sparse.language_model import Words
+    from visir.sparse.vocabulary import Tokenizer
+
+    texts = " ".join(open_collection(LARGE).captions["text"].to_pylist()).lower()
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted(set(re.findall(r"[a-z]+", texts)))]
+    library = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]")
+    )
+    library.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    library.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    library.add_special_tokens(pieces[:4])
+    library.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer, dense = Tokenizer(library.to_str().encode(), "tiny"), load("bow")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        words = Words(torch.randn(len(pieces), 8), -1.0 + 0 * torch.randn(len(pieces)), None, "random")
+        head = Head(dense.dimension, words, tokenizer.vocabulary.usable)
+    folder = tmp_path / "weighted"
+    folder.mkdir()
+    write_sparse(folder, SparseEncoder(dense, head, tokenizer, variant="caption"))
+    return folder
+
+
+def test_an_index_of_captions_from_build_to_run(tmp_path: Path) -> None:
+    index, out, queries = tmp_path / "index", tmp_path / "run.trec", tmp_path / "queries.tsv"
+    said = good("build", SMALL, "-m", "bow", "--to", "captions", "--out", index)
+    assert "60 captions, kind exact" in said
+    assert "15 added, 60 were there; 75 captions in all" in good("add", index, LARGE)
+    assert "0 added, 75 were there" in good("add", index, LARGE)
+    ids = kinds.load(index).ids.to_pylist()  # type: ignore[attr-defined]
+    assert "2 deleted; 73 captions in all" in good("delete", index, ids[0], ids[1], ids[0])
+    (tmp_path / "gone.txt").write_text(f"{ids[2]}\n\n{ids[3]}\n")
+    assert "2 deleted; 71 captions in all" in good("delete", index, "--ids", tmp_path / "gone.txt")
+    shown = good("info", index)
+    assert re.search(r"documents\s+│\s+71 captions", shown) and re.search(r"encoder\s+│\s+bow", shown)
+    assert "captions for “a red bus”" in good("search", index, "a red bus", "-k", 3)
+    queries.write_text("q2\ta red bus\n\nq1\ttwo pigs\n")
+    assert "2 queries, 10 answers" in good("search", index, "--queries", queries, "-k", 5, "--out", out)
+
+    collection, encoder = open_collection(LARGE), load("bow")
+    captions = encode(encoder, collection, "text")
+    from visir.records import Embeddings
+
+    asked = Embeddings("image", ["q1", "q2"], encoder.encode_texts(["two pigs", "a red bus"]), encoder.card)
+    expected = search_exact(asked, captions.select(ids[4:]), "i2t", depth=5).run
+    written = read_run(out, direction="i2t", gallery=expected.gallery)
+    for query in ("q1", "q2"):
+        assert written.answer(query) == expected.answer(query)
+
+
+def test_visir_search_asks_an_index(tmp_path: Path) -> None:
+    good("build", SMALL, "-m", "bow", "--to", "captions", "--kind", "hnsw", "--set", "m=8", "--out", tmp_path / "index")
+    by_index = say(search, SMALL, "a red bus", "--index", tmp_path / "index", "-k", "3")
+    plain = say(search, SMALL, "a red bus", "-m", "bow", "--to", "captions", "-k", "3")
+    assert by_index.status == 0 and by_index.text == plain.text and "cosine" in plain.text
+    wrong = say(search, SMALL, "a red bus", "--index", tmp_path / "index", "--to", "images")
+    assert wrong.status == 2 and "an index of captions, not of images" in wrong.text
+
+
+def test_images_are_indexed_and_found_by_a_picture(tmp_path: Path) -> None:
+    assert "12 images, kind exact" in good("build", SMALL, "-m", "pixels", "--out", tmp_path / "index")
+    picture = tmp_path / "asked.png"
+    collection = open_collection(SMALL)
+    wanted = collection.images["id"][3].as_py()
+    ImageReader(collection).open(3).save(picture)
+    said = say(search, SMALL, "--image", picture, "--index", tmp_path / "index", "-k", "2")
+    assert said.status == 0, said.text
+    first = next(line for line in said.text.splitlines() if line.strip().startswith("1 "))
+    assert wanted in first and "1.0000" in first
+
+
+def test_weighted_words_are_indexed_explained_and_exported(tmp_path: Path, weighted: Path) -> None:
+    pytest.importorskip("numba")
+    index = tmp_path / "index"
+    assert "60 captions, kind inverted" in good("build", SMALL, "-m", weighted, "--to", "captions", "--out", index)
+    assert "15 added, 60 were there" in good("add", index, LARGE)
+    for said in (
+        good("search", index, "a red bus in a meadow", "-k", 3),
+        say(search, LARGE, "a red bus in a meadow", "--index", index, "-k", "3").text,
+        say(search, LARGE, "a red bus in a meadow", "-m", weighted, "--to", "captions", "-k", "3").text,
+    ):
+        assert "matched terms" in said and "cosine" not in said
+        assert len(re.findall(r"[a-z]+ \d+\.\d\d \(\d+ %\)", said)) >= 3
+    queries = tmp_path / "queries.tsv"
+    queries.write_text("q1\ta red bus\n")
+    said = good("export", index, "--form", "anserini", "--out", tmp_path / "anserini", "--queries", queries)
+    assert "documents.jsonl" in said and "queries.tsv" in said and "rounded" in said
+    lines = (tmp_path / "anserini" / "documents.jsonl").read_text().splitlines()
+    assert len(lines) == 75 and json.loads(lines[0])["vector"]
+    assert (tmp_path / "anserini" / "queries.tsv").read_text().startswith("q1\t")
+    assert "documents.ciff" in good("export", index, "--form", "ciff", "--out", tmp_path / "ciff")
+    wrong = run("build", SMALL, "-m", weighted, "--to", "captions", "--kind", "hnsw", "--out", tmp_path / "no")
+    assert wrong.status == 2 and "kind 'hnsw' holds dense vectors" in wrong.text
+    assert not (tmp_path / "no").exists()
+
+
+def test_the_kinds_are_listed_with_their_settings() -> None:
+    said = good("kinds")
+    for part in ("hnsw: a graph of near neighbours (FAISS)", "dense vectors, approximate answers", "visir[seismic]"):
+        assert part in said
+    assert "ef_search=64" in said and "query_cut=10" in said and "exact answers, needs core" in said
+
+
+def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
+    filled = tmp_path / "filled"
+    filled.mkdir()
+    (filled / "a").write_text("a")
+    build = ("build", "no/such/collection", "-m", "bow", "--out")
+    for arguments, fault in (
+        ((*build, filled), "filled: exists and is not an empty folder"),
+        ((*build, tmp_path / "x", "--to", "image"), "did you mean 'images'?"),
+        ((*build, tmp_path / "x", "--kind", "hnws"), "did you mean 'hnsw'?"),
+        ((*build, tmp_path / "x", "--kind", "hnsw", "--set", "m=many"), "m: a whole number, not 'many'"),
+        ((*build, tmp_path / "x", "--set", "m"), "--set m: expected NAME=VALUE"),
+        (("build", SMALL, "-m", "bow", "--to", "captions", "--kind", "scipy", "--out", tmp_path / "x"),
+         "kinds for dense vectors: exact, hnsw"),
+        (("info", tmp_path / "nothing"), "nothing: no such folder"),
+        (("delete", filled), "no document is named"),
+        (("search", filled), "ask with a text or with --queries FILE, one of the two"),
+        (("search", filled, "--queries", "q.tsv"), "where is the run to be written"),
+        (("search", filled, "a dog"), "holds no index (no index.json)"),
+    ):  # fmt: skip
+        said = run(*arguments)
+        assert said.status == 2 and fault in said.text, said.text
+    good("build", SMALL, "-m", "bow", "--to", "captions", "--out", tmp_path / "index")
+    dense = run("export", tmp_path / "index", "--form", "ciff", "--out", tmp_path / "x")
+    assert dense.status == 2 and "holds dense vectors; these forms are of weighted words" in dense.text
+    unknown = run("delete", tmp_path / "index", "nobody")
+    assert unknown.status == 2 and "1 ids are not in the index: 'nobody'" in unknown.text
+    queries = tmp_path / "queries.tsv"
+    queries.write_text("q1\ta\nno tab here\nq1\tb\n")
+    said = run("search", tmp_path / "index", "--queries", queries, "--out", tmp_path / "run.trec")
+    assert "line 2: 'no tab here' is not an id, a tab, and a text" in said.text
+    assert "line 3: the id 'q1' is there already" in said.text
+
+
+def test_a_model_that_has_moved(tmp_path: Path) -> None:
+    good("build", SMALL, "-m", "bow", "--to", "captions", "--out", tmp_path / "index")
+    manifest = json.loads((tmp_path / "index" / "index.json").read_text())
+    manifest["encoder"]["name"] = "gone/away/model"
+    (tmp_path / "index" / "index.json").write_text(json.dumps(manifest))
+    said = run("search", tmp_path / "index", "a dog")
+    assert said.status == 2 and "its model, gone/away/model, cannot be loaded" in said.text
+    assert "say where it is now: --model MODEL" in said.text
