@@ -13,7 +13,7 @@ from PIL import Image
 
 from visir.encoders import Store
 from visir.encoders.base import Encoder
-from visir.errors import VisirError
+from visir.errors import ConfigurationError, VisirError
 from visir.evaluation import evaluate
 from visir.records import Collection, EncoderCard
 
@@ -69,3 +69,8 @@ def test_a_broken_picture_stops_or_is_set_aside(collection: Collection, tmp_path
     assert "1 images could not be encoded and were set aside, with their captions: blue" in result.notes
     assert result.per_query["t2i"]["query_id"].to_pylist() == ["green#0", "grey#0", "red#0"]
     assert result.protocol.galleries["t2i"].startswith("3 images")
+
+
+def test_an_unknown_option_of_encoding_is_named(collection: Collection) -> None:
+    with pytest.raises(ConfigurationError, match=r"unknown option 'batchsize' \(did you mean 'batch_size'\?"):
+        evaluate(collection, Colours(), batchsize=4)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import Parameter, signature
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import Choice, choose
 from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
 from visir.evaluation.folds import cut
@@ -187,6 +188,9 @@ def _encode(
 ) -> tuple[Vectors, Vectors]:
     # All captions are encoded even where few take part: what is stored then serves every choice of captions.
     encode = encoding_of(encoder)
+    known = [name for name, one in signature(encode).parameters.items() if one.kind is Parameter.KEYWORD_ONLY]
+    faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
+    raise_faults(ConfigurationError, f"encoding with {encoder.card.name}", faults)
     started = time.perf_counter()
     images = encode(encoder, collection, "image", skip_broken=skip_broken, **options)
     timing["encode images"] = time.perf_counter() - started
