@@ -68,6 +68,29 @@ def _judgements() -> str:
     )
 
 
+def _index_kinds() -> str:
+    from visir.search.kinds import KINDS, settings_of_kind
+
+    def row(kind: Any) -> tuple[str, ...]:
+        settings = "\n".join(f"`{name}={default}`: {about}" for name, default, about in settings_of_kind(kind))
+        answers = "exact" if kind.exact else "approximate"
+        needs = f"`visir[{kind.extra}]`" if kind.extra else "core"
+        return f"`{kind.name}`", kind.title, kind.vectors, answers, settings, needs
+
+    return _table(
+        ("kind", "what it is", "vectors", "answers", "settings", "needs"), (row(kind) for _, kind in KINDS.items())
+    )
+
+
+def _export_forms() -> str:
+    from visir.search.sparse.export import EXPORTS
+
+    return _table(
+        ("form", "what it is, and who reads it", "documents", "queries"),
+        ((f"`{name}`", one.title, f"`{one.documents}`", f"`{one.queries}`") for name, one in EXPORTS.items()),
+    )
+
+
 def _recipes(folder: str) -> str:
     """The recipes of one folder: the name, what the file's first paragraph says of it, and published figures."""
     from visir.training.shipped import shipped_recipes
@@ -162,6 +185,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "measures": _measures,
     "formats": _formats,
     "judgements": _judgements,
+    "index-kinds": _index_kinds,
+    "export-forms": _export_forms,
     "settings": _settings,
     "recipes-small": lambda: _recipes("recipes"),
     "recipes-ltd": lambda: _recipes("ltd"),

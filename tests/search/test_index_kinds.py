@@ -326,7 +326,11 @@ ALL_CHANGES = ["build", "add few", "add many", "delete few", "delete most"]
 
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [("exact", ["add few"]), *(pytest.param(one, ALL_CHANGES, marks=pytest.mark.slow) for one in EVERY)],
+    [
+        ("exact", ["add few"]),
+        *(pytest.param(one, ALL_CHANGES, marks=pytest.mark.slow) for one in EVERY if one != "seismic"),
+        pytest.param("seismic", ["add many", "delete most"], marks=pytest.mark.slow),  # half a second for each kill
+    ],
 )
 def test_a_kill_at_any_moment_leaves_an_index_that_loads(name: str, changes: list[str], tmp_path: Path) -> None:
     script = Path(__file__).with_name("index_killed.py")
@@ -335,7 +339,7 @@ def test_a_kill_at_any_moment_leaves_an_index_that_loads(name: str, changes: lis
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"},
-        timeout=500,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == changes
