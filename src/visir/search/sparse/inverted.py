@@ -178,7 +178,7 @@ def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int,
     """(budget, shortlist, candidates) for a part with this share of the documents."""
     if settings.budget == 0:
         return 0, 0, 0
-    candidates = max(k, settings.candidates or 2 * k + 60)
+    candidates = max(k, settings.candidates or k + k // 2 + 20)
     candidates = k + int(np.ceil((candidates - k) * share))
     return max(1, int(settings.budget * share)), 3 * candidates, candidates
 
