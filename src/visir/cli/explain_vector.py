@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from visir.records import Collection, SparseEmbeddings
+    from visir.records import Collection, Modality, SparseEmbeddings
     from visir.reports.word_sheet import Said
     from visir.sparse.encoder import SparseEncoder
 
@@ -86,12 +86,12 @@ def _one(encoder: SparseEncoder, opened: Collection | None, asked: str, k: int) 
     if opened is not None:
         here = pc.equal(opened.images["id"], asked)
         if pc.any(here).as_py():
-            return _of_images(encoder, opened.keep_images(here), k)[0]
+            return _of_images(encoder, opened, opened.keep_images(here), k)[0]
         captions = opened.captions.filter(pc.equal(opened.captions["id"], asked))
         if captions.num_rows:
             image = captions["image_id"][0].as_py()
             part = opened.keep_images(pc.equal(opened.images["id"], image))
-            return _captions(encoder, part, [asked], k)[asked]
+            return _captions(encoder, opened, part, [asked], k)[asked]
     return _text(encoder, asked, k)
 
 
@@ -121,21 +121,20 @@ def _evenly(encoder: SparseEncoder, opened: Collection, count: int, k: int) -> l
     n = opened.images.num_rows
     keep = np.zeros(n, bool)
     keep[np.unique(np.linspace(0, n - 1, min(count, n)).round().astype(int))] = True
-    return _of_images(encoder, opened.keep_images(keep), k)
+    return _of_images(encoder, opened, opened.keep_images(keep), k)
 
 
-def _of_images(encoder: SparseEncoder, part: Collection, k: int) -> list[Said]:
-    """Each image of a small collection, with its picture if it is at hand, and its first caption."""
+def _of_images(encoder: SparseEncoder, opened: Collection, part: Collection, k: int) -> list[Said]:
+    """Each image of a small part of a collection, with its picture if it is at hand, and its first caption."""
     from visir.collections.images import ImageReader
     from visir.errors import ImageError
     from visir.reports.word_sheet import Said
-    from visir.sparse.encoder import encode_sparse
 
-    found, reader = encode_sparse(encoder, part, "image"), ImageReader(part)
+    found, reader = _sparse(encoder, opened, part, "image"), ImageReader(part)
     first: dict[str, str] = {}
     for caption, image in zip(part.captions["id"].to_pylist(), part.captions["image_id"].to_pylist(), strict=True):
         first.setdefault(image, caption)
-    captions = _captions(encoder, part, list(first.values()), k)
+    captions = _captions(encoder, opened, part, list(first.values()), k)
     cards = []
     for row, image in enumerate(part.images["id"].to_pylist()):
         try:
@@ -147,15 +146,28 @@ def _of_images(encoder: SparseEncoder, part: Collection, k: int) -> list[Said]:
     return cards
 
 
-def _captions(encoder: SparseEncoder, part: Collection, ids: list[str], k: int) -> dict[str, Said]:
+def _captions(encoder: SparseEncoder, opened: Collection, part: Collection, ids: list[str], k: int) -> dict[str, Said]:
     from visir.reports.word_sheet import Said
-    from visir.sparse.encoder import encode_sparse
 
     if not part.captions.num_rows:
         return {}
-    found = encode_sparse(encoder, part, "text")
+    found = _sparse(encoder, opened, part, "text")
     texts = dict(zip(part.captions["id"].to_pylist(), part.captions["text"].to_pylist(), strict=True))
     return {one: Said(texts[one], _words(found, one, k), _own(encoder, texts[one])) for one in ids}
+
+
+def _sparse(encoder: SparseEncoder, opened: Collection, part: Collection, modality: Modality) -> SparseEmbeddings:
+    """Weighted words of a part of a collection; imported vectors may be known by their row in the whole one only."""
+    from visir.encoders import encode
+    from visir.encoders.models.imported import Imported
+
+    rows = part.images if modality == "image" else part.captions
+    if isinstance(encoder.dense, Imported):
+        dense = encode(encoder.dense, opened, modality).select(rows["id"].combine_chunks())
+    else:
+        dense = encode(encoder.dense, part, modality)
+    own = modality == "text" and not encoder.expanded
+    return encoder.sparsify(dense, encoder.tokenizer.terms(rows["text"].to_pylist()) if own else None)
 
 
 def _words(found: SparseEmbeddings, one: str, k: int) -> tuple[tuple[str, float], ...]:

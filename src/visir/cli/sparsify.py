@@ -63,7 +63,15 @@ def sparsify(
     require("torch", "safetensors", "tokenizers", extra="sparse", purpose="sparse heads")
     from visir.sparse.recipe import read_sparse_recipe
 
-    said = {"data.collection": collection, "encoder": model, "expansion.variant": variant, "loss.eta": eta}
+    # What a recipe says of where to get its own collection is no help with another one.
+    obtain = None if collection is None else ""
+    said = {
+        "data.collection": collection,
+        "data.obtain": obtain,
+        "encoder": model,
+        "expansion.variant": variant,
+        "loss.eta": eta,
+    }
     # Strings are written as TOML's own, so that a collection called "2024" stays a name.
     asked = [f"{key}={json.dumps(value)}" for key, value in said.items() if value is not None]
     read = read_sparse_recipe(find_recipe(recipe or _DEFAULT, "sparsify"), [*asked, *(changes or ())])

@@ -183,8 +183,13 @@ def encode_sparse(
     return encoder.sparsify(found, own)
 
 
-def write_sparse(folder: Path, encoder: SparseEncoder, *, facts: Mapping[str, Any] | None = None) -> None:
+def write_sparse(
+    folder: Path, encoder: SparseEncoder, *, dense_name: str = "", facts: Mapping[str, Any] | None = None
+) -> None:
     """Write a checkpoint into an existing, empty `folder` (make it atomic with `visir.files.atomic_folder`).
+
+    `dense_name`: what the dense encoder was loaded by, where that is not the name on its card (exported vectors keep
+    the card of the model that made them).
 
     `visir.json` (shapes, the dense encoder's name and card, `facts` about the training), `head.safetensors`,
     `tokenizer.json`, `vocabulary.parquet`, and a folder for a dense encoder that has a state of its own.
@@ -193,11 +198,14 @@ def write_sparse(folder: Path, encoder: SparseEncoder, *, facts: Mapping[str, An
     save_file(state, str(folder / WEIGHTS_FILE))
     (folder / TOKENIZER_FILE).write_bytes(encoder.tokenizer.to_bytes())
     write_vocabulary(folder, encoder.vocabulary)
+    entry = save_part(encoder.dense, folder, "dense")
+    if dense_name and "name" in entry:
+        entry["name"] = dense_name
     content = {
         "head": {"inputs": encoder.head.inputs, "width": encoder.head.width, "terms": encoder.head.size},
         "vocabulary": {"name": encoder.vocabulary.name, "fingerprint": encoder.vocabulary.fingerprint},
         "variant": encoder.variant,
-        "dense": save_part(encoder.dense, folder, "dense"),
+        "dense": entry,
         "card": encoder.dense.card.to_dict(),
     }
     write_description(folder, KIND, {**content, "facts": dict(facts or {})})

@@ -42,19 +42,19 @@ def count(
     """out[k] = active entries of term k in [first, last).
 
     `logits` (V, R): of images, then of expanded captions; `may` (V,): the word coins; `own`: logits of the captions
-    that are not expanded, by term.
+    that are not expanded, by term. What is not a number counts as active (hence `not … <= 0`), so that it is seen.
     """
     for k in range(first, last):
         found = 0
         if usable[k]:
             row = logits[k]
             for r in range(images):
-                found += row[r] > 0
+                found += not row[r] <= 0
             if may[k]:
                 for r in range(images, len(row)):
-                    found += row[r] > 0
+                    found += not row[r] <= 0
                 for n in range(own_starts[k], own_starts[k + 1]):
-                    found += own[n] > 0
+                    found += not own[n] <= 0
         out[k] = found
 
 
@@ -84,16 +84,16 @@ def fill(
         at = starts[k]
         row = logits[k]
         for r in range(images):
-            if row[r] > 0:
+            if not row[r] <= 0:
                 rows[at], weights[at] = r, np.log1p(row[r])
                 at += 1
         if may[k]:
             for r in range(images, len(row)):
-                if row[r] > 0:
+                if not row[r] <= 0:
                     rows[at], weights[at] = captions[r - images], np.log1p(row[r])
                     at += 1
             for n in range(own_starts[k], own_starts[k + 1]):
-                if own[n] > 0:
+                if not own[n] <= 0:
                     rows[at], weights[at] = own_rows[n], np.log1p(own[n])
                     at += 1
 

@@ -124,7 +124,7 @@ def recipe_text(recipe: SparseRecipe) -> str:
 def _write(out: Path, recipe: SparseRecipe, encoder: SparseEncoder, fitted: Fitted, facts: dict[str, Any]) -> None:
     try:
         with atomic_folder(out, replace=True) as folder:
-            write_sparse(folder, encoder, facts=facts)
+            write_sparse(folder, encoder, dense_name=expand(recipe.encoder), facts=facts)
             write_bytes(folder / RECIPE_FILE, recipe_text(recipe).encode())
             write_json(folder / CURVE_FILE, [asdict(epoch) for epoch in fitted.curve])
             shutil.copyfile(out / STEPS_FILE, folder / STEPS_FILE)

@@ -1,0 +1,229 @@
+"""From a recipe to a checkpoint that `load` takes, and from there to weighted words in a folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file, save_file
+from sparse_toys import PIECES, head, library, tokenizer
+
+from visir.collections import open_collection
+from visir.encoders import encode, load
+from visir.encoders.exported import export
+from visir.errors import ConfigurationError, EmbeddingError, EncoderError, VisirError
+from visir.files import read_json, write_json
+from visir.records import Collection, Embeddings, EncoderCard
+from visir.sparse import SparseEncoder, encode_sparse, load_sparse, save_sparse, sparsify
+from visir.sparse.language_model import Words
+from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
+from visir.training.shipped import shipped_recipes
+
+TABLE_3_2 = [
+    ("blip", "1e-3", "none", "45.5", "2.8", "68.9"),
+    ("blip", "1e-3", "free", "53.4", "49.1", "79.5"),
+    ("blip", "1e-3", "caption", "51.9", "11.8", "77.3"),
+    ("blip", "1e-3", "caption+word", "51.8", "11.5", "77.1"),
+    ("blip", "1e-5", "none", "47.2", "3.2", "72.3"),
+    ("blip", "1e-5", "free", "55.9", "343", "81.4"),
+    ("blip", "1e-5", "caption", "54.7", "79.1", "79.9"),
+    ("blip", "1e-5", "caption+word", "54.5", "78.4", "79.8"),
+    ("albef", "1e-3", "none", "43.8", "2.5", "65.8"),
+    ("albef", "1e-3", "free", "50.9", "68.2", "75.7"),
+    ("albef", "1e-3", "caption", "49.7", "38.3", "74.6"),
+    ("albef", "1e-3", "caption+word", "49.6", "18.7", "74.2"),
+    ("albef", "1e-5", "none", "45.9", "3.4", "68.1"),
+    ("albef", "1e-5", "free", "52.4", "283", "77.2"),
+    ("albef", "1e-5", "caption", "51.2", "77.9", "76.4"),
+    ("albef", "1e-5", "caption+word", "50.7", "74.2", "75.4"),
+]
+"""Model, η, variant, R@1 and FLOPs on MS-COCO, R@1 on Flickr30k."""
+
+
+@pytest.fixture(scope="module")
+def collection() -> Collection:
+    return open_collection("scenes:60?size=64")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, collection: Collection) -> Path:
+    """A checkpoint over random vectors, with the tiny vocabulary."""
+    root = tmp_path_factory.mktemp("made")
+    rng = np.random.default_rng(0)
+    sides = {}
+    for side, rows in (("image", collection.images), ("text", collection.captions)):
+        vectors = rng.normal(size=(rows.num_rows, 6)).astype(np.float32)
+        sides[side] = Embeddings(side, rows["id"].combine_chunks(), vectors, EncoderCard("random", "test", weights="1"))
+    export(root / "vectors", sides)
+    (root / "words").mkdir()
+    (root / "words" / "tokenizer.json").write_text(library().to_str())
+    table = Words(head(width=8).words.detach(), head().bias.detach(), None, "random")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("visir.sparse.run.words_of", lambda name, width: table)  # no language model of 19 words exists
+        sparsify(settings(root), root / "out", collection=collection)
+    return root
+
+
+def settings(root: Path, **changes: Any) -> SparseRecipe:
+    values: dict[str, Any] = {
+        "name": "tiny",
+        "encoder": str(root / "vectors"),
+        "data": {"collection": "scenes:60?size=64"},
+        "head": {"width": 8, "language_model": str(root / "words")},
+        "optimiser": {"epochs": 2, "batch": 64},
+    }
+    return SparseRecipe.model_validate({**values, **changes})
+
+
+def test_the_folder_is_an_encoder_of_weighted_words(made: Path, collection: Collection) -> None:
+    encoder = load(made / "out")
+    assert isinstance(encoder, SparseEncoder) and encoder.expanded and encoder.backbone("text") is encoder.dense
+    assert encoder.card.text_preprocessing["expansion"] == "any usable term"
+    for side, rows in (("image", collection.images), ("text", collection.captions)):
+        found = encode_sparse(encoder, collection, side)
+        assert found.ids.equals(rows["id"].combine_chunks()) and found.encoder == encoder.card
+        assert found.vocabulary.fingerprint == tokenizer().vocabulary.fingerprint
+        assert len(found.terms) and found.vocabulary.usable[found.terms].all()
+        full = encoder.project(side, encode(encoder.dense, collection, side).vectors)
+        assert np.array_equal(found.to_scipy().toarray(), full)
+    facts = read_json(made / "out" / "visir.json")["facts"]
+    assert facts["chosen_epoch"] in (1, 2) and "mrr@10" in facts["validation"] and facts["words"] == "random"
+
+
+def test_without_expansion_captions_have_their_own_terms_only(made: Path, collection: Collection) -> None:
+    free, none = load(made / "out"), load(f"{made / 'out'}?expansion=none")
+    assert isinstance(free, SparseEncoder) and isinstance(none, SparseEncoder)
+    assert none.card.text_preprocessing["expansion"] == "own terms only" and none.card != free.card
+    own = none.tokenizer.terms(collection.captions["text"].to_pylist())
+    expanded, found = (encode_sparse(one, collection, "text") for one in (free, none))
+    for row in range(0, len(found), 37):
+        one, mine = found.ids[row].as_py(), own.of(row).tolist()
+        words = {w for w, _ in found.words(one, 99)}
+        assert words <= {PIECES[k] for k in mine}
+        assert dict(found.words(one, 99)) == {w: v for w, v in expanded.words(one, 99) if w in words}
+    # images are always expanded
+    images = [encode_sparse(one, collection, "image") for one in (free, none)]
+    assert np.array_equal(images[0].values, images[1].values)
+    dense = encode(none.dense, collection, "text")
+    with pytest.raises(EmbeddingError, match=f"own terms only; wanted: those of {len(dense)} captions, given: none"):
+        none.sparsify(dense)
+    with pytest.raises(EncoderError, match="which their dense vectors do not say"):
+        none.project("text", dense.vectors)
+
+
+def test_options_are_checked(made: Path) -> None:
+    with pytest.raises(EncoderError, match=r"unknown option 'expand': did you mean 'expansion'"):
+        load(f"{made / 'out'}?expand=none")
+    with pytest.raises(EncoderError, match=r"expansion='non' is not known[\s\S]*'none'"):
+        load(f"{made / 'out'}?expansion=non")
+    with pytest.raises(EncoderError, match="a checkpoint of kind 'embeddings' has no options"):
+        load(f"{made / 'vectors'}?expansion=none")
+
+
+def test_captions_are_encoded_from_their_own_vectors(made: Path, collection: Collection) -> None:
+    encoder = load(made / "out")
+    assert isinstance(encoder, SparseEncoder)
+    dense = {side: encode(encoder.dense, collection, side) for side in ("image", "text")}
+    texts = encode_sparse(encoder, collection, "text")
+    assert np.array_equal(texts.values, encoder.sparsify(dense["text"]).values)
+    first = collection.images["id"].to_pylist().index(collection.captions["image_id"][0].as_py())
+    image = Embeddings("text", dense["text"].ids[:1], dense["image"].vectors[first : first + 1], dense["text"].encoder)
+    assert encoder.sparsify(image).words(texts.ids[0].as_py()) != texts.words(texts.ids[0].as_py())
+
+
+def test_vectors_of_another_model_are_refused(made: Path) -> None:
+    encoder = load(made / "out")
+    assert isinstance(encoder, SparseEncoder)
+    foreign = Embeddings("image", ["a"], np.ones((1, 6), np.float32), EncoderCard("other", "test", weights="2"))
+    with pytest.raises(EmbeddingError, match=r"trained over random \(6 dimensions\), given vectors by other"):
+        encoder.sparsify(foreign)
+
+
+@pytest.mark.parametrize("name", ["head.safetensors", "tokenizer.json", "vocabulary.parquet"])
+def test_a_missing_file_is_named(made: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(made / "out", tmp_path / "copy")
+    (tmp_path / "copy" / name).unlink()
+    with pytest.raises(VisirError, match=f"{name}: missing"):
+        load(tmp_path / "copy")
+
+
+def test_damaged_and_foreign_files_are_named(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "out", tmp_path / "copy")
+    weights = tmp_path / "copy" / "head.safetensors"
+    state = load_file(str(weights))
+    save_file({**state, "words": state["words"][:, :4].contiguous()}, str(weights))
+    with pytest.raises(EncoderError, match=r"head\.safetensors: damaged, or of another head"):
+        load(tmp_path / "copy")
+    weights.write_bytes(b"nothing")
+    with pytest.raises(EncoderError, match=r"head\.safetensors: damaged"):
+        load(tmp_path / "copy")
+    shutil.copy(made / "out" / "head.safetensors", weights)
+    description = read_json(tmp_path / "copy" / "visir.json")
+    write_json(tmp_path / "copy" / "visir.json", {**description, "card": {**description["card"], "weights": "3"}})
+    with pytest.raises(EncoderError, match="is not the one this head was trained over: weights: trained with '3'"):
+        load(tmp_path / "copy")
+    (tmp_path / "copy" / "tokenizer.json").write_text(library(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "z"]).to_str())
+    with pytest.raises(EncoderError, match="its words are not those of the head"):
+        load(tmp_path / "copy")
+
+
+def test_a_finished_checkpoint_is_not_trained_over(made: Path, collection: Collection) -> None:
+    with pytest.raises(VisirError, match="holds a finished checkpoint"):
+        sparsify(settings(made), made / "out", collection=collection)
+
+
+def test_saved_and_loaded_words_are_the_same(made: Path, tmp_path: Path, collection: Collection) -> None:
+    encoder = load(made / "out")
+    assert isinstance(encoder, SparseEncoder)
+    words = encode_sparse(encoder, collection, "text")
+    again = load_sparse(save_sparse(tmp_path / "words", words))
+    assert isinstance(again.values, np.memmap) and again.ids.equals(words.ids)
+    assert all(np.array_equal(getattr(again, name), getattr(words, name)) for name in ("offsets", "terms", "values"))
+    assert again.encoder == words.encoder and again.vocabulary.fingerprint == words.vocabulary.fingerprint
+    with pytest.raises(VisirError, match="exists already"):
+        save_sparse(tmp_path / "words", words)
+    np.save(tmp_path / "words" / "terms.npy", words.terms[:-1])
+    with pytest.raises(EmbeddingError, match=r"terms\.npy: \d+, but sparse\.json says \d+"):
+        load_sparse(tmp_path / "words")
+    (tmp_path / "words" / "terms.npy").write_bytes(b"x")
+    with pytest.raises(EmbeddingError, match=r"terms\.npy: damaged"):
+        load_sparse(tmp_path / "words")
+    (tmp_path / "words" / "terms.npy").unlink()
+    with pytest.raises(EmbeddingError, match=r"terms\.npy: missing"):
+        load_sparse(tmp_path / "words")
+    with pytest.raises(EmbeddingError, match="no sparse embeddings here"):
+        load_sparse(tmp_path)
+
+
+def test_all_faults_of_a_recipe_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(
+        'name = "x"\nencoder = "bow"\n[data]\ncollection = "c"\n[loss]\netta = 1\n[optimiser]\nepochs = 0\n'
+    )
+    with pytest.raises(ConfigurationError, match=r"3 faults") as fault:
+        read_sparse_recipe(path, ["expansion.variant=captions"])
+    assert "did you mean 'eta'?" in str(fault.value) and "did you mean 'caption'?" in str(fault.value)
+    assert "optimiser.epochs" in str(fault.value)
+
+
+@pytest.mark.parametrize("path", shipped_recipes("sparsify").values(), ids=lambda path: path.stem)
+def test_a_shipped_recipe_is_valid_opens_with_its_command_and_says_where_data_comes_from(path: Path) -> None:
+    recipe = read_sparse_recipe(path)
+    assert recipe.name == path.stem and path.read_text().startswith(f"# visir sparsify {path.stem}")
+    assert recipe.data.collection.startswith("scenes:") or recipe.data.obtain
+
+
+@pytest.mark.parametrize(("model", "eta", "variant", "coco", "flops", "flickr"), TABLE_3_2)
+def test_every_row_of_table_3_2_has_its_recipes(
+    model: str, eta: str, variant: str, coco: str, flops: str, flickr: str
+) -> None:
+    for data, first in (("coco", coco), ("f30k", flickr)):
+        path = shipped_recipes("sparsify")[f"d2s-{data}-{model}-{variant.replace('+', '-')}-{eta}"]
+        recipe, said = read_sparse_recipe(path), path.read_text()
+        assert (recipe.expansion.variant, recipe.loss.eta) == (variant, float(eta))
+        assert (recipe.optimiser.epochs, recipe.optimiser.batch, recipe.loss.temperature) == (200, 512, 0.001)
+        assert f"R@1 {first}, " in said and "Table 3.2" in said and model in recipe.encoder
+        assert data == "f30k" or f"FLOPs {flops}" in said
