@@ -14,9 +14,9 @@ def flops(texts: SparseEmbeddings, images: SparseEmbeddings) -> float:
         FLOPs = 1 / (|C| |I|) · Σ_c Σ_i s⁰_c · s⁰_i        (s⁰: 1 where the weight is above 0; thesis eq. 3.1)
               = 1 / (|C| |I|) · Σ_t df_C(t) · df_I(t)
 
-    The second line is what is computed. The two are equal because s⁰_c · s⁰_i = Σ_t [t in c] [t in i], and the sum over
-    pairs may be taken before that over terms: for one term, Σ_c Σ_i [t in c] [t in i] counts the pairs in which both
-    have it, df_C(t) · df_I(t). So it takes document frequencies alone, not pairs, and is exact (whole numbers until the
+    The second line is what is computed. The two are equal because s⁰_c · s⁰_i is a sum over terms of 1 where both
+    have the term, and the sum over pairs may be taken before that over terms: for one term it counts the pairs in which
+    both have it, df_C(t) · df_I(t). So it takes document frequencies alone, not pairs, and is exact (whole numbers until the
     one division).
 
     It is the mean number of multiplications of one score in an inverted index, hence the name; it is not a time. The
