@@ -60,7 +60,7 @@ class Ours:
         images, texts = pairs.images[pairs.owners[rows]], pairs.texts[rows]
         self.optimiser.zero_grad()
         scored = score_active(self.head, images, texts, pairs.own[rows], drawn)
-        self.terms = float(scored.image_terms), float(scored.text_terms)
+        self.terms = scored.image_terms.item(), scored.text_terms.item()
         loss = self.loss(scored, images, texts, eta)["loss"]
         loss.backward()
         self.optimiser.step()

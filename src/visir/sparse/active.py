@@ -24,7 +24,7 @@ from visir.sparse.scoring import score
 from visir.sparse.threads import spread
 
 DENSE_SHARE = 0.06
-"""Above this share of active entries dense products are faster than loops over entries (measured: about 0.08)."""
+"""Above this share of active entries dense products take the place of loops over entries (not tuned)."""
 _PROBED = 64
 
 
