@@ -168,6 +168,7 @@ def encode_sparse(
     modality: Modality,
     *,
     store: Store | None = None,
+    batch_size: int | None = None,
     workers: int | None = None,
     skip_broken: bool = False,
 ) -> SparseEmbeddings:
@@ -176,7 +177,15 @@ def encode_sparse(
     Dense vectors come from the store, or are encoded and kept there; the head then runs over them. Options as in
     `visir.encoders.encode`.
     """
-    found = encode(encoder.dense, collection, modality, store=store, workers=workers, skip_broken=skip_broken)
+    found = encode(
+        encoder.dense,
+        collection,
+        modality,
+        store=store,
+        batch_size=batch_size,
+        workers=workers,
+        skip_broken=skip_broken,
+    )
     own = None
     if modality == "text" and not encoder.expanded:
         own = encoder.tokenizer.terms(collection.captions["text"].to_pylist())
