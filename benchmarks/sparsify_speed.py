@@ -20,7 +20,6 @@ Each state and variant is timed in turns, step by step, in one process; means ov
 from __future__ import annotations
 
 import argparse
-import copy
 import time
 from typing import Any
 
@@ -37,6 +36,7 @@ from visir.sparse.expansion import Coins, Expansion
 from visir.sparse.head import EPSILON, Head
 from visir.sparse.language_model import words_of
 from visir.sparse.loss import Loss
+from visir.sparse.narrowing import Narrowing
 from visir.sparse.vocabulary import load_tokenizer
 
 BATCH = 512
@@ -139,6 +139,11 @@ def draws(variant: str, steps: int, frequencies: Tensor) -> list[Coins]:
     return drawn
 
 
+def narrow(drawn: Coins, narrowing: Narrowing) -> Coins:
+    """The same coins, of the terms that are trained."""
+    return Coins(drawn.captions, None if drawn.words is None else drawn.words[narrowing.kept])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     folder = data_directory() / "clip_embeddings"
@@ -186,7 +191,8 @@ def timed(
     batches: list[Tensor],
     rates: tuple[float, float],
 ) -> None:
-    ours = Ours(copy.deepcopy(head), pairs, rates)
+    narrowing = Narrowing.of("all", head, pairs)
+    ours = Ours(narrowing.narrow(head), narrowing.pairs(pairs), rates)
     rival = Rival(head, pairs, captions, tokenizer, rates)
     seconds, worst, terms = {"ours": 0.0, "rival": 0.0}, 0.0, []
     drawn = draws(variant, len(batches), pairs.frequencies)
@@ -194,7 +200,8 @@ def timed(
         losses = []
         for name, contender in (("ours", ours), ("rival", rival)):
             began = time.perf_counter()
-            losses.append(contender.step(rows, coins, ETA))  # type: ignore[attr-defined]
+            drawn_for = narrow(coins, narrowing) if contender is ours else coins
+            losses.append(contender.step(rows, drawn_for, ETA))  # type: ignore[attr-defined]
             seconds[name] += time.perf_counter() - began
         terms.append(ours.terms)
         worst = max(worst, abs(losses[0] - losses[1]) / losses[1])

@@ -55,7 +55,7 @@ def slowly(image: Rows, text: Rows, z_image: Rows, z_text: Rows, tau: float, bal
 def test_value_and_gradient_are_those_of_the_loops(
     way: object, tau: float, balance: float, eta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visir.sparse.active.DENSE_SHARE", 1.0)  # the loops over active terms, whatever the share
+    monkeypatch.setattr("visir.sparse.active.DENSE_WORK", 99.0)  # the loops over active terms, whatever the share
     model = head(double=True)
     images, texts, own = batch(4, double=True)
     drawn = Coins(torch.tensor([True, False, False, True]), torch.arange(len(PIECES)) % 7 != 0)

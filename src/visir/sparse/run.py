@@ -25,6 +25,7 @@ from visir.sparse.examples import Pairs, open_splits
 from visir.sparse.fit import Fitted, Report, fit
 from visir.sparse.head import Head
 from visir.sparse.language_model import Words, words_of
+from visir.sparse.narrowing import Narrowing
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.vocabulary import Tokenizer, load_tokenizer
 from visir.training.memory import peak_memory
@@ -81,13 +82,21 @@ def sparsify(
         _refuse_taken(out, resume)  # again: preparation takes time, and another process may have come and gone
         if not (out / STATE_FILE).is_file():  # a state goes with the recipe that it was begun with
             write_bytes(out / RECIPE_FILE, recipe_text(recipe).encode())
-        fitted = fit(recipe, head, train, validation, folder=out, resume=resume, report=report)
+        narrowing = Narrowing.of(recipe.head.terms, head, train)
+        narrow = (narrowing.pairs(one) for one in (train, validation))
+        fitted = fit(recipe, narrowing.narrow(head), *narrow, folder=out, resume=resume, report=report)
         encoder = SparseEncoder(
-            dense, fitted.head, tokenizer, variant=recipe.expansion.variant, name=str(out), device="cpu"
+            dense,
+            narrowing.widen(fitted.head, head),
+            tokenizer,
+            variant=recipe.expansion.variant,
+            name=str(out),
+            device="cpu",
         )
         facts = {
             "recipe": recipe.model_dump(mode="json"),
             "words": words.origin,
+            "terms": len(narrowing.kept),
             "trained_on": train.origin,
             "validated_on": validation.origin,
             "chosen_epoch": fitted.chosen,
