@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array, random_array
-from sparse_data import CARD, TERMS, random_sparse, sparse
+from sparse_examples import CARD, TERMS, random_sparse, sparse
 
 pytest.importorskip("seismic")
 

@@ -16,8 +16,8 @@ def flops(texts: SparseEmbeddings, images: SparseEmbeddings) -> float:
 
     The second line is what is computed. The two are equal because s⁰_c · s⁰_i is a sum over terms of 1 where both
     have the term, and the sum over pairs may be taken before that over terms: for one term it counts the pairs in which
-    both have it, df_C(t) · df_I(t). So it takes document frequencies alone, not pairs, and is exact (whole numbers until the
-    one division).
+    both have it, df_C(t) · df_I(t). So it takes document frequencies alone, not pairs, and is exact (whole numbers
+    until the one division).
 
     It is the mean number of multiplications of one score in an inverted index, hence the name; it is not a time. The
     other reading, FLOPS of Paria et al. 2020 (SPLADE's regulariser), puts mean *weights* in the place of frequencies.
