@@ -71,11 +71,11 @@ def drawn(plan: Expansion, epoch: int, step: int, rows: list[int]) -> Coins:
 
 
 def test_a_captions_coin_depends_on_its_row_not_on_its_batch() -> None:
-    plan = Expansion("caption", 3, seed=4)
+    plan = Expansion("caption", 3, "caption", seed=4)
     many = drawn(plan, 1, 0, list(range(200))).captions
     assert 60 < int(many.sum()) < 140
     assert drawn(plan, 1, 7, [150, 3]).captions.tolist() == [many[150], many[3]]
-    assert not torch.equal(many, drawn(Expansion("caption", 3, seed=5), 1, 0, list(range(200))).captions)
+    assert not torch.equal(many, drawn(Expansion("caption", 3, "caption", seed=5), 1, 0, list(range(200))).captions)
 
 
 @pytest.mark.parametrize("variant", ["caption", "caption+word"])

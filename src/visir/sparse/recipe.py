@@ -41,11 +41,11 @@ class ExpansionSettings(Settings):
     """Expansion control; see `visir.sparse.expansion.Expansion`.
 
     - `variant`: "none", "free", "caption", "caption+word": the tables' exp = 0, 1, c, c + w
-    - `coins`: E_C is drawn per "caption", or one per "batch" as the released code does
+    - `coins`: E_C is drawn once per "batch", as the released code does, or for each "caption"
     """
 
     variant: Variant = "caption+word"
-    coins: CoinsPer = "caption"
+    coins: CoinsPer = "batch"
 
 
 class LossSettings(Settings):
