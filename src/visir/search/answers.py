@@ -25,6 +25,8 @@ class Found:
         """All of them."""
         if not some:
             return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+        if len(some) == 1:
+            return some[0]
         return cls(*(np.concatenate([getattr(one, name) for one in some]) for name in cls.__dataclass_fields__))
 
 

@@ -29,7 +29,11 @@ class InvertedSettings:
         0, "postings read for a query, about; 0 reads as many as an exact answer takes", least=0, search=True
     )
     candidates: int = setting(
-        0, "documents scored within a budget, or re-scored in two-stage search; 0 chooses", least=0, search=True
+        0,
+        "documents looked at more closely: within a budget (0: 2 k + budget / 1000), or re-scored in two-stage search "
+        "(0: 10 k, at least 100)",
+        least=0,
+        search=True,
     )
     threads: int = setting(
         0, "threads that share the queries of one search; 0: one for each core", least=0, search=True
@@ -116,15 +120,14 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             if len(dead) == len(part):
                 continue
             most = min(k, len(part) - len(dead))
-            budget, shortlist, candidates = _shares(settings, most, len(part) / len(rows))
+            budget, candidates, finalists = _shares(settings, most, len(part) / len(rows))
             keys, fill = np.empty((len(queries), most), np.uint64), np.zeros(len(queries), np.int64)
-            numbered = lists.rows_of(part.dimension)
 
             def answer(first: int, last: int) -> None:
-                room = lists.take_room(part.dimension)  # noqa: B023 (called before the next turn)
+                room = lists.take_room()  # noqa: B023 (called before the next turn)
                 kernels.answer(
-                    first, last, asked, numbered, lists.arguments, lists.vectors, places, dead,  # noqa: B023
-                    most, budget, shortlist, candidates, room, keys, fill,  # noqa: B023
+                    first, last, asked, lists.rows, lists.arguments, lists.vectors, places, dead,  # noqa: B023
+                    most, budget, candidates, finalists, room, keys, fill,  # noqa: B023
                 )  # fmt: skip
                 lists.give_room(room)  # noqa: B023
 
@@ -158,9 +161,9 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             lists = lists_of(rows.parts[at])
 
             def score(first: int, last: int) -> None:
-                room = lists.take_room(queries.dimension)  # noqa: B023
+                room = lists.take_room()  # noqa: B023
                 kernels.score_again(
-                    first, last, asked, lists.vectors, offsets, documents, places, room, keys, fill  # noqa: B023
+                    first, last, asked, lists.rows, lists.vectors, offsets, documents, places, room, keys, fill  # noqa: B023
                 )  # fmt: skip
                 lists.give_room(room)  # noqa: B023
 
@@ -179,12 +182,12 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
 
 
 def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int, int]:
-    """(budget, shortlist, candidates) for a part with this share of the documents."""
+    """(budget, candidates, finalists) for a part with this share of the documents."""
     if settings.budget == 0:
         return 0, 0, 0
-    candidates = max(k, settings.candidates or k + k // 2 + 20)
+    candidates = max(k, settings.candidates or 2 * k + settings.budget // 1000)
     candidates = k + int(np.ceil((candidates - k) * share))
-    return max(1, int(settings.budget * share)), 3 * candidates, candidates
+    return max(1, int(settings.budget * share)), candidates, k + k // 8 + 2
 
 
 def _found(keys: NDArray[np.uint64], fill: NDArray[np.int64]) -> Found:

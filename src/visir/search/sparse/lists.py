@@ -17,7 +17,7 @@ from visir.search.sparse import kernels
 
 FREQUENT = 1 / 8
 """Terms that more than this share of the documents have are kept as columns too: a byte for every document."""
-_FILES = ("listed", "starts", "maxima", "levels", "postings", "columned", "columns")
+_FILES = ("listed", "starts", "maxima", "levels", "postings", "columned", "columns", "numbers", "digests")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,10 @@ class Lists:
     - `listed`: (T,) int32 the terms, ascending; `starts`: (T + 1,) int64 into `postings`
     - `maxima`: (T,) float32 the largest weight of each; `levels`: (T, 16) uint32 how many postings are above each level
     - `postings`: (m,) uint32; `columned`: (c,) int32 which rows have a column; `columns`: (c, n and some padding) uint8
-    - `vectors`: (offsets, terms, values) of the documents, as the kernels take them
+    - `numbers`: (m,) uint16 (uint32 when T is beyond 65,536) which of the T terms, in the documents' order; `digests`:
+      (m,) uint8 its weight as in the postings
+    - `vectors`: (offsets, numbers, values) of the documents, as the kernels take them
+    - `dimension`: V; `rows`: (V,) int32 which of the T terms each is, -1 for those that do not occur
     """
 
     listed: NDArray[np.int32]
@@ -37,20 +40,31 @@ class Lists:
     postings: NDArray[np.uint32]
     columned: NDArray[np.int32]
     columns: NDArray[np.uint8]
-    vectors: tuple[NDArray[Any], ...]
+    numbers: NDArray[Any]
+    digests: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    values: NDArray[np.float32]
+    dimension: int
+    rows: NDArray[np.int32] = field(init=False)
+    vectors: tuple[NDArray[Any], ...] = field(init=False)
     arguments: tuple[NDArray[Any], ...] = field(init=False)
     _rooms: list[tuple[NDArray[Any], ...]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        for name in _FILES:
+        for name in (*_FILES, "offsets", "values"):
             object.__setattr__(self, name, _plain(getattr(self, name)))
-        documents, columns = len(self.vectors[0]) - 1, np.full(len(self.listed), -1, np.int32)
+        object.__setattr__(self, "rows", _rows(self.listed, self.dimension))
+        object.__setattr__(self, "vectors", (self.offsets, self.numbers, self.values))
+        documents, columns = len(self.offsets) - 1, np.full(len(self.listed), -1, np.int32)
         columns[self.columned] = np.arange(len(self.columned))
         # Of a term that every document has little is to be learnt, but not nothing: its query may have no other.
         idf = np.log(documents / np.diff(self.starts)) + 0.01
         object.__setattr__(
             self, "arguments",
-            (self.starts, self.maxima, idf.astype(np.float32), self.levels, self.postings, columns, self.columns),
+            (
+                self.starts, self.maxima, idf.astype(np.float32), self.levels, self.postings, columns, self.columns,
+                self.digests,
+            ),
         )  # fmt: skip
 
     @classmethod
@@ -68,31 +82,33 @@ class Lists:
         frequency, maxima = frequency[listed], maxima[listed]
         starts = np.concatenate([[0], np.cumsum(frequency)]).astype(np.int64)
         postings, levels = np.empty(len(part.terms), np.uint32), np.zeros((len(listed), kernels.LEVELS), np.uint32)
-        kernels.invert(*vectors, _rows(listed, part.dimension), starts, maxima, postings, levels)
+        numbers = np.empty(len(part.terms), np.uint16 if len(listed) <= 1 << 16 else np.uint32)
+        digests = np.empty(len(part.terms), np.uint8)
+        kernels.invert(*vectors, _rows(listed, part.dimension), starts, maxima, postings, levels, numbers, digests)
         columned = np.flatnonzero(frequency > FREQUENT * len(part)).astype(np.int32)
         columns = np.zeros((len(columned), padded(len(part))), np.uint8)
         for column, row in zip(columns, columned, strict=True):
             kernels.fill_column(postings[starts[row] : starts[row + 1]], column)
-        return cls(listed, starts, maxima, levels, postings, columned, columns, vectors)
-
-    def rows_of(self, dimension: int) -> NDArray[np.int32]:
-        """(V,) the row of each term, -1 for those that do not occur."""
-        return _rows(self.listed, dimension)
+        return cls(
+            listed, starts, maxima, levels, postings, columned, columns, numbers, digests, part.offsets, part.values,
+            part.dimension,
+        )  # fmt: skip
 
     @property
     def bytes(self) -> int:
-        """Without the vectors."""
+        """On disk, without the vectors."""
         return sum(int(getattr(self, name).nbytes) for name in _FILES)
 
-    def take_room(self, dimension: int) -> tuple[NDArray[Any], ...]:
+    def take_room(self) -> tuple[NDArray[Any], ...]:
         """Scratch for `kernels.answer`, used again and again: making it would cost more than a query."""
         try:
             return self._rooms.pop()
         except IndexError:
-            width = padded(len(self.vectors[0]) - 1)
+            width, terms = padded(len(self.offsets) - 1), len(self.listed)
             return (
                 np.zeros(width, np.uint16), np.empty(width // kernels.STRIPES, np.uint16), np.empty(width, np.int64),
-                np.zeros(dimension, np.float64), np.empty(dimension + 1, np.float64), np.empty(width + 1, np.uint64),
+                np.zeros(terms, np.float64), np.empty(terms + 1, np.float64), np.empty(width + 1, np.uint64),
+                np.zeros(terms, np.uint32),
             )  # fmt: skip
 
     def give_room(self, room: tuple[NDArray[Any], ...]) -> None:
@@ -114,9 +130,12 @@ class Inverted(Sparse):
         """Read what `write` wrote, memory-mapped."""
         part = super().read(folder, modality, encoder)
         some = {name: np.load(folder / f"list-{name}.npy", mmap_mode="r", allow_pickle=False) for name in _FILES}
-        lists = _LISTS[part] = Lists(**some, vectors=(_plain(part.offsets), _plain(part.terms), _plain(part.values)))
-        if lists.starts[-1] != len(part.terms) or len(lists.postings) != len(part.terms):
+        lists = Lists(**some, offsets=part.offsets, values=part.values, dimension=part.dimension)
+        if any(
+            n != len(part.terms) for n in (lists.starts[-1], *map(len, (lists.postings, lists.numbers, lists.digests)))
+        ):
             raise ValueError(f"{folder.name}: lists of {len(lists.postings)} postings for {len(part.terms)} weights")
+        _LISTS[part] = lists
         return part
 
 
