@@ -24,8 +24,8 @@ _SPOKEN = 12_000  # terms that appear without a concept, the frequent ones often
 _CARD = EncoderCard("generated", "imported")
 
 
-def vectors(documents: int, queries: int, seed: int = 7) -> dict[str, Any]:
-    """`documents`, `expanded`, `plain` (SparseEmbeddings), `dense_documents` and `dense_queries` (Embeddings)."""
+def vectors(documents: int, queries: int, seed: int = 7, dense: bool = True) -> dict[str, Any]:
+    """`documents`, `expanded`, `plain` (SparseEmbeddings); if `dense`, `dense_documents` and `dense_queries` too."""
     world = _world(np.random.default_rng(seed))
     rng = np.random.default_rng([seed, documents])
     relevant = np.sort(rng.choice(documents, queries, replace=False))
@@ -39,18 +39,19 @@ def vectors(documents: int, queries: int, seed: int = 7) -> dict[str, Any]:
         terms, values = (np.concatenate([part[i] for part in some]) for i in (0, 1))
         return SparseEmbeddings(modality, _ids(modality, len(rows)), offsets, terms, values, words, _CARD)
 
-    def dense(modality: Any, rows: Any, what: int) -> Embeddings:
+    def directions(modality: Any, rows: Any, what: int) -> Embeddings:
         found = np.empty((len(rows), DIMENSION), np.float32)
         _dense(rows, seed, what, *world[3:6], world[-1], found)
         return Embeddings(modality, _ids(modality, len(rows)), found, _CARD, True)
 
-    return {
+    made: dict[str, Any] = {
         "documents": sparse("image", every, 0),
         "expanded": sparse("text", relevant, 1),
         "plain": sparse("text", relevant, 2),
-        "dense_documents": dense("image", every, 0),
-        "dense_queries": dense("text", relevant, 1),
     }
+    if dense:
+        made |= {"dense_documents": directions("image", every, 0), "dense_queries": directions("text", relevant, 1)}
+    return made
 
 
 def _ids(modality: str, n: int) -> pa.StringArray:

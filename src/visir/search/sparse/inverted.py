@@ -44,19 +44,25 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
     """Kind "inverted": inverted lists of impact order, columns for frequent terms, and the vectors to score with.
 
     A search is exact unless it is given a `budget`: how many postings (document and weight of a term) it may read for a
-    query, chosen by query weight × weight × idf. Those documents that gain most from them are then scored exactly, so
-    a budget may miss documents but never changes a score. Only documents that share a term with the query are answers;
+    query, chosen by query weight × weight × idf. Those documents that gain most from them (`candidates`) are then
+    estimated from all their terms, and the best of these scored exactly, so a budget may miss documents but never
+    changes a score. Only documents that share a term with the query are answers;
     equal scores stand in order of ids. Exact answers do not depend on the parts of the index, on threads, or on the
     order of documents; answers within a budget depend on the parts, a little.
 
     Measured on 123,000 generated documents of 350 terms (`benchmarks/sparse_search.py`): of the exact best ten, queries
-    of 150 terms find .978 with a budget of 30,000, .994 with 60,000, .999 with 120,000; queries of 10 terms find .991
-    with 15,000 and .998 with 60,000, but such short queries are searched exactly in about the same time.
+    of 150 terms find .952 with a budget of 20,000, .992 with 40,000, .9999 with 80,000, at some 7, 5 and 3 times the
+    speed of exact search; queries of 10 terms find .971, .992 and .999, but such short queries are searched exactly in
+    about the same time.
 
     Two-stage search (thesis 3.5.3) retrieves with one form of the queries and scores with another:
-    `search(expanded, first=originals)`.
+    `search(expanded, first=originals)`. It answers another question than exact search with the expanded queries:
+    documents that share only expansion terms with a query cannot be retrieved, and of those that share original terms
+    only the `candidates` best by these are scored. On the documents above it finds .49 of the exact best ten of the
+    expanded queries with 100 candidates, .66 with 300; with all documents that share an original term as candidates,
+    only the former are missed.
 
-    Memory: the files are memory-mapped and shared between processes; a searching thread adds 24 bytes per document.
+    Memory: the files are memory-mapped and shared between processes; a searching thread adds 19 bytes per document.
     """
 
     kind = "inverted"
