@@ -58,9 +58,9 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
     Two-stage search (thesis 3.5.3) retrieves with one form of the queries and scores with another:
     `search(expanded, first=originals)`. It answers another question than exact search with the expanded queries:
     documents that share only expansion terms with a query cannot be retrieved, and of those that share original terms
-    only the `candidates` best by these are scored. On the documents above it finds .49 of the exact best ten of the
-    expanded queries with 100 candidates, .66 with 300; with all documents that share an original term as candidates,
-    only the former are missed.
+    only the `candidates` best *by these* are scored. On the documents above it finds .49 of the exact best ten of the
+    expanded queries with 100 candidates, .66 with 300, although all ten share original terms: the few original terms
+    rank others before them. A search within a budget is faster and finds more.
 
     Memory: the files are memory-mapped and shared between processes; a searching thread adds 19 bytes per document.
     """
