@@ -104,6 +104,20 @@ def test_a_query_of_more_terms_than_sums_have_room_for() -> None:
     check(vectors("image", documents), vectors("text", np.vstack([np.ones(many), np.arange(many) % 7])), 5)
 
 
+@pytest.mark.slow
+def test_more_terms_than_16_bits_number() -> None:
+    """Kernels are compiled once more for them, which is what takes long."""
+    rng = np.random.default_rng(11)
+    matrix = csr_array(drawn(rng, 60, 90_000, 0.3))
+    assert (matrix.sum(axis=0) > 0).sum() > 1 << 16
+    queries = vectors("text", csr_array(drawn(rng, 4, 90_000, 0.002)))
+    check(vectors("image", matrix), queries, 5)
+    same(
+        InvertedIndex.build(vectors("image", matrix)).search(queries, 60, budget=10**7),
+        OracleIndex.build(vectors("image", matrix)).search(queries, 60),
+    )
+
+
 @pytest.mark.parametrize("form", ["memory", "folder"])
 def test_parts_deletions_threads_and_order_change_nothing(form: str, tmp_path: object) -> None:
     rng = np.random.default_rng(8)
