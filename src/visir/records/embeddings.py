@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
-from visir.records.columns import strings
+from visir.records.columns import refuse_repeats, rows_of, strings
 from visir.records.gallery import Modality
 
 _BLOCK = 65_536  # rows looked at in one go, so that a memory-mapped matrix never has to fit in memory
@@ -70,12 +69,7 @@ class Embeddings:
             )
         if len(self.ids) != len(self.vectors):
             raise EmbeddingError(f"{where}: {len(self.ids)} ids for {len(self.vectors)} vectors.")
-        if pc.count_distinct(self.ids).as_py() != len(self.ids):
-            counts = pc.value_counts(self.ids)
-            twice = [entry["values"] for entry in counts.to_pylist() if entry["counts"] > 1][:5]
-            raise EmbeddingError(
-                f"{where}: ids repeat: {', '.join(map(repr, twice))}.", hint="every id names one vector"
-            )
+        refuse_repeats(self.ids, where)
         for start in range(0, len(self.vectors), _BLOCK):
             bad = ~np.isfinite(self.vectors[start : start + _BLOCK]).all(axis=1)
             if bad.any():
@@ -96,18 +90,7 @@ class Embeddings:
 
     def rows(self, ids: object) -> NDArray[np.int64]:
         """The row of each id, in the given order; unknown ids are an error that names them."""
-        wanted = strings(ids)
-        found = pc.index_in(wanted, self.ids)
-        if found.null_count:
-            missing = wanted.filter(pc.is_null(found)).to_pylist()
-            raise EmbeddingError(
-                f"no {self.modality} vector by {self.encoder.name} for {len(missing)} ids: "
-                + ", ".join(map(repr, missing[:5]))
-                + (", …" if len(missing) > 5 else ""),
-                hint="encode the whole split, or restrict the gallery to what was encoded",
-            )
-        rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
-        return rows
+        return rows_of(ids, self.ids, f"{self.modality} vector by {self.encoder.name}")
 
     def select(self, ids: object) -> Embeddings:
         """The embeddings of the given ids, in the given order (copied into memory)."""

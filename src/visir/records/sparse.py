@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_columns
-from visir.records.columns import strings
+from visir.records.columns import refuse_repeats, rows_of, strings
 from visir.records.embeddings import EncoderCard
 from visir.records.gallery import Modality
 
@@ -84,11 +84,7 @@ class SparseEmbeddings:
                 f"{where}: {m} terms ({self.terms.dtype}, int32 wanted) for {len(self.values)} weights "
                 f"({self.values.dtype}, float32 wanted)."
             )
-        if pc.count_distinct(self.ids).as_py() != n:
-            twice = [one["values"] for one in pc.value_counts(self.ids).to_pylist() if one["counts"] > 1][:5]
-            raise EmbeddingError(
-                f"{where}: ids repeat: {', '.join(map(repr, twice))}.", hint="every id names one vector"
-            )
+        refuse_repeats(self.ids, where)
         self._refuse(where, ~(np.isfinite(self.values) & (self.values > 0)), "weights that are not finite and positive")
         outside = (self.terms < 0) | (self.terms >= len(self.vocabulary))
         self._refuse(where, outside, f"terms outside of the vocabulary's 0 to {len(self.vocabulary) - 1}")
@@ -118,18 +114,7 @@ class SparseEmbeddings:
 
     def rows(self, ids: object) -> NDArray[np.int64]:
         """The row of each id, in the given order; unknown ids are an error that names them."""
-        wanted = strings(ids)
-        found = pc.index_in(wanted, self.ids)
-        if found.null_count:
-            missing = wanted.filter(pc.is_null(found)).to_pylist()
-            raise EmbeddingError(
-                f"no sparse {self.modality} vector by {self.encoder.name} for {len(missing)} ids: "
-                + ", ".join(map(repr, missing[:5]))
-                + (", …" if len(missing) > 5 else ""),
-                hint="encode the whole split, or restrict the gallery to what was encoded",
-            )
-        rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
-        return rows
+        return rows_of(ids, self.ids, f"sparse {self.modality} vector by {self.encoder.name}")
 
     def select(self, ids: object) -> SparseEmbeddings:
         """The embeddings of the given ids, in the given order (copied into memory)."""

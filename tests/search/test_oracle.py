@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sparse_examples import TERMS, random_sparse, sparse
+from index_data import TERMS, random_sparse, sparse
 
 from visir.records import SparseEmbeddings
 from visir.search.sparse.oracle import OracleIndex

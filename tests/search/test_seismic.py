@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from index_data import CARD, TERMS, random_sparse, sparse
 from scipy.sparse import csr_array, random_array
-from sparse_examples import CARD, TERMS, random_sparse, sparse
 
 pytest.importorskip("seismic")
 

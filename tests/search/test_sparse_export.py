@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sparse_examples import CARD, TERMS, random_sparse, sparse
+from index_data import CARD, TERMS, random_sparse, sparse
 
 from visir.errors import EmbeddingError, VisirError
 from visir.records import SparseEmbeddings, Vocabulary

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sparse_examples import TERMS, random_sparse, sparse
+from index_data import TERMS, random_sparse, sparse
 
 from visir.errors import EmbeddingError
 from visir.search.sparse.matched import in_words, matched
