@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
 import visir
 from visir.encoders.devices import pick_device
-from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.loading import load
-from visir.encoders.locks import locked_or
-from visir.errors import EncoderError, VisirError
-from visir.files import atomic_folder, write_bytes, write_json
+from visir.errors import EncoderError
 from visir.records import Collection
 from visir.sparse.encoder import SparseEncoder, write_sparse
 from visir.sparse.examples import Pairs, open_splits
@@ -28,18 +22,10 @@ from visir.sparse.language_model import Words, words_of
 from visir.sparse.narrowing import Narrowing
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.vocabulary import Tokenizer, load_tokenizer
+from visir.training.folder import RECIPE_FILE, begin, finishing, refuse_taken
 from visir.training.memory import peak_memory
 from visir.training.recipe import expand
 from visir.training.settings import to_toml
-from visir.training.state import STATE_FILE, is_unfinished
-from visir.training.step_log import STEPS_FILE
-
-RECIPE_FILE = "recipe.toml"
-CURVE_FILE = "curve.json"
-LOCK_FILE = "training.lock"
-
-_BEGUN = {RECIPE_FILE, STEPS_FILE, LOCK_FILE}
-"""What a training that has not kept a state yet may have left."""
 
 
 def sparsify(
@@ -64,7 +50,7 @@ def sparsify(
     the loss is NaN or infinite.
     """
     out = Path(out)
-    _refuse_taken(out, resume)
+    refuse_taken(out, resume)
     started = time.perf_counter()
     device = torch.device(pick_device(None if recipe.device == "auto" else recipe.device))
     splits = open_splits(recipe, collection)
@@ -75,13 +61,7 @@ def sparsify(
     head = new_head(recipe, dense.dimension, words, tokenizer)
     prepared = time.perf_counter() - started
     with ExitStack() as held:
-        another = VisirError(
-            f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"
-        )
-        held.enter_context(locked_or(out / LOCK_FILE, another))
-        _refuse_taken(out, resume)  # again: preparation takes time, and another process may have come and gone
-        if not (out / STATE_FILE).is_file():  # a state goes with the recipe that it was begun with
-            write_bytes(out / RECIPE_FILE, recipe_text(recipe).encode())
+        begin(out, recipe_text(recipe), resume, held)
         narrowing = Narrowing.of(recipe.head.terms, head, train)
         narrow = (narrowing.pairs(one) for one in (train, validation))
         fitted = fit(recipe, narrowing.narrow(head), *narrow, folder=out, resume=resume, report=report)
@@ -131,28 +111,5 @@ def recipe_text(recipe: SparseRecipe) -> str:
 
 
 def _write(out: Path, recipe: SparseRecipe, encoder: SparseEncoder, fitted: Fitted, facts: dict[str, Any]) -> None:
-    try:
-        with atomic_folder(out, replace=True) as folder:
-            write_sparse(folder, encoder, dense_name=expand(recipe.encoder), facts=facts)
-            write_bytes(folder / RECIPE_FILE, recipe_text(recipe).encode())
-            write_json(folder / CURVE_FILE, [asdict(epoch) for epoch in fitted.curve])
-            shutil.copyfile(out / STEPS_FILE, folder / STEPS_FILE)
-    except (OSError, SafetensorError) as fault:
-        raise VisirError(
-            f"{out}: training is done, but the checkpoint could not be written ({fault}); its last state is whole.",
-            hint="make room; the same command with --resume then writes it and trains nothing again",
-        ) from fault
-
-
-def _refuse_taken(out: Path, resume: bool) -> None:
-    if (out / STATE_FILE).is_file():
-        if not resume:
-            raise VisirError(
-                f"{out} holds an interrupted training.", hint="go on with --resume, or remove the folder, or --out DIR"
-            )
-    elif (out / CHECKPOINT_FILE).is_file():
-        raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
-    elif out.exists() and not out.is_dir():
-        raise VisirError(f"{out} is a file, not a folder.", hint="train into a folder: --out DIR")
-    elif out.exists() and {one.name for one in out.iterdir() if not is_unfinished(one)} - _BEGUN:
-        raise VisirError(f"{out} exists and is not a training's folder.", hint="train into another one: --out DIR")
+    with finishing(out, recipe_text(recipe), fitted.curve) as folder:
+        write_sparse(folder, encoder, dense_name=expand(recipe.encoder), facts=facts)

@@ -11,38 +11,28 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 import visir
-from visir.encoders.families import CHECKPOINT_FILE
-from visir.encoders.locks import locked_or
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
-from visir.errors import ImageError, VisirError
-from visir.files import atomic_folder, write_bytes, write_json
+from visir.errors import ImageError
+from visir.files import write_json
 from visir.records import Collection
 from visir.training.build import Model, build_model
 from visir.training.data import open_splits
 from visir.training.examples import build_examples
 from visir.training.fit import Fitted, Report, fit
+from visir.training.folder import RECIPE_FILE, begin, finishing, refuse_taken
 from visir.training.inputs.base import Examples
 from visir.training.loop import TrainingError
 from visir.training.memory import peak_memory
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe, expand
 from visir.training.settings import to_toml
-from visir.training.state import STATE_FILE, is_unfinished
-from visir.training.step_log import STEPS_FILE
 from visir.training.tensorboard import FOLDER as TENSORBOARD_FOLDER
 
-RECIPE_FILE = "recipe.toml"
-CURVE_FILE = "curve.json"
 STOPPED_FILE = "stopped-batch.json"
-LOCK_FILE = "training.lock"
-"""Held while a training goes on; gone from a finished checkpoint."""
-
-_BEGUN = {RECIPE_FILE, STOPPED_FILE, STEPS_FILE, LOCK_FILE}
-"""What a training that has not kept a state yet may have left; besides unfinished files."""
+_BEGUN = frozenset({STOPPED_FILE})
+"""What a training may leave besides, before it has kept a state."""
 
 
 def train(
@@ -72,14 +62,14 @@ def train(
     """
     out = Path(out)
     processes = Processes.join(recipe.device)
-    processes.first_tells(lambda: _refuse_taken(out, resume))
+    processes.first_tells(lambda: refuse_taken(out, resume, _BEGUN))
     started = time.perf_counter()
     splits = open_splits(recipe, collection)
     model = build_model(recipe, splits.train, str(processes.device))
     with _pictures_named(recipe), ExitStack() as held:
         learnt, checked = build_examples(recipe, model, splits)
         prepared = time.perf_counter() - started
-        processes.first_tells(lambda: _begin(out, recipe, resume, held))
+        processes.first_tells(lambda: begin(out, recipe_text(recipe), resume, held, _BEGUN))
         try:
             fitted = fit(
                 recipe, model.towers, model.objective, learnt, checked, folder=out, resume=resume, report=report
@@ -100,30 +90,10 @@ def recipe_text(recipe: Recipe) -> str:
 
 def _write(out: Path, recipe: Recipe, model: Model, fitted: Fitted, facts: dict[str, Any]) -> None:
     encoder = TowersEncoder(fitted.towers, model.backbones, name=str(out), device="cpu")
-    try:
-        with atomic_folder(out, replace=True) as folder:
-            write_towers(folder, encoder, facts=facts)
-            write_bytes(folder / RECIPE_FILE, recipe_text(recipe).encode())
-            write_json(folder / CURVE_FILE, [asdict(epoch) for epoch in fitted.curve])
-            shutil.copyfile(out / STEPS_FILE, folder / STEPS_FILE)
-            if (out / TENSORBOARD_FOLDER).is_dir():
-                shutil.copytree(out / TENSORBOARD_FOLDER, folder / TENSORBOARD_FOLDER)
-    except (OSError, SafetensorError) as fault:
-        raise VisirError(
-            f"{out}: training is done, but the checkpoint could not be written ({fault}); its last state is whole.",
-            hint="make room; the same command with --resume then writes it and trains nothing again",
-        ) from fault
-
-
-def _begin(out: Path, recipe: Recipe, resume: bool, held: ExitStack) -> None:
-    """Take the folder for as long as `held` is open; nothing is written into it before."""
-    another = VisirError(
-        f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"
-    )
-    held.enter_context(locked_or(out / LOCK_FILE, another))
-    _refuse_taken(out, resume)  # again: preparation takes time, and another process may have come and gone
-    if not (out / STATE_FILE).is_file():  # a state goes with the recipe that it was begun with
-        write_bytes(out / RECIPE_FILE, recipe_text(recipe).encode())
+    with finishing(out, recipe_text(recipe), fitted.curve) as folder:
+        write_towers(folder, encoder, facts=facts)
+        if (out / TENSORBOARD_FOLDER).is_dir():
+            shutil.copytree(out / TENSORBOARD_FOLDER, folder / TENSORBOARD_FOLDER)
 
 
 @contextmanager
@@ -134,20 +104,6 @@ def _pictures_named(recipe: Recipe) -> Iterator[None]:
     except ImageError as fault:
         look = f"all such pictures: visir data check {shlex.quote(expand(recipe.data.collection))}"
         raise ImageError(fault.message, hint=f"{expand(recipe.data.obtain) or fault.hint}\n  → {look}") from fault
-
-
-def _refuse_taken(out: Path, resume: bool) -> None:
-    if (out / STATE_FILE).is_file():
-        if not resume:
-            raise VisirError(
-                f"{out} holds an interrupted training.", hint="go on with --resume, or remove the folder, or --out DIR"
-            )
-    elif (out / CHECKPOINT_FILE).is_file():
-        raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
-    elif out.exists() and not out.is_dir():
-        raise VisirError(f"{out} is a file, not a folder.", hint="train into a folder: --out DIR")
-    elif out.exists() and {one.name for one in out.iterdir() if not is_unfinished(one)} - _BEGUN:
-        raise VisirError(f"{out} exists and is not a training's folder.", hint="train into another one: --out DIR")
 
 
 def _facts(
