@@ -192,7 +192,7 @@ def main() -> None:
 
 def warmed(head: Head, pairs: Pairs, batches: list[Tensor], drawn: list[Coins]) -> Head:
     """The head after so many steps at high rates."""
-    narrowing = Narrowing.of("seen", head, pairs)
+    narrowing = Narrowing.of(1, head, pairs)
     warming = Ours(narrowing.narrow(head), narrowing.pairs(pairs), (1e-3, 1e-3))
     for step, (rows, coins) in enumerate(zip(batches, drawn, strict=True)):
         warming.step(rows, narrow(coins, narrowing), ETA * min(1.0, step / 12) ** 2)

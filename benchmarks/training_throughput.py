@@ -56,12 +56,12 @@ import visir.training.training as training_module
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder
-from visir.encoders.devices import usable_cores
 from visir.encoders.models.image_input import NORMALISATIONS
 from visir.encoders.models.views import ImageViews
 from visir.encoders.towers.base import Tower
 from visir.files import data_directory
 from visir.records import Collection
+from visir.threads import usable_cores
 from visir.training.build import build_model
 from visir.training.data import Splits, owners_of
 from visir.training.examples import build_examples

@@ -143,7 +143,7 @@ def test_blocks_threads_and_the_number_of_passes_change_no_bit(monkeypatch: pyte
     assert all(same(plain[d], alone[d]) for d in plain)
     monkeypatch.setattr(scan, "WIDTH", 37)
     monkeypatch.setattr(scan, "TILE", 64)
-    monkeypatch.setattr("visir.search.threads.cores", lambda: 3)
+    monkeypatch.setattr("visir.threads.cores", lambda: 3)
     monkeypatch.setattr("visir.search.vectors.IN_MEMORY", 0)
     small = search_both(images, texts, qrels=qrels)  # type: ignore[arg-type]
     assert all(same(plain[d], small[d]) for d in plain)

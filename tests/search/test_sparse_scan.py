@@ -129,7 +129,7 @@ def test_order_blocks_threads_and_passes_change_no_bit(monkeypatch: pytest.Monke
     monkeypatch.setattr(scan, "WIDTH", 37)
     monkeypatch.setattr(scan, "TILE", 64)
     monkeypatch.setattr(scan, "PAIRS", 10)
-    monkeypatch.setattr("visir.search.threads.cores", lambda: 3)
+    monkeypatch.setattr("visir.threads.cores", lambda: 3)
     small = search_both(images, texts, qrels=qrels)
     for direction, one in plain.items():
         assert same(one, mixed[direction]) and same(one, alone[direction]) and same(one, small[direction])

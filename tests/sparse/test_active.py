@@ -54,7 +54,7 @@ def test_threads_of_the_loops_change_no_bit(threads: int, monkeypatch: pytest.Mo
     drawn = Coins(torch.tensor([True, False] * 8))
     found = []
     for count in (1, threads):  # torch's own products keep theirs: how they are cut is not ours to say
-        monkeypatch.setattr("visir.sparse.threads.torch.get_num_threads", lambda count=count: count)
+        monkeypatch.setattr("visir.threads.cores", lambda count=count: count)
         found.append(gradients(score_active, 3, drawn, 0.0, 16)[1])
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 

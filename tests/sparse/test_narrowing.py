@@ -30,13 +30,13 @@ def test_which_terms_are_kept() -> None:
     model = head(inputs=10)
     # Terms 0 to 4 are special or never used; all fourteen words are said in TRAIN, three of them in FEW.
     assert Narrowing.of("all", model, FEW).kept.tolist() == list(range(5, 19))
-    assert Narrowing.of("seen", model, TRAIN).kept.tolist() == list(range(5, 19))
-    assert Narrowing.of("seen", model, FEW).kept.tolist() == [DOG, CAR, TREE]
+    assert Narrowing.of(1, model, TRAIN).kept.tolist() == list(range(5, 19))
+    assert Narrowing.of(1, model, FEW).kept.tolist() == [DOG, CAR, TREE]
 
 
 def test_a_narrow_head_says_the_same_of_what_it_keeps() -> None:
     model = head(inputs=10)
-    narrowing = Narrowing.of("seen", model, FEW)
+    narrowing = Narrowing.of(1, model, FEW)
     narrow = narrowing.narrow(model)
     torch.testing.assert_close(narrow(VALIDATION.images), model(VALIDATION.images)[:, [DOG, CAR, TREE]])
     with torch.no_grad():  # a copy: what is trained leaves the fresh head as it is
@@ -47,7 +47,7 @@ def test_a_narrow_head_says_the_same_of_what_it_keeps() -> None:
 
 
 def test_own_terms_are_numbered_anew_and_unkept_ones_left_out() -> None:
-    narrowing = Narrowing.of("seen", head(inputs=10), FEW)
+    narrowing = Narrowing.of(1, head(inputs=10), FEW)
     pairs = narrowing.pairs(VALIDATION)
     names = [DOG, CAR, TREE]
     for row in range(len(pairs)):
@@ -76,7 +76,7 @@ def test_all_terms_narrowed_train_as_the_whole_head_does(variant: str) -> None:
 
 def test_what_was_not_kept_is_never_said() -> None:
     model = head(inputs=10)
-    narrowing = Narrowing.of("seen", model, FEW)
+    narrowing = Narrowing.of(1, model, FEW)
     fitted = fit(recipe(optimiser={"epochs": 2}), narrowing.narrow(model), narrowing.pairs(FEW), narrowing.pairs(FEW))
     wide = narrowing.widen(fitted.head, model)
     weights = wide(VALIDATION.texts)

@@ -42,7 +42,7 @@ def test_blocks_and_order_change_no_bit(block: int) -> None:
 
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = weigh(head(), vectors())
-    monkeypatch.setattr("visir.sparse.threads.torch.get_num_threads", lambda: 3)
+    monkeypatch.setattr("visir.threads.cores", lambda: 3)
     found = weigh(head(), vectors())
     assert np.array_equal(found.values, expected.values) and np.array_equal(found.terms, expected.terms)
 

@@ -128,7 +128,7 @@ def add_command(
     from visir.collections import open_collection
     from visir.search.kinds import load
 
-    index: Any = load(folder)
+    index = load(folder)
     opened = open_collection(collection, images=_one(images), split=split)
     encoder = _encoder(index, folder, model, device)
     vectors = collection_vectors(encoder, opened, index.info().modality, skip_broken)
@@ -244,7 +244,7 @@ def export_command(
     from visir.search.sparse.export import EXPORTS, export
 
     EXPORTS.get(form)
-    index: Any = load(folder)
+    index = load(folder)
     documents = index.documents()
     if not isinstance(documents, SparseEmbeddings):
         raise ConfigurationError(
@@ -256,7 +256,7 @@ def export_command(
         typer.echo(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")
 
 
-def _show(run: Run, asked: Embeddings | SparseEmbeddings, index: Any, text: str) -> None:
+def _show(run: Run, asked: Embeddings | SparseEmbeddings, index: Index[Any], text: str) -> None:
     """The answers to one text; with a sparse index also which terms matched."""
     from rich.console import Console
     from rich.table import Table

@@ -68,11 +68,11 @@ def search(
         # Answers are of the other modality than queries. A picture that looks for pictures is searched as a text would
         # be: both are one vector of the same space, and only the label differs.
         relabelled = replace(asked, modality="text" if modality == "image" else "image")
-        chosen: Any = built or _exact(collection_vectors(encoder, opened, modality, skip_broken))
-        ranked = chosen.search(relabelled, k).answer("query")
+        chosen = built or _exact(collection_vectors(encoder, opened, modality, skip_broken))
+        run = chosen.search(relabelled, k)
+        ranked = run.answer("query")
         terms = explained(relabelled, chosen.select([one for one, _ in ranked]), ranked)
-        similarity = getattr(getattr(chosen, "settings", None), "similarity", "")
-        unit = "cosine" if similarity == "cosine" else "score"
+        unit = "cosine" if run.provenance.get("similarity") == "cosine" else "score"
         _show(ranked, unit, terms, opened, answer, query or str(image))
 
 

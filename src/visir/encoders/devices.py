@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from visir.errors import EncoderError
 
 
@@ -28,8 +26,3 @@ def pick_device(device: str | None) -> str:
             f"the device {device!r} cannot be used: {str(fault).splitlines()[0]}", hint=f"there is: {', '.join(there)}"
         ) from fault
     return device
-
-
-def usable_cores() -> int:
-    """The cores this process may use (fewer than the machine has, in a container or under taskset)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

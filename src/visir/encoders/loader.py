@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder, Pixels
-from visir.encoders.devices import usable_cores
 from visir.errors import EncoderError, ImageError, VisirError
 from visir.records import Collection
 from visir.shortcuts.pictures import stamped
+from visir.threads import usable_cores
 
 _BATCHES_AHEAD = 3
 

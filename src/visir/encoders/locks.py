@@ -15,13 +15,15 @@ _POLL_SECONDS = 0.1
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, waiting: str) -> Iterator[None]:
+def locked(path: Path, *, waiting: str, elsewhere: str = "VISIR_CACHE=FOLDER") -> Iterator[None]:
     """Hold an exclusive lock on the file `path`; `waiting` is said on standard error when another process holds it.
+
+    `elsewhere` is how to name another place, for the error that is raised where nothing can be written.
 
     The lock belongs to the open file, not to its existence: a killed holder leaves no lock behind. The empty file
     stays.
     """
-    stream = _taken(path, waiting)
+    stream = _taken(path, waiting, f": {elsewhere}" if elsewhere else "")
     try:
         yield
     finally:
@@ -32,7 +34,7 @@ def locked(path: Path, *, waiting: str) -> Iterator[None]:
 @contextlib.contextmanager
 def locked_or(path: Path, fault: VisirError) -> Iterator[None]:
     """Hold the lock on `path` as `locked` does, but raise `fault` instead of waiting for another process."""
-    stream = _taken(path, fault)
+    stream = _taken(path, fault, "")
     try:
         yield
     finally:
@@ -40,7 +42,7 @@ def locked_or(path: Path, fault: VisirError) -> Iterator[None]:
         stream.close()
 
 
-def _taken(path: Path, otherwise: str | VisirError) -> IO[bytes]:
+def _taken(path: Path, otherwise: str | VisirError, elsewhere: str) -> IO[bytes]:
     """The locked file. While another process holds it: say `otherwise` once and wait, or raise it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,10 +57,9 @@ def _taken(path: Path, otherwise: str | VisirError) -> IO[bytes]:
                 said = True
             time.sleep(_POLL_SECONDS)
     except OSError as fault:
-        named = "" if isinstance(otherwise, VisirError) else ": VISIR_CACHE=FOLDER"
         raise VisirError(
             f"{path}: cannot be written or locked ({fault.strerror}).",
-            hint=f"name a place on a local disk that can be written{named}",
+            hint=f"name a place on a local disk that can be written{elsewhere}",
         ) from fault
     return stream
 

@@ -86,7 +86,7 @@ def changing(folder: Path, generation: int) -> Iterator[int]:
 
     `generation` is the one that the caller has loaded; if another process has made a newer one, that is an error.
     """
-    with locked(folder / _LOCK, waiting="another process is changing this index; waiting for it"):
+    with locked(folder / _LOCK, waiting="another process is changing this index; waiting for it", elsewhere=""):
         found = read_manifest(folder)["generation"]
         if found != generation:
             raise IndexFolderError(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
+import pyarrow as pa
+
 from visir.records import Embeddings, Modality, Run, SparseEmbeddings
 
 Vectors = TypeVar("Vectors", Embeddings, SparseEmbeddings)
@@ -72,6 +74,19 @@ class Index(ABC, Generic[Vectors]):
     @abstractmethod
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
         """The best `k` documents of each query: by falling score, equal scores by id."""
+
+    @property
+    @abstractmethod
+    def ids(self) -> pa.StringArray:
+        """The ids of all documents, sorted."""
+
+    @abstractmethod
+    def documents(self) -> Vectors:
+        """The vectors of all documents, in order of their ids (copied into memory)."""
+
+    @abstractmethod
+    def select(self, ids: object) -> Vectors:
+        """The vectors of these documents, in this order; unknown ids are an error that names them."""
 
     @abstractmethod
     def info(self) -> IndexInfo:

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.search import kernels
-from visir.search.threads import Share, piece, spread
 from visir.search.vectors import Side
+from visir.threads import Share, piece, spread
 
 _PAIRS = 65_536
 

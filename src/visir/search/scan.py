@@ -12,8 +12,8 @@ from visir.progress import Progress
 from visir.records import Ties
 from visir.search import kernels
 from visir.search.pairs import score_places
-from visir.search.threads import Share, cores, one_blas_thread, piece, spread
 from visir.search.vectors import BLOCK, Side
+from visir.threads import Share, cores, one_blas_thread, piece, spread
 
 WIDTH = 8192
 TILE = 3 * 2**20

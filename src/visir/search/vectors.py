@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.records import Embeddings
 from visir.search import kernels
-from visir.search.threads import Share, piece, spread
+from visir.threads import Share, piece, spread
 
 Similarity = Literal["cosine", "dot"]
 """How two vectors are scored: "cosine" (each vector is divided by its length first) or "dot" (taken as they are)."""

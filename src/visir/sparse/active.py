@@ -21,7 +21,7 @@ from visir.sparse.expansion import Coins
 from visir.sparse.head import Head
 from visir.sparse.loss import Scored
 from visir.sparse.scoring import score
-from visir.sparse.threads import spread
+from visir.threads import spread_parts
 
 DENSE_WORK = 0.55
 """Loops over entries are left for dense products above this much work: s_I + s_C + 12 · s_I · s_C, with s the shares of
@@ -88,14 +88,16 @@ class _Active(torch.autograd.Function):
 
         own_starts, own_rows, own_terms = _by_term(own.numpy(), ~expanded.numpy(), size, images)
         own_found = np.empty(len(own_terms), h.dtype)
-        spread(len(own_terms), lambda lo, hi: kernels.own_logits(lo, hi, own_terms, own_rows, h, w, b, own_found))
+        spread_parts(len(own_terms), lambda lo, hi: kernels.own_logits(lo, hi, own_terms, own_rows, h, w, b, own_found))
         counts = np.empty(size, np.int64)
-        spread(size, lambda lo, hi: kernels.count(lo, hi, logits, images, flags, coins, own_starts, own_found, counts))
+        spread_parts(
+            size, lambda lo, hi: kernels.count(lo, hi, logits, images, flags, coins, own_starts, own_found, counts)
+        )
         starts = np.zeros(size + 1, np.int64)
         np.cumsum(counts, out=starts[1:])
         entries, weights = np.empty(starts[-1], np.int32), np.empty(starts[-1], h.dtype)
         expanded_rows = captions.numpy().astype(np.int32)
-        spread(
+        spread_parts(
             size,
             lambda lo, hi: kernels.fill(
                 lo, hi, logits, images, flags, coins, expanded_rows, own_starts, own_rows, own_found, starts, entries,
@@ -103,7 +105,7 @@ class _Active(torch.autograd.Function):
             ),
         )  # fmt: skip
         found = np.zeros((images, images), h.dtype)
-        spread(images, lambda lo, hi: kernels.products(lo, hi, images, starts, entries, weights, found))
+        spread_parts(images, lambda lo, hi: kernels.products(lo, hi, images, starts, entries, weights, found))
         ctx.kept = h, w, starts, entries, weights
         of_images = entries < images
         totals = [float(weights[of_images].sum(dtype=np.float64)), float(weights[~of_images].sum(dtype=np.float64))]
@@ -121,14 +123,14 @@ class _Active(torch.autograd.Function):
         scores = np.ascontiguousarray(above[0].T.numpy())
         image_slope, text_slope = (h.dtype.type(float(one) / images) for one in above[1:3])
         slope = np.empty(len(entries), h.dtype)
-        spread(
+        spread_parts(
             size,
             lambda lo, hi: kernels.slopes(
                 lo, hi, images, starts, entries, weights, scores, image_slope, text_slope, slope
             ),
         )
         hidden_slope, words_slope = np.zeros_like(h), np.zeros_like(w)
-        spread(
+        spread_parts(
             h.shape[1],
             lambda lo, hi: kernels.spread_slopes(lo, hi, starts, entries, slope, h, w, hidden_slope, words_slope),
         )

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from visir.errors import ConfigurationError
 from visir.sparse.examples import Pairs, padded
 from visir.sparse.head import Head
 from visir.sparse.language_model import Words
@@ -28,9 +29,18 @@ class Narrowing:
 
     @classmethod
     def of(cls, which: TermsKept, head: Head, train: Pairs) -> Narrowing:
-        """ "all" usable terms, or those of them that some training caption has ("seen")."""
-        keeps = head.usable.cpu() & ((train.frequencies.cpu() > 0) if which == "seen" else True)
-        return cls(torch.nonzero(keeps)[:, 0])
+        """ "all" usable terms, or those of them that so many training captions have.
+
+        Raises `ConfigurationError` when that leaves none.
+        """
+        kept = head.usable.cpu()
+        if which != "all":
+            captions = np.bincount(train.terms.terms, minlength=len(kept))
+            kept = kept & torch.from_numpy(captions >= which)
+            if not kept.any():
+                most = f"the most frequent term is in {captions.max(initial=0):,} of {len(train.terms):,} captions"
+                raise ConfigurationError(f"head.terms = {which}: {most}.", hint="ask for fewer captions of each term")
+        return cls(torch.nonzero(kept)[:, 0])
 
     @torch.no_grad()
     def narrow(self, head: Head) -> Head:

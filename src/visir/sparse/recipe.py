@@ -14,7 +14,7 @@ from visir.training.settings import Settings, read_settings
 from visir.training.shipped import sparse_base_of
 from visir.training.sides import Count, Positive
 
-TermsKept = Literal["all", "seen"]
+TermsKept = Literal["all"] | Count
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -23,10 +23,10 @@ class HeadSettings(Settings):
     """The projection head; see `visir.sparse.head.Head`.
 
     - `width`: ω
-    - `terms`: which may be active: "all" that are usable, as in the chapter, or those that some training caption has
-      ("seen"), which are a quarter of BERT's in Flickr8k, at a quarter of the cost. What that gives up: no vector can
-      ever say another word, nor is such a word of a query ever matched; and a model that is free to call things what it
-      likes ("free") has fewer words to choose from
+    - `terms`: which may be active: "all" that are usable, as in the chapter, or those that so many training captions
+      have: 1 leaves a quarter of BERT's in Flickr8k, at a quarter of the cost. A term that is never or hardly ever seen
+      keeps little of its meaning in a short training: the head uses it for something else, and it turns up where nobody
+      would say it. What is given up: no vector can ever say another word, nor is such a word of a query ever matched
     - `language_model`: whose words there are, and whose embeddings W2 begins from: "st:all-MiniLM-L6-v2", which needs
       no hub, or a masked language model (a hub name, or a folder) with a fast tokenizer, such as
       "distilbert-base-uncased", the released code's

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from visir.progress import Progress
 from visir.sparse import kernels
 from visir.sparse.head import EPSILON, Head
-from visir.sparse.threads import spread
 from visir.sparse.vocabulary import Terms
+from visir.threads import spread_parts
 
 BLOCK = 256
 """Vectors at a time: their products with a BERT vocabulary take 31 MB."""
@@ -94,10 +94,10 @@ class _Weigher:
         slack = (self.gamma * (self.longest * lengths + self.shift)).astype(np.float32)
         n = len(vectors)
         most, counts = np.empty(n, np.int64), np.empty(n, np.int64)
-        spread(n, lambda lo, hi: kernels.candidates(lo, hi, products, self.usable, slack, most))
+        spread_parts(n, lambda lo, hi: kernels.candidates(lo, hi, products, self.usable, slack, most))
         starts = np.concatenate([[0], np.cumsum(most)]).astype(np.int64)
         terms, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
-        spread(
+        spread_parts(
             n,
             lambda lo, hi: kernels.weigh_rows(
                 lo, hi, products, self.usable, slack, hidden, self.words, self.bias, starts, terms, values, counts
@@ -110,7 +110,7 @@ class _Weigher:
         """Only the given terms may be active; terms that are not usable are not among them."""
         hidden = self.hidden(vectors)
         values = np.empty(len(own.terms), np.float32)
-        spread(
+        spread_parts(
             len(vectors),
             lambda lo, hi: kernels.weigh_own(lo, hi, own.offsets, own.terms, hidden, self.words, self.bias, values),
         )
@@ -121,7 +121,7 @@ class _Weigher:
     def hidden(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, ω), exactly."""
         out = np.empty((len(vectors), self.head.width), np.float32)
-        spread(len(vectors), lambda lo, hi: kernels.hidden_exact(lo, hi, vectors, *self.first, EPSILON, out))
+        spread_parts(len(vectors), lambda lo, hi: kernels.hidden_exact(lo, hi, vectors, *self.first, EPSILON, out))
         return out
 
 

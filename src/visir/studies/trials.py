@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visir.encoders.devices import usable_cores
 from visir.errors import VisirError
 from visir.files import write_json
 from visir.progress import Progress
 from visir.studies.trial import TRIAL_FILE, Trial
+from visir.threads import usable_cores
 
 if TYPE_CHECKING:
     from visir.studies.sparse_trial import SparseTrial

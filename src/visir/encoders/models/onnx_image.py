@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from visir.encoders.base import Encoder, Pixels
-from visir.encoders.devices import usable_cores
 from visir.encoders.models.image_input import ImageInput
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, nearest
 from visir.files import read_json
 from visir.records import EncoderCard
+from visir.threads import usable_cores
 
 _AT_ONCE = 8
 """Images per call of the runtime: measured fastest on two cores (activations stay in the cache); results do not depend

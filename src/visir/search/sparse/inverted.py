@@ -18,7 +18,7 @@ from visir.search.settings import searching, setting
 from visir.search.sparse import kernels
 from visir.search.sparse.lists import INVERTED, lists_of
 from visir.search.stored import StoredIndex
-from visir.search.threads import cores
+from visir.threads import cores
 
 
 @dataclass(frozen=True)

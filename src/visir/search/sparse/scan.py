@@ -13,7 +13,7 @@ from visir.progress import Progress
 from visir.records import SparseEmbeddings, Ties
 from visir.search.scan import TIES, Answers, Asked
 from visir.search.sparse import scan_kernels as kernels
-from visir.search.threads import Share, cores, piece, spread
+from visir.threads import Share, cores, piece, spread
 
 WIDTH = 4096
 """Candidates in one block: their sums, in float64, stay in a core's nearest cache."""

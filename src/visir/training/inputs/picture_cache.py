@@ -18,13 +18,13 @@ from PIL import Image
 
 from visir.collections.images import ImageReader
 from visir.encoders.content import image_marks
-from visir.encoders.devices import usable_cores
 from visir.encoders.locks import locked
 from visir.errors import VisirError
 from visir.files import cache_directory
 from visir.fingerprint import hash_columns, hash_json
 from visir.progress import Progress
 from visir.records import Collection
+from visir.threads import usable_cores
 
 _PIXELS, _SHAPES = "pixels.u8", "shapes.npy"
 _LOOK_AFTER = 64

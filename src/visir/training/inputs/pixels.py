@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visir.collections.images import ImageReader
-from visir.encoders.devices import usable_cores
 from visir.encoders.towers.base import Body, Inputs
 from visir.errors import ConfigurationError, ImageError
 from visir.records import Collection
+from visir.threads import usable_cores
 from visir.training.inputs.augment import change, erase
 from visir.training.inputs.base import Draw
 from visir.training.inputs.draws import PICTURES

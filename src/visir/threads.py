@@ -7,10 +7,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 Share = tuple[float, float]
 """From where to where a core works, as fractions of the whole."""
+
+_PARTS = 8
 
 
 def spread(work: Callable[[Share], None]) -> None:
@@ -27,6 +30,20 @@ def spread(work: Callable[[Share], None]) -> None:
     for fault in faults:
         if fault is not None:
             raise fault
+
+
+def spread_parts(n: int, work: Callable[[int, int], None]) -> None:
+    """Call `work(first, last)` on a fixed number of parts of [0, n), on every core, and wait.
+
+    The cuts are the same for any number of cores: for work whose results depend on them (sums, in their last bits).
+    """
+    edges = [n * part // _PARTS for part in range(_PARTS + 1)]
+    parts = [(first, last) for first, last in pairwise(edges) if first < last]
+    if cores() == 1:
+        for first, last in parts:
+            work(first, last)
+    else:
+        list(_pool(cores()).map(lambda part: work(*part), parts))
 
 
 def piece(n: int, share: Share) -> tuple[int, int]:
@@ -48,14 +65,20 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """How many cores compiled loops work on: the usable ones, or OMP_NUM_THREADS of them, as in other libraries."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return min(usable_cores(), int(asked)) if asked.isdigit() and int(asked) > 0 else usable_cores()
+
+
+def usable_cores() -> int:
+    """The cores this process may use (fewer than the machine has, in a container or under taskset)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache
 def _pool(workers: int) -> ThreadPoolExecutor:
     # Daemonic in effect: idle threads end with the interpreter. Keyed by size, because the affinity may change.
-    return ThreadPoolExecutor(workers, "visir-search")
+    return ThreadPoolExecutor(workers, "visir")
 
 
 if hasattr(os, "register_at_fork"):
