@@ -41,11 +41,12 @@ class ExpansionSettings(Settings):
     """Expansion control; see `visir.sparse.expansion.Expansion`.
 
     - `variant`: "none", "free", "caption", "caption+word": the tables' exp = 0, 1, c, c + w
-    - `coins`: E_C is drawn once per "batch", as the released code does, or for each "caption"
+    - `coins`: E_C is drawn for each "caption", as in Algorithm 1, or once per "batch", as in the released code (and in
+      the recipes that come with visir: it finds more, see `Expansion`)
     """
 
     variant: Variant = "caption+word"
-    coins: CoinsPer = "batch"
+    coins: CoinsPer = "caption"
 
 
 class LossSettings(Settings):
