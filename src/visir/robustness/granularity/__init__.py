@@ -1,0 +1,1 @@
+"""Features of captions that say how detailed they are, one file each."""

@@ -1,0 +1,1 @@
+"""What is known of words without a download: tokens, parts of speech, lemmas, WordNet, inflection."""
