@@ -15,10 +15,10 @@ _PERIPHRASIS = {"JJR": "more", "JJS": "most"}
 def inflect_like(lemma: str, example: str, tag: str) -> str:
     """`lemma` in the form that `tag` names and with the capitals of `example`, the word it is to stand for.
 
-    Plurals (NN2), comparatives and superlatives (AJC, AJS; "more red-haired" where there is no form of one word) and the
-    forms of verbs; other tags leave the lemma as it is. WordNet's "_" becomes a space; of several words the one that
-    carries the ending is inflected (the last of a noun, but "man of letters": the one before the preposition; the
-    first of a verb). Capitals: "Dog" → "Hound", "DOG" → "HOUND"; otherwise the lemma's own ("Labrador").
+    Plurals (NN2), comparatives and superlatives (AJC, AJS; "more red-haired" where there is no form of one word) and
+    the forms of verbs; other tags leave the lemma as it is. WordNet's "_" becomes a space; of several words the one
+    that carries the ending is inflected (the last of a noun, but "man of letters": the one before the preposition;
+    the first of a verb). Capitals: "Dog" → "Hound", "DOG" → "HOUND"; otherwise the lemma's own ("Labrador").
 
     Raises `MissingPackageError` without the extra `robustness`.
     """
@@ -56,6 +56,5 @@ def _is_plural(noun: str, known_forms: set[str]) -> bool:
 
 def _head(parts: list[str]) -> int:
     """Which word of a noun of several is inflected: the one before a preposition, otherwise the last."""
-    return next(
-        (i - 1 for i, part in enumerate(parts) if i and part in ("of", "in", "at", "for", "to")), len(parts) - 1
-    )
+    prepositions = (i for i, part in enumerate(parts) if i and part in ("of", "in", "at", "for", "to"))
+    return next(prepositions, len(parts)) - 1

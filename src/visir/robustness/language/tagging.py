@@ -33,20 +33,8 @@ _WORTH_KEEPING = 200
 _LONGEST = 40
 """Characters of a token that HanTa sees, the last ones: its time grows with their square, and endings tell most."""
 
-_KNOWN_AS = {
-    "…": "...",
-    "–": "—",
-    "“": '"',
-    "”": '"',
-    "„": '"',
-    "«": '"',
-    "»": '"',
-    "‘": '"',
-    "’": '"',
-    "`": '"',
-    "'": '"',
-}
-"""Marks that HanTa's model does not know, and the ones it does."""
+_KNOWN_AS = {"…": "...", "–": "—", **dict.fromkeys("\"'`“”„«»‘’", '"')}
+"""Marks, and those for which HanTa's model knows them."""
 
 
 def cut(texts: Sequence[str] | pa.StringArray) -> Words:

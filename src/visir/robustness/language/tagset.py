@@ -69,8 +69,8 @@ PENN: dict[str, str] = {
 """Each tag, and the tag of the Penn Treebank that comes nearest. Where the classes are cut differently, notes say so.
 
 Determiners are AT0 and DT0 (Penn's DT: of these, only a, an, the, this, that, these, those, some, any, no, each, every,
-either, neither, another, all, both). Numerals are CRD. Prepositions are PRP and PRF. Relativisers are DTQ, PNQ, CJT, and
-AVQ where it opens a relative clause. Penn's IN holds conjunctions (CJS) too.
+either, neither, another, all, both). Numerals are CRD. Prepositions are PRP and PRF. Relativisers are DTQ, PNQ, CJT,
+and AVQ where it opens a relative clause. Penn's IN holds conjunctions (CJS) too.
 """
 
 NOUNS = frozenset({"NN", "NN0", "NN1", "NN2"})
@@ -83,5 +83,5 @@ def is_noun(tag: str) -> bool:
 
 
 def is_adjective(tag: str) -> bool:
-    """Adjectives, comparatives and superlatives (Penn's JJ, JJR, JJS). Not ordinals ("first": ORD), which Penn counts."""
+    """Adjectives, comparatives, superlatives (Penn's JJ, JJR, JJS). Not ordinals ("first": ORD), which Penn counts."""
     return tag in ADJECTIVES

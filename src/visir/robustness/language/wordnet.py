@@ -29,7 +29,7 @@ _ENDINGS: dict[str, tuple[tuple[str, str], ...]] = {
     "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "r": (),
 }
-"""Morphy's "rules of detachment" (WordNet's manual, morphy(7WN)): an ending, and what stands in the base form instead."""
+"""Morphy's "rules of detachment" (WordNet's manual, morphy(7WN)): an ending, and what the base form has instead."""
 
 
 class WordNet:
@@ -102,7 +102,7 @@ class WordNet:
         return self._depths[synset]
 
     def pos_of(self, synset: int) -> Literal["n", "v", "a", "s", "r"]:
-        """Its part of speech; "s" is a satellite adjective, which lies around another in meaning ("tiny" around "small")."""
+        """Its part of speech; "s" is a satellite adjective, near another in meaning ("tiny" around "small")."""
         return self._kinds[synset]  # type: ignore[return-value]
 
     def morphy(self, form: str, pos: Pos) -> str | None:
