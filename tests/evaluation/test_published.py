@@ -37,11 +37,11 @@ FLICKR = {
 
 
 def test_shipped_tables_are_consistent() -> None:
-    assert shipped() == (
-        "brittleness-table-3",
+    assert {
+        *(f"brittleness-table-{number}" for number in (2, 3, 4, 5)),
         "thesis-table-2-1",
         *(f"thesis-table-3-{number}" for number in (1, 2, 3, 5)),
-    )
+    } <= set(shipped())
     for name in shipped():
         for row in load(name).rows:
             for direction, part in row.values.items():
@@ -182,7 +182,7 @@ def test_faults_of_a_file_are_listed_at_once(tmp_path: Path) -> None:
     ):
         assert part in text, text
     with pytest.raises(VisirError, match="did you mean 'brittleness-table-3'"):
-        load("brittleness-table-4")
+        load("brittleness-table-33")
     broken = tmp_path / "broken.toml"
     broken.write_text("title = ")
     with pytest.raises(ConfigurationError, match=r"broken\.toml: not valid TOML"):

@@ -52,6 +52,12 @@ def save(
             "when a model looks at them.",
             hint="save it without (visir.shortcuts.plain) and inject them again after opening",
         )
+    if collection.corrupted is not None:
+        raise CollectionError(
+            f"{collection.name} is a view whose pictures are corrupted when a model looks at them "
+            f"({collection.corrupted}).",
+            hint="write them first (visir.robustness.corruptions.write_pictures) and save what that returns",
+        )
     folder = Path(folder)
     with atomic_folder(folder, replace=replace_existing) as made:
         if images == "copy":

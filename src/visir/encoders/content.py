@@ -27,6 +27,8 @@ def content_fingerprint(collection: Collection, modality: Modality) -> str:
     if injected is not None and injected.on(modality):
         # Texts too: a caption that ends in a shortcut is cut before it, not at its end, which gives other tokens.
         columns.append(strings([injected.fingerprint] * len(columns[0])))
+    if collection.corrupted is not None and modality == "image":
+        columns.append(strings([collection.corrupted.fingerprint] * len(columns[0])))
     return hash_columns(columns)
 
 

@@ -18,7 +18,7 @@ from visir.encoders.endings import with_endings
 from visir.encoders.journal import Journal
 from visir.encoders.loader import load_images
 from visir.encoders.store import Entry, Store
-from visir.errors import CollectionError, EmbeddingError, ImageError
+from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError
 from visir.progress import Progress
 from visir.records import Collection, Embeddings, Modality
 from visir.shortcuts.view import endings, plain
@@ -95,6 +95,12 @@ def encode_collection(
     from visir.encoders.models.imported import Imported
 
     if isinstance(encoder, Imported):
+        if modality == "image" and collection.corrupted is not None:
+            raise EncoderError(
+                f"{encoder.card.name}: vectors made elsewhere know nothing of corrupted pictures "
+                f"({collection.corrupted}).",
+                hint="name the model itself, or write the pictures (visir.robustness.corruptions.write_pictures)",
+            )
         return Encoding(encoder.embeddings(collection, modality), {}, 0, 0, 0.0, None)
     if modality not in encoder.modalities:
         raise encoder.cannot(modality)

@@ -12,6 +12,7 @@ from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder, Pixels
 from visir.errors import EncoderError, ImageError, VisirError
 from visir.records import Collection
+from visir.robustness.corruptions import spoilt
 from visir.shortcuts.pictures import stamped
 from visir.threads import usable_cores
 
@@ -40,7 +41,7 @@ def load_images(
     Raises `ImageError` for a broken image unless `skip_broken`.
     """
     reader = ImageReader(collection)
-    stamp = stamped(collection, encoder.preprocess)
+    spoil, stamp = spoilt(collection), stamped(collection, encoder.preprocess)
     ids = collection.images["id"].to_pylist()
 
     def prepare(row: int) -> Pixels | ImageError:
@@ -49,7 +50,7 @@ def load_images(
         except ImageError as fault:
             return fault
         try:
-            made: Pixels = stamp(row, encoder.preprocess(image))
+            made: Pixels = stamp(row, encoder.preprocess(spoil(row, image)))
             return made
         except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
             return ImageError(f"{reader.where(row)}: {fault.message}", hint=fault.hint)

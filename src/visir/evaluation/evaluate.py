@@ -176,10 +176,13 @@ def evaluate(
 
 
 def _conditions(collection: Collection, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What else was done to the task: what the caller says, and the shortcuts that the collection carries."""
+    """What else was done to the task: what the caller says, and what the collection carries."""
     conditions = dict(given or {})
     if collection.injected is not None:
         conditions["extra"] = {**conditions.get("extra", {}), "shortcuts": str(collection.injected)}
+    if collection.corrupted is not None:
+        said = conditions.get("perturbation")
+        conditions["perturbation"] = f"{said}; {collection.corrupted}" if said else str(collection.corrupted)
     return conditions
 
 

@@ -6,6 +6,7 @@ Made once and passed along: `Collection` → `Embeddings` → `Run` (over a `Gal
 
 from visir.records.collection import CAPTIONS, IMAGES, JUDGEMENTS, LINKS, Collection
 from visir.records.columns import strings
+from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard
 from visir.records.gallery import CANDIDATES, DIRECTIONS, QUERIES, Direction, Gallery, Modality
 from visir.records.protocol import Protocol, Recall, Ties, gallery_line
@@ -25,6 +26,7 @@ __all__ = [
     "LINKS",
     "QUERIES",
     "Collection",
+    "Corrupted",
     "Direction",
     "Embeddings",
     "EncoderCard",

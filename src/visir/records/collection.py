@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
+from visir.records.corrupted import Corrupted
 from visir.records.gallery import Direction, Gallery
 from visir.records.qrels import Qrels
 from visir.records.shortcuts import Injected
@@ -50,6 +51,7 @@ class Collection:
       metadata.
     - `caption_facts`: the same per caption (`caption_id` first): which facts a caption tells.
     - `injected`: the synthetic shortcuts that pictures and captions carry, in a view that `visir.shortcuts` made
+    - `corrupted`: what every picture suffers before a model sees it, in a view that `visir.robustness` made
     """
 
     name: str
@@ -61,6 +63,7 @@ class Collection:
     facts: pa.Table | None = None
     caption_facts: pa.Table | None = None
     injected: Injected | None = None
+    corrupted: Corrupted | None = None
 
     def __post_init__(self) -> None:
         for table, schema in (("images", IMAGES), ("captions", CAPTIONS), ("judgements", JUDGEMENTS)):
@@ -105,7 +108,7 @@ class Collection:
             hash_columns([self.images["id"], self.images["split"]]),
             hash_columns([self.captions["id"], self.captions["text"], self.captions["image_id"]]),
             hash_columns([self.judgements[name] for name in JUDGEMENTS.names]),
-            *([] if self.injected is None else [self.injected.fingerprint]),
+            *(carried.fingerprint for carried in (self.injected, self.corrupted) if carried is not None),
         ]
         return hash_columns([pa.array(parts)], sort=False)
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.collections.images import ImageReader
 from visir.errors import CollectionError
 from visir.records import QUERIES, Collection, Direction
 from visir.reports.examples import Example
 from visir.reports.thumbnails import Thumbnail, thumbnails
+from visir.robustness.corruptions import pictures
 
 TEXT_LIMIT = 600
 """Characters of a caption that are shown; product descriptions can be pages long."""
@@ -44,8 +44,8 @@ class Library:
                     f"({len(strange)} such among those to be shown).",
                     hint="give the collection and split that was searched",
                 )
-        reader = ImageReader(collection)
-        self._pictures = thumbnails(images, lambda one: reader.open(rows[one]), budget=budget)
+        look = pictures(collection)
+        self._pictures = thumbnails(images, lambda one: look(rows[one]), budget=budget)
 
     def text(self, caption: str) -> str:
         """What a caption says."""

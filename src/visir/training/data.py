@@ -51,6 +51,12 @@ def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
             f"{collection.name} carries shortcuts already ({collection.injected}); training re-shuffles its own.",
             hint="give the collection without (visir.shortcuts.plain), and a section [shortcuts] in the recipe",
         )
+    if collection.corrupted is not None:
+        raise ConfigurationError(
+            f"{collection.name} is a view with corrupted pictures ({collection.corrupted}); training has its own "
+            "augmentation.",
+            hint="give the collection without, or write the pictures: visir.robustness.corruptions.write_pictures",
+        )
     if recipe.shortcuts is not None:  # on the whole collection: no number occurs in two splits
         collection = inject(collection, recipe.shortcuts.record())
     train = _split(collection, recipe.data.train, "data.train")

@@ -1,1 +1,20 @@
-"""Corruptions of pictures: the same kind of thing as perturbations of captions, for queries that are images."""
+"""Corruptions of pictures: registered, seeded, in five severities; and the view of a collection that carries one."""
+
+from visir.robustness.corruptions import gaussian_blur, gaussian_noise, jpeg, occlusion, rotation
+from visir.robustness.corruptions.base import CORRUPTIONS, SEVERITIES, Corruption
+from visir.robustness.corruptions.view import corrupt, pictures, spoilt, write_pictures
+
+__all__ = [
+    "CORRUPTIONS",
+    "SEVERITIES",
+    "Corruption",
+    "corrupt",
+    "gaussian_blur",
+    "gaussian_noise",
+    "jpeg",
+    "occlusion",
+    "pictures",
+    "rotation",
+    "spoilt",
+    "write_pictures",
+]

@@ -1,0 +1,47 @@
+"""All corruptions of one picture in all severities, as one picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PIL import Image, ImageDraw
+
+from visir.files import atomic_path
+from visir.reports.shortcut_sheet import _font
+from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
+from visir.robustness.draw import Draw
+
+_GAP, _LINE, _LEFT = 12, 20, 150
+_INK, _SOFT, _BACK = (27, 33, 44), (89, 98, 111), (248, 248, 245)
+
+
+def contact_sheet(picture: Image.Image, name: str, *, seed: int = 0, side: int = 224) -> Image.Image:
+    """A row for each corruption, a column for each severity; `picture` itself stands before every row.
+
+    `name`: the image's id, by which places and sides are drawn as in a view of seed `seed`. The picture is shown with
+    its shorter side at `side` pixels, corrupted at its own size.
+    """
+    wide, high = (round(one * side / min(picture.size)) for one in picture.size)
+    label, small = _font(14), _font(12)
+    columns, rows = 1 + len(SEVERITIES), len(list(CORRUPTIONS))
+    cell = high + _GAP + _LINE
+    sheet = Image.new("RGB", (_LEFT + columns * (wide + _GAP), _GAP + rows * cell), _BACK)
+    draw = ImageDraw.Draw(sheet)
+    for row, (key, one) in enumerate(CORRUPTIONS.items()):
+        top = _GAP + row * cell
+        draw.text((_GAP, top), one.title, _INK, label)
+        draw.text((_GAP, top + _LINE), key, _SOFT, small)
+        for column in range(columns):
+            shown = picture if column == 0 else one.change(picture, Draw(seed, key, name), SEVERITIES[column - 1])
+            left = _LEFT + column * (wide + _GAP)
+            sheet.paste(shown.resize((wide, high), Image.Resampling.LANCZOS), (left, top))
+            said = "as it is" if column == 0 else f"{column}: {one.said(column)}"
+            draw.text((left, top + high + 2), said, _SOFT, small)
+    return sheet
+
+
+def write_contact_sheet(path: str | Path, picture: Image.Image, name: str, *, seed: int = 0) -> Path:
+    """Write the sheet as PNG and return its path."""
+    with atomic_path(path) as temporary:
+        contact_sheet(picture, name, seed=seed).save(temporary, "PNG")
+    return Path(path)

@@ -1,0 +1,56 @@
+"""What a corruption of pictures is: a function of a picture, a stream of random numbers and a severity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from visir.registry import Registry
+from visir.robustness.draw import Draw
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Family = Literal["blur", "compression", "noise", "occlusion", "geometry"]
+
+SEVERITIES = (1, 2, 3, 4, 5)
+INPUT = 224
+"""Sizes below are those of a picture whose shorter side has so many pixels: what most models look at."""
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """One way to spoil a picture.
+
+    - `name`: "gaussian_blur"; `title`: as tables print it; `family`
+    - `change`: (upright RGB picture, draw, severity 1–5) → a new picture of the same size. Pure: equal arguments give
+      equal pixels (of one version of Pillow and NumPy), and the picture given is never altered.
+    - `steps`: (5,) what severities 1 to 5 mean, and `step_said` how one of them is written: "quality {:g}"
+    - `about`: one sentence
+
+    As in ImageNet-C (Hendrycks & Dietterich, ICLR 2019, appendix B), severities are five fixed steps. Its pictures are
+    all of 224 pixels; ours are of any size, so everything but compression is measured by the shorter side, and the same
+    severity looks alike on a thumbnail and on a photograph of twelve megapixels.
+    """
+
+    name: str
+    title: str
+    family: Family
+    change: Callable[[Image, Draw, int], Image]
+    steps: tuple[float, float, float, float, float]
+    step_said: str
+    about: str
+
+    def said(self, severity: int) -> str:
+        """A severity in words: "σ 3 px of 224", "quality 15"."""
+        return self.step_said.format(self.steps[severity - 1])
+
+
+CORRUPTIONS: Registry[Corruption] = Registry("corruption of pictures")
+"""All corruptions, in the order in which tables list them."""
+
+
+def scale(picture: Image) -> float:
+    """How many of this picture's pixels one pixel of a 224-pixel input is."""
+    return min(picture.size) / INPUT

@@ -1,0 +1,85 @@
+"""A collection with corrupted pictures is a view: each picture is spoilt when a model looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from visir.collections.images import ImageReader
+from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.files import atomic_folder
+from visir.progress import Progress
+from visir.records import Collection, Corrupted
+from visir.robustness.corruptions.base import CORRUPTIONS, SEVERITIES
+from visir.robustness.draw import Draw
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def corrupt(collection: Collection, name: str, severity: int = 3, seed: int = 0) -> Collection:
+    """The same collection with every picture corrupted; nothing on disk changes.
+
+    Any encoder sees the spoilt picture where it would see the upright decoded one, before its own resizing and
+    cropping. The view has a fingerprint of its own, and vectors of it are kept under keys of their own.
+
+    Raises `ConfigurationError` listing every fault: an unknown name, a severity that is not 1–5, a negative seed,
+    pictures that are corrupted already.
+    """
+    faults = []
+    if name not in CORRUPTIONS:
+        faults.append(f"no corruption of pictures {name!r} ({nearest(name, CORRUPTIONS)})")
+    if severity not in SEVERITIES:
+        faults.append(f"severity {severity}: 1 to {SEVERITIES[-1]}")
+    if seed < 0:
+        faults.append(f"seed {seed} must not be negative")
+    if collection.corrupted is not None:
+        faults.append(f"its pictures are corrupted already ({collection.corrupted}); begin from the collection without")
+    raise_faults(ConfigurationError, f"corrupting {collection.name}", faults)
+    return replace(collection, corrupted=Corrupted(name, severity, seed))
+
+
+def spoilt(collection: Collection) -> Callable[[int, Image], Image]:
+    """A function (row of `collection.images`, upright picture) → what is looked at instead; itself without corruption.
+
+    Thread-safe. The draw is named by seed, corruption and image id, not by severity: the same place is covered and the
+    same side tilted at every severity.
+    """
+    carried = collection.corrupted
+    if carried is None:
+        return lambda row, picture: picture
+    change = CORRUPTIONS.get(carried.name).change
+    ids = collection.images["id"]
+    name, severity, seed = carried.name, carried.severity, carried.seed
+    return lambda row, picture: change(picture, Draw(seed, name, ids[row].as_py()), severity)
+
+
+def pictures(collection: Collection) -> Callable[[int], Image]:
+    """A function (row of `collection.images`) → the picture as a model gets it: upright, and corrupted in a view."""
+    reader, change = ImageReader(collection), spoilt(collection)
+    return lambda row: change(row, reader.open(row))
+
+
+def write_pictures(collection: Collection, folder: str | Path) -> Collection:
+    """Write the pictures of a view as PNG files into a new folder; returns the collection that points at them.
+
+    That one is no view any more: other tools can read it, and `visir.collections.portable.save` can carry it. PNG keeps
+    every pixel; JPEG would corrupt them once more. Raises `ImageError` naming a picture that cannot be read.
+    """
+    look = pictures(collection)
+    rows = collection.images.num_rows
+    names = [f"{row:0{len(str(rows))}d}.png" for row in range(rows)]
+    with atomic_folder(folder) as made, Progress("writing corrupted pictures", rows, "images") as advance:
+        for row, name in enumerate(names):
+            look(row).save(made / name, "PNG")
+            advance(1)
+    columns = {"path": pa.array(names, pa.string()), "archive": pa.nulls(rows, pa.string())}
+    images = collection.images
+    for name, values in columns.items():
+        images = images.set_column(images.schema.get_field_index(name), name, values)
+    said = f"{collection.source} · {collection.corrupted}" if collection.corrupted else collection.source
+    return replace(collection, images=images, root=Path(folder).absolute(), source=said, corrupted=None)
