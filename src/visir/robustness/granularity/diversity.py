@@ -1,0 +1,71 @@
+"""Diversity of concepts of a caption (section 3.1.2, "Semantics")."""
+
+import itertools
+
+import numpy as np
+
+from visir.robustness.granularity.base import Feature
+from visir.robustness.granularity.senses import all_senses
+from visir.robustness.granularity.tokens import Tokens, Values, share
+from visir.robustness.granularity.word_count import strict as word_count
+from visir.robustness.language.tagging import is_adjective, is_noun
+from visir.robustness.language.wordnet import Pos, wordnet
+
+
+def paper(tokens: Tokens) -> Values:
+    """Distinct lemmas of all synsets of all words ("unique synonyms"), divided by tokens, punctuation among them.
+
+    No sense is chosen: "a man in black" has the synonyms of every man and every black there is. So the number says how
+    many meanings the words could have, and common short words, which have most, drive it.
+    """
+    net = wordnet()
+    synonyms = [
+        frozenset(name for one in all_senses(form, ("n", "v", "a", "r")) for name in net.lemmas(one))
+        for form in tokens.forms
+    ]
+    edges = np.searchsorted(tokens.caption, np.arange(tokens.n + 1)).tolist()
+    of_token = [synonyms[number] for number in tokens.form.tolist()]
+    nothing: frozenset[str] = frozenset()
+    found = [len(nothing.union(*of_token[a:b])) for a, b in itertools.pairwise(edges)]
+    return share(np.array(found, np.float64), tokens.sum(np.ones(len(tokens))))
+
+
+def strict(tokens: Tokens) -> Values:
+    """Distinct concepts that are named, divided by words (`words`, strict): from 0 to 1.
+
+    A concept is the most frequent sense, in the part of speech that it has here, of a noun, adjective or full verb; so
+    "a man and a guy" name two (WordNet has them apart), "a bike and a bicycle" one. A word that WordNet does not know
+    names none. Without the division, another reading, it grows with length alone.
+    """
+    net = wordnet()
+    pair = tokens.form * len(tokens.tags) + tokens.tag
+    distinct, where = np.unique(pair, return_inverse=True)
+    concept = np.full(len(distinct), -1)
+    for at, one in enumerate(distinct.tolist()):
+        form, tag = divmod(one, len(tokens.tags))
+        pos = _pos(tokens.tags[tag])
+        senses = all_senses(tokens.forms[form], (pos,)) if pos else []
+        if senses:
+            concept[at] = senses[0]
+    of_token = concept[where]
+    named = np.unique((tokens.caption * (len(net) + 1) + of_token)[of_token >= 0]) // (len(net) + 1)
+    return share(np.bincount(named, minlength=tokens.n).astype(np.float64), word_count(tokens))
+
+
+def _pos(tag: str) -> Pos | None:
+    if is_noun(tag):
+        return "n"
+    if is_adjective(tag):
+        return "a"
+    return "v" if tag.startswith("VV") else None  # not "be", "have", "do", which are mostly auxiliaries
+
+
+DIVERSITY = Feature(
+    "diversity",
+    "Diversity of concepts per caption",
+    "caption",
+    paper,
+    strict,
+    "distinct synonyms of all senses of all words, per token",
+    "distinct concepts named by nouns, adjectives and verbs, per word",
+)
