@@ -16,6 +16,7 @@ from visir.cli.encode import encode
 from visir.cli.evaluate import evaluate
 from visir.cli.explain import explain
 from visir.cli.explain_vector import explain_vector
+from visir.cli.granularity import granularity
 from visir.cli.index import app as index
 from visir.cli.probe import probe
 from visir.cli.search import search
@@ -49,7 +50,20 @@ def _root(
 app.add_typer(data, name="data")
 app.add_typer(shortcuts, name="shortcuts")
 app.add_typer(index, name="index")
-for verb in (encode, train, sparsify, explain_vector, search, evaluate, probe, compare, explain, demo, doctor):
+for verb in (
+    encode,
+    train,
+    sparsify,
+    explain_vector,
+    search,
+    evaluate,
+    granularity,
+    probe,
+    compare,
+    explain,
+    demo,
+    doctor,
+):
     app.command()(verb)
 
 

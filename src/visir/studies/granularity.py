@@ -1,75 +1,104 @@
-"""Granularity of collections: means with intervals; what differs between two sets of captions of the same images."""
+"""The granularity of one collection, or of two sets of captions of the same images, under a declared protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isnan
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from visir.errors import CollectionError, ConfigurationError
 from visir.evaluation.captions import choose
-from visir.evaluation.significance import Correction, bootstrap_interval, corrected, paired_t
+from visir.evaluation.significance import Correction
 from visir.records import Collection
-from visir.robustness.granularity import Granularity, Profile, cut_captions, granularity
+from visir.robustness.granularity import FEATURES, Granularity, Profile, cut_captions, granularity
+from visir.studies.granularity_statistics import Comparison, Mean, compare, means
+
+BOTH: tuple[Profile, ...] = ("paper", "strict")
 
 
 @dataclass(frozen=True)
-class Mean:
-    """The mean of a feature over captions, its 95 % interval, and for how many captions it is defined.
+class GranularityStudy:
+    """What was found, profile by profile.
 
-    `low`, `high`: the captions of one image describe the same thing and are one draw, so whole images are drawn
-    (percentile bootstrap). NaN where no caption has the feature.
+    - `counted`, `means`: of each collection (the one asked about first, the other after it), by profile
+    - `comparisons`: profile → the collection against the other; empty without another
+    - `protocol`: (label, value) rows: what the numbers depend on
     """
 
-    feature: str
-    mean: float
-    low: float
-    high: float
-    defined: int
+    counted: tuple[Mapping[Profile, Granularity], ...]
+    means: tuple[Mapping[Profile, tuple[Mean, ...]], ...]
+    comparisons: Mapping[Profile, Comparison]
+    protocol: tuple[tuple[str, str], ...]
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The profiles that were counted, in the order asked for."""
+        return tuple(self.counted[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the values of single captions, as plain values for JSON; what is not defined is None."""
+        return {
+            "protocol": dict(self.protocol),
+            "features": {name: {profile: says(name, profile) for profile in self.profiles} for name in FEATURES},
+            "collections": [
+                {
+                    "name": next(iter(counted.values())).name,
+                    "fingerprint": next(iter(counted.values())).fingerprint,
+                    "means": {profile: [_plain(asdict(one)) for one in found] for profile, found in of_one.items()},
+                }
+                for counted, of_one in zip(self.counted, self.means, strict=True)
+            ],
+            "changes": {
+                profile: [_plain(asdict(one)) for one in found.changes] for profile, found in self.comparisons.items()
+            },
+        }
 
 
-@dataclass(frozen=True)
-class Change:
-    """How one feature differs between two sets of captions of the same images: `refined` against `original`.
+def study(
+    collection: Collection,
+    against: Collection | None = None,
+    *,
+    profiles: Sequence[Profile] = BOTH,
+    split: str | None = None,
+    captions: str = "all",
+    correction: Correction = "holm",
+    seed: int = 0,
+) -> GranularityStudy:
+    """Count every feature in the captions of a collection, and of another of the same images to compare it with.
 
-    - `original`, `refined`: the means over the images in common, each image the mean of its captions
-    - `difference`: refined − original; `low`, `high`: its 95 % interval (images drawn with replacement)
-    - `p`: of the paired t-test over images; `p_corrected`: within the family of all features compared
-    - `images`: how many images have the feature on both sides
+    - `against`: what it is compared with; differences are `collection` − `against`, paired by image
+    - `split`, `captions`: which captions take part, on both sides ("first 5" is what papers mean by COCO's 25,000)
+    - `correction`: over the features of a profile; `seed`: of the bootstrap intervals
     """
-
-    feature: str
-    original: float
-    refined: float
-    difference: float
-    low: float
-    high: float
-    p: float
-    p_corrected: float
-    images: int
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All changes between two collections in one profile.
-
-    `in_common`: images with captions on both sides; `only`: how many images only the original, only the refined has.
-    """
-
-    original: Granularity
-    refined: Granularity
-    changes: tuple[Change, ...]
-    in_common: int
-    only: tuple[int, int]
-    correction: str
+    sides = [one.split(split) for one in (collection, *([] if against is None else [against]))]
+    counted = tuple(granularities(one, profiles, captions=captions) for one in sides)
+    found = tuple({profile: means(one, seed=seed) for profile, one in of_one.items()} for of_one in counted)
+    comparisons = {
+        profile: compare(counted[1][profile], counted[0][profile], correction=correction, seed=seed)
+        for profile in (profiles if against is not None else ())
+    }
+    rows: list[tuple[str, str]] = []
+    for of_one, role in zip(counted, ("collection", "against"), strict=False):
+        one = of_one[profiles[0]]
+        rows.append((role, f"{one.name} · {one.fingerprint[:12]}"))
+        images = pc.count_distinct(one.images).as_py()
+        rows.append((f"{role}: captions", f"{len(one):,} of {images:,} images ({captions} of each image)"))
+    rows.append(("split", split or "everything"))
+    rows.append(("words", counted[0][profiles[0]].language))
+    rows.append(("intervals", f"95 %, percentile bootstrap over images with all their captions, seed {seed}"))
+    for compared in list(comparisons.values())[:1]:
+        rows.append(
+            ("images in common", f"{compared.in_common:,}; {compared.only[1]:,} and {compared.only[0]:,} others")
+        )
+        test = "two-sided paired t-test over images"
+        rows.append(("differences", f"{test}; {correction} over {len(compared.changes)} features of a profile"))
+    return GranularityStudy(counted, found, comparisons, tuple(rows))
 
 
 def granularities(
-    collection: Collection, profiles: Sequence[Profile] = ("paper", "strict"), *, captions: str = "all"
+    collection: Collection, profiles: Sequence[Profile] = BOTH, *, captions: str = "all"
 ) -> dict[Profile, Granularity]:
     """The granularity in each profile; the words are cut and tagged once.
 
@@ -80,71 +109,13 @@ def granularities(
     return {profile: granularity(chosen, profile, words=words) for profile in profiles}
 
 
-def means(counted: Granularity, *, seed: int = 0) -> tuple[Mean, ...]:
-    """The mean of every feature with its 95 % interval, images drawn with all their captions."""
-    images = _numbers(counted.images)
-    found = []
-    for feature, values in counted.values.items():
-        defined = ~np.isnan(values)
-        low = high = float("nan")
-        if defined.any():
-            low, high = bootstrap_interval(values[defined], images[defined], seed=seed)
-        found.append(Mean(feature, counted.mean(feature), low, high, int(defined.sum())))
-    return tuple(found)
+def says(feature: str, profile: Profile) -> str:
+    """What a feature counts in a profile, in a line."""
+    one = FEATURES.get(feature)
+    if profile == "paper":
+        return one.paper_says
+    return f"{one.strict_says}; per noun" if profile == "per-noun" and one.per_noun else one.strict_says
 
 
-def compare(
-    original: Granularity, refined: Granularity, *, correction: Correction = "holm", seed: int = 0
-) -> Comparison:
-    """Paired differences over the images that both have captions for.
-
-    A pair is an image: the mean over its captions on one side against that on the other, because nothing says which
-    refined caption stems from which original one, and captions of one image are not independent. `correction` is over
-    the features. Raises `ConfigurationError` for granularities of two profiles, `CollectionError` when no image is in
-    common.
-    """
-    if original.profile != refined.profile:
-        raise ConfigurationError(
-            f"{original.name} was counted in the profile {original.profile!r}, {refined.name} in {refined.profile!r}.",
-            hint="count both in one profile",
-        )
-    mine, theirs = pc.unique(original.images), pc.unique(refined.images)
-    both = mine.filter(pc.is_in(mine, theirs))
-    if len(both) == 0:
-        raise CollectionError(
-            f"{original.name} and {refined.name} have no image in common: {mine[0].as_py()!r}, … against "
-            f"{theirs[0].as_py()!r}, ….",
-            hint="differences are paired by image; compare two sets of captions of the same images",
-        )
-    found = []
-    for feature in original.values:
-        before, after = (_by_image(one, feature, both) for one in (original, refined))
-        known = ~np.isnan(before) & ~np.isnan(after)
-        if known.sum() > 1:
-            gaps = (after - before)[known]
-            low, high = bootstrap_interval(gaps, seed=seed)
-            p = paired_t(gaps).p
-            at_first, at_last = float(before[known].mean()), float(after[known].mean())
-            found.append(Change(feature, at_first, at_last, float(gaps.mean()), low, high, p, p, int(known.sum())))
-    adjusted = corrected([one.p for one in found], correction)
-    changes = tuple(replace(one, p_corrected=float(p)) for one, p in zip(found, adjusted, strict=True))
-    only = (len(mine) - len(both), len(theirs) - len(both))
-    return Comparison(original, refined, changes, len(both), only, correction)
-
-
-def _by_image(counted: Granularity, feature: str, images: pa.StringArray) -> NDArray[np.float64]:
-    """(len(images),) the mean of each image's captions that have the feature; NaN where none has."""
-    place = pc.index_in(counted.images, images)
-    values = counted.values[feature]
-    chosen = pc.is_valid(place).to_numpy(zero_copy_only=False) & ~np.isnan(values)
-    at = pc.fill_null(place, 0).to_numpy(zero_copy_only=False)[chosen]
-    sums = np.bincount(at, values[chosen], len(images))
-    counts = np.bincount(at, minlength=len(images))
-    found: NDArray[np.float64] = np.full(len(images), np.nan)
-    np.divide(sums, counts, out=found, where=counts > 0)
-    return found
-
-
-def _numbers(ids: pa.StringArray) -> NDArray[np.int64]:
-    codes: NDArray[np.int64] = ids.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(one, float) and isnan(one) else one for name, one in row.items()}

@@ -1,0 +1,112 @@
+"""`visir granularity`: how detailed the captions of a collection are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.studies.granularity import GranularityStudy
+
+_JSON, _PAGE, _VALUES = "granularity.json", "granularity.html", "captions.parquet"
+_MEANS, _CHANGES = "granularity.csv", "changes.csv"
+
+
+def granularity(
+    collection: Annotated[
+        str,
+        typer.Argument(
+            metavar="COLLECTION", help="A file or folder in any known format, FORMAT:PATH.", show_default=False
+        ),
+    ],
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Other captions of the same images; differences are COLLECTION minus these.", metavar="OTHER"
+        ),
+    ] = None,
+    profile: Annotated[
+        str,
+        typer.Option(help="paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two."),
+    ] = "both",
+    split: Annotated[str | None, typer.Option(help="The split, or several: train+val. Default: everything.")] = None,
+    captions: Annotated[
+        str, typer.Option(help="Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'.")
+    ] = "all",
+    correction: Annotated[str, typer.Option(help="holm, bonferroni or none, over the features.")] = "holm",
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for JSON, CSV, the values of every caption, and a page.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a report that is there already.")] = False,
+) -> None:
+    """Say how detailed captions are: adjectives, determiners, depth of concepts, words and more, with intervals.
+
+    With --against, also which differences from other captions of the same images are more than chance.
+    """
+    from visir.collections import open_collection
+    from visir.errors import ConfigurationError, VisirError, nearest
+    from visir.robustness.granularity import PROFILES
+    from visir.studies.granularity import BOTH, study
+
+    if out is not None and (out / _JSON).is_file() and not force:
+        raise VisirError(f"{out} holds a report already.", hint="choose another folder, or replace it with --force")
+    if profile not in (*PROFILES, "both"):
+        raise ConfigurationError(f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")))
+    opened = [open_collection(one) for one in (collection, against) if one is not None]
+    found = study(
+        *opened,
+        profiles=BOTH if profile == "both" else (profile,),  # type: ignore[arg-type]
+        split=split,
+        captions=captions,
+        correction=correction,  # type: ignore[arg-type]
+        seed=seed,
+    )
+    _show(found, out)
+
+
+def _show(found: GranularityStudy, out: Path | None) -> None:
+    from rich.console import Console
+
+    from visir.reports import to_terminal
+    from visir.reports.granularity import changes_table, means_table, protocol_table
+
+    if out is not None:
+        _write(found, out)
+    console = Console()
+    for at in range(len(found.counted)):
+        console.print(to_terminal(means_table(found, at)))
+    for profile in found.comparisons:
+        console.print(to_terminal(changes_table(found, profile)))
+    console.print(to_terminal(protocol_table(found)))
+    if out is not None:
+        console.print(f"report: {out / _PAGE}", soft_wrap=True, highlight=False)
+
+
+def _write(found: GranularityStudy, out: Path) -> None:
+    import sys
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from visir.files import atomic_path, write_bytes, write_json
+    from visir.reports import to_csv
+    from visir.reports.granularity import tidy_changes, tidy_means, write_granularity_report
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / _JSON, found.to_dict())
+    write_bytes(out / _MEANS, to_csv(tidy_means(found)).encode())
+    if found.comparisons:
+        write_bytes(out / _CHANGES, to_csv(tidy_changes(found)).encode())
+    parts = []
+    for of_one in found.counted:
+        for profile, one in of_one.items():
+            table = one.to_table()
+            for at, (name, value) in enumerate((("collection", one.name), ("profile", profile))):
+                table = table.add_column(at, name, pa.array([value] * len(one), pa.string()))
+            parts.append(table)
+    with atomic_path(out / _VALUES) as temporary:
+        pq.write_table(pa.concat_tables(parts), temporary)
+    write_granularity_report(out / _PAGE, found, ["visir", *sys.argv[1:]])

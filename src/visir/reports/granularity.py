@@ -1,0 +1,180 @@
+"""The granularity of captions as tables, a plot and a page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from visir.reports.figures import Figure
+from visir.reports.formats import to_html
+from visir.reports.page import write_page
+from visir.reports.svg import INK, MARKERS, SERIES, drawing, themed, to_svg
+from visir.reports.table import Cell, Column, Table
+from visir.robustness.granularity import FEATURES, Profile
+from visir.studies.granularity import GranularityStudy, says
+from visir.studies.granularity_statistics import Mean
+
+
+def means_table(study: GranularityStudy, which: int = 0) -> Table:
+    """One row per feature, the profiles side by side: the mean over captions, and its 95 % interval.
+
+    `which`: 0 for the collection, 1 for the one that it is compared with.
+    """
+    found = study.means[which]
+    columns = [Column("per caption")]
+    for profile in study.profiles:
+        columns += [Column(profile, 3), Column("95 % interval")]
+    rows: list[list[Cell]] = []
+    for at, name in enumerate(FEATURES):
+        row: list[Cell] = [_title(name)]
+        for profile in study.profiles:
+            row += _mean(found[profile][at])
+        rows.append(row)
+    first = study.counted[which][study.profiles[0]]
+    return Table.of(columns, rows, caption=f"Granularity of {first.name}", notes=_undefined(study, which))
+
+
+def changes_table(study: GranularityStudy, profile: Profile) -> Table:
+    """One row per feature: the mean before (images in common), the change, its interval, in percent of it, and p."""
+    compared = study.comparisons[profile]
+    columns = [
+        Column("per caption"),
+        Column("before", 3),
+        Column("change", 3, signed=True),
+        Column("95 % interval"),
+        Column("%", 1, signed=True),
+        Column(f"p ({compared.correction})"),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            _title(one.feature),
+            one.original,
+            one.difference,
+            f"{one.low:+.3f} … {one.high:+.3f}",
+            100 * one.difference / one.original if one.original else None,
+            "< 0.0001" if one.p_corrected < 1e-4 else f"{one.p_corrected:.4f}",
+        ]
+        for one in compared.changes
+    ]
+    caption = f"{compared.refined.name} against {compared.original.name} (before), {profile} profile"
+    return Table.of(columns, rows, caption=caption)
+
+
+def definitions_table(study: GranularityStudy) -> Table:
+    """What each feature counts, profile by profile."""
+    rows = [[_title(name), *(says(name, profile) for profile in study.profiles)] for name in FEATURES]
+    return Table.of([Column("feature"), *(Column(profile) for profile in study.profiles)], rows)
+
+
+def protocol_table(study: GranularityStudy) -> Table:
+    """What the numbers must not travel without."""
+    return Table.of([Column("field"), Column("value")], study.protocol)
+
+
+def tidy_means(study: GranularityStudy) -> Table:
+    """All means of both collections, one per row: for CSV."""
+    columns = [Column(name) for name in ("collection", "profile", "feature", "mean", "low", "high", "captions")]
+    rows = [
+        [
+            study.counted[at][profile].name,
+            profile,
+            one.feature,
+            *map(_known, (one.mean, one.low, one.high)),
+            one.defined,
+        ]
+        for at, of_one in enumerate(study.means)
+        for profile, found in of_one.items()
+        for one in found
+    ]
+    return Table.of(columns, rows)
+
+
+def tidy_changes(study: GranularityStudy) -> Table:
+    """All changes, one per row: for CSV."""
+    names = ("original", "refined", "difference", "low", "high", "p", "p_corrected", "images")
+    rows: list[list[Cell]] = [
+        [profile, one.feature, *(getattr(one, name) for name in names)]
+        for profile, compared in study.comparisons.items()
+        for one in compared.changes
+    ]
+    return Table.of([Column("profile"), Column("feature"), *(Column(name) for name in names)], rows)
+
+
+def changes_plot(study: GranularityStudy) -> str:
+    """The changes in percent of what was there before, with intervals, the profiles side by side. An SVG document."""
+    with drawing(6.2, 3.8) as (figure, axes):
+        count = len(study.profiles)
+        for number, (profile, compared) in enumerate(study.comparisons.items()):
+            shown = [one for one in compared.changes if one.original > 0]
+            low, middle, high = (
+                np.array([100 * getattr(one, name) / one.original for one in shown])
+                for name in ("low", "difference", "high")
+            )
+            place = np.array([list(FEATURES).index(one.feature) for one in shown]) + 0.26 * (number - (count - 1) / 2)
+            axes.errorbar(
+                middle,
+                place,
+                xerr=np.maximum(0, [middle - low, high - middle]),
+                fmt=MARKERS[number],
+                color=SERIES[number],
+                markersize=4.5,
+                linewidth=1.6,
+                label=f"{profile} profile",
+            )
+        axes.axvline(0, color=INK, linewidth=1)
+        axes.set_yticks(range(len(list(FEATURES))), [_title(name) for name in FEATURES])
+        axes.invert_yaxis()
+        axes.set_xlabel("change, % (95 % interval)")
+        figure.legend(loc="outside upper center", ncols=count, fontsize=8.5)
+        return to_svg(figure)
+
+
+def write_granularity_report(path: str | Path, study: GranularityStudy, command: Sequence[str] = ()) -> Path:
+    """Write the page, one HTML file without scripts that fetches nothing; returns its path."""
+    figure = None
+    if study.comparisons:
+        figure = Figure(
+            themed(changes_plot(study), "changes", "Change of each feature in percent"),
+            "What changed, in percent",
+            "Differences are paired by image. One whose interval is clear of zero is more than chance; whether it is "
+            "large enough to matter, the axis says.",
+        )
+    return write_page(
+        path,
+        "granularity.html.j2",
+        title=" and ".join(of_one[study.profiles[0]].name for of_one in study.counted),
+        means=[to_html(means_table(study, at)) for at in range(len(study.counted))],
+        changes=[to_html(changes_table(study, profile)) for profile in study.comparisons],
+        figure=figure,
+        definitions=to_html(definitions_table(study)),
+        protocol=to_html(protocol_table(study)),
+        command=shlex.join(command),
+    )
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def _mean(one: Mean) -> list[Cell]:
+    return [one.mean, f"{one.low:.3f} … {one.high:.3f}"] if one.defined else [None, None]
+
+
+def _undefined(study: GranularityStudy, which: int) -> list[str]:
+    """Which features leave captions out, and how many."""
+    notes = []
+    for profile, found in study.means[which].items():
+        total = len(study.counted[which][profile])
+        notes += [
+            f"{_title(one.feature)} ({profile}) is not defined for {total - one.defined:,} of {total:,} captions"
+            for one in found
+            if one.defined < total
+        ]
+    return notes
