@@ -54,7 +54,7 @@ class Draw:
         Drawn anew until it differs, so all other orders are equally likely.
         """
         given = list(some)
-        if all(one == given[0] for one in given):
+        if not given or given.count(given[0]) == len(given):
             return given
         while True:
             order = [given[i] for i in self.sample(len(given), len(given))]

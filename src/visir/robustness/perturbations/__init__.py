@@ -1,1 +1,35 @@
-"""Perturbations of captions, one file each."""
+"""Perturbations of captions, one file each, in the order of Table 4. A new one is one new file and one line here."""
+
+from visir.robustness.perturbations.base import PERTURBATIONS, Perturbation, find
+from visir.robustness.perturbations.char_swap import CHAR_SWAP
+from visir.robustness.perturbations.distraction_false import DISTRACTION_FALSE
+from visir.robustness.perturbations.distraction_true import DISTRACTION_TRUE
+from visir.robustness.perturbations.extra_char import EXTRA_CHAR
+from visir.robustness.perturbations.missing_char import MISSING_CHAR
+from visir.robustness.perturbations.nearby_char import NEARBY_CHAR
+from visir.robustness.perturbations.shuffle_all_words import SHUFFLE_ALL_WORDS
+from visir.robustness.perturbations.shuffle_allbut_nouns_and_adj import SHUFFLE_ALLBUT_NOUNS_AND_ADJ
+from visir.robustness.perturbations.shuffle_nouns_and_adj import SHUFFLE_NOUNS_AND_ADJ
+from visir.robustness.perturbations.shuffle_trigrams import SHUFFLE_TRIGRAMS
+from visir.robustness.perturbations.shuffle_within_trigrams import SHUFFLE_WITHIN_TRIGRAMS
+from visir.robustness.perturbations.synonym_adj import SYNONYM_ADJ
+from visir.robustness.perturbations.synonym_noun import SYNONYM_NOUN
+
+__all__ = ["PERTURBATIONS", "Perturbation", "find"]
+
+for _one in (
+    CHAR_SWAP,
+    MISSING_CHAR,
+    EXTRA_CHAR,
+    NEARBY_CHAR,
+    SYNONYM_NOUN,
+    SYNONYM_ADJ,
+    DISTRACTION_TRUE,
+    DISTRACTION_FALSE,
+    SHUFFLE_NOUNS_AND_ADJ,
+    SHUFFLE_ALL_WORDS,
+    SHUFFLE_ALLBUT_NOUNS_AND_ADJ,
+    SHUFFLE_WITHIN_TRIGRAMS,
+    SHUFFLE_TRIGRAMS,
+):
+    PERTURBATIONS.add(_one.name, _one)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from visir.errors import VisirError
 from visir.registry import Registry
 from visir.robustness.draw import Draw
 from visir.robustness.language.words import Sentence
@@ -27,6 +28,7 @@ class Perturbation:
     - `paper`: what the released code does where that is known and differs; None where it is the same
     - `severity`: what the severity counts ("characters", "words"); "" where there is nothing to count
     - `needs_words`: whether it looks at tokens and tags (then `Sentence` has them), or at the text alone
+    - `on`: the same on another keyboard, for those that look at one: `find("nearby_char:azerty")`
     - `about`: one sentence; `paper_about`: how the paper's profile differs, "" where it does not
     """
 
@@ -40,7 +42,31 @@ class Perturbation:
     paper_about: str = ""
     severity: str = ""
     needs_words: bool = False
+    on: Callable[[str], Change] | None = None
 
 
 PERTURBATIONS: Registry[Perturbation] = Registry("perturbation")
 """All perturbations, in the order of Table 4."""
+
+
+def find(name: str) -> Perturbation:
+    """The perturbation called `name`; one that looks at a keyboard may name it: "nearby_char:azerty".
+
+    On a named keyboard there is no paper profile, since the released code knows one keyboard only. Raises `VisirError`
+    with the nearest name.
+    """
+    plain, colon, keyboard = name.partition(":")
+    found = PERTURBATIONS.get(plain)
+    if not colon:
+        return found
+    if found.on is None:
+        with_keyboard = ", ".join(one for one, about in PERTURBATIONS.items() if about.on)
+        raise VisirError(f"{plain} looks at no keyboard: {name!r}", hint=f"those that do: {with_keyboard}")
+    return replace(
+        found,
+        name=name,
+        change=found.on(keyboard),
+        about=f"{found.about} The keyboard is {keyboard}.",
+        paper=None,
+        paper_about="",
+    )

@@ -1,0 +1,177 @@
+"""Perturbing texts and whole collections, and counting what could be perturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import CollectionError, ConfigurationError, VisirError, nearest
+from visir.records import Collection, strings
+from visir.robustness.draw import Draw
+from visir.robustness.language.words import Sentence
+from visir.robustness.perturbations.base import Perturbation, Profile, find
+
+ORIGINAL = "original_text"
+CHANGED = "text_changed"
+COLUMNS = (ORIGINAL, CHANGED)
+"""What a perturbed collection keeps in `caption_facts`: the text as it was, and whether it is another one now."""
+
+
+@dataclass(frozen=True, eq=False)
+class Perturbed:
+    """Perturbed texts, in the order given.
+
+    - `texts` (n,) strings; `changed` (n,) bool: whether a text is another one than it was, by comparison
+    - `what`: what was done, in words: "nearby_char", "char_swap (severity 2, seed 1)"
+    """
+
+    texts: pa.StringArray
+    changed: NDArray[np.bool_]
+    what: str
+
+    @property
+    def coverage(self) -> float:
+        """The share that changed, from 0 to 1; NaN where there are no texts."""
+        return float(np.mean(self.changed)) if len(self.changed) else float("nan")
+
+
+def perturb_texts(
+    texts: Sequence[str] | pa.StringArray,
+    ids: Sequence[str] | pa.StringArray,
+    name: str,
+    *,
+    severity: int = 1,
+    seed: int = 0,
+    profile: Profile = "sound",
+) -> Perturbed:
+    """Perturb each text in the manner called `name` (`PERTURBATIONS` has them all).
+
+    - `name`: "nearby_char"; another keyboard behind a colon, "nearby_char:azerty"; several, one after the other, joined
+      by "+": "char_swap+synonym_noun"
+    - `severity`: how many characters or words, from 1; fewer where a text has fewer that can be perturbed. It does
+      nothing where there is nothing to count (word order, distractions)
+    - `profile`: "paper" does what the released code did (with its own seed where it had one); "sound" is how it should
+      be done. `docs/perturbations.md` lists the differences
+
+    What is drawn depends on (seed, name, id) alone: a text comes out the same in any order, any company, any process. A
+    text that cannot be perturbed (no adjective, one word) comes back unchanged, and `changed` says so.
+
+    Raises `VisirError` with the nearest name, `MissingPackageError` where parts of speech are needed and the extra
+    `robustness` is not installed.
+    """
+    before = strings(texts)
+    keys = strings(ids).to_pylist()
+    if len(before) != len(keys):
+        raise VisirError(f"{len(before):,} texts, but {len(keys):,} ids.", hint="give every text an id")
+    if severity < 1:
+        raise VisirError(f"severity {severity}: there is nothing to do.", hint="give 1 or more")
+    if profile not in ("sound", "paper"):
+        raise VisirError(f"unknown profile {profile!r}", hint=nearest(str(profile), ("sound", "paper")))
+    steps = [find(one) for one in name.split("+")]
+    after = before
+    for step in steps:
+        change = _change(step, profile)
+        after = pa.array(
+            [
+                change(caption, Draw(seed, step.name, key), severity)
+                for caption, key in zip(_captions(after, step), keys, strict=True)
+            ],
+            pa.string(),
+        )
+    changed = pc.not_equal(before, after).to_numpy(zero_copy_only=False)
+    return Perturbed(after, changed, _what(name, steps, severity, seed, profile))
+
+
+def perturb(
+    collection: Collection,
+    name: str,
+    *,
+    severity: int = 1,
+    seed: int = 0,
+    profile: Profile = "sound",
+) -> Collection:
+    """The collection with its captions perturbed: the same ids, links, splits, judgements and pictures.
+
+    Arguments as in `perturb_texts`. `caption_facts` keeps each caption's "original_text" and "text_changed", beside
+    what is there already, so that what changed is known wherever the collection goes. The name says what was done: "flickr30k, nearby_char".
+
+    Raises `ConfigurationError` when captions are perturbed already, or end in the digits of injected shortcuts.
+    """
+    if collection.injected is not None:
+        raise ConfigurationError(
+            f"{collection.name} carries shortcuts ({collection.injected}), whose digits would be perturbed as well.",
+            hint="perturb first and inject afterwards: inject(perturb(visir.shortcuts.plain(collection), …), …)",
+        )
+    facts = collection.caption_facts
+    if facts is not None and (there := [one for one in COLUMNS if one in facts.column_names]):
+        raise ConfigurationError(
+            f"{collection.name} is perturbed already: caption_facts has the column {there[0]!r}.",
+            hint=f"begin from the original; several perturbations go in one step: perturb(collection, '{name}+…')",
+        )
+    ids = collection.captions["id"]
+    done = perturb_texts(collection.captions["text"], ids, name, severity=severity, seed=seed, profile=profile)
+    about = pa.table(
+        {"caption_id": ids, ORIGINAL: collection.captions["text"], CHANGED: pa.array(done.changed, pa.bool_())}
+    )
+    captions = collection.captions
+    return replace(
+        collection,
+        name=f"{collection.name}, {done.what}",
+        captions=captions.set_column(captions.schema.get_field_index("text"), "text", done.texts),
+        caption_facts=_merged(facts, about, collection.name),
+    )
+
+
+def coverage(collection: Collection) -> float:
+    """The share of a perturbed collection's captions that changed; raises `CollectionError` for one that is not."""
+    facts = collection.caption_facts
+    if facts is None or CHANGED not in facts.column_names:
+        raise CollectionError(f"{collection.name} is not perturbed.", hint="perturb(collection, name) first")
+    return float(pc.mean(facts[CHANGED]).as_py() or 0.0) if facts.num_rows else float("nan")
+
+
+def _change(step: Perturbation, profile: Profile) -> Callable[[Sentence, Draw, int], str]:
+    if profile == "sound":
+        return step.change
+    if step.paper is None:
+        raise VisirError(
+            f"{step.name} has no paper profile.", hint=f"the released code had {step.name.partition(':')[0]!r} only"
+        )
+    return step.paper
+
+
+def _captions(texts: pa.StringArray, step: Perturbation) -> list[Sentence]:
+    if step.needs_words:
+        from visir.robustness.language.tagging import cut
+
+        return cut(texts).sentences()
+    return [Sentence(text, (), (), (), ()) for text in texts.to_pylist()]
+
+
+def _what(name: str, steps: Sequence[Perturbation], severity: int, seed: int, profile: Profile) -> str:
+    """The name, and behind it whatever is not the default and matters."""
+    more = []
+    if severity != 1 and any(step.severity for step in steps):
+        more.append(f"severity {severity}")
+    if seed != 0:
+        more.append(f"seed {seed}")
+    if profile != "sound":
+        more.append(profile)
+    return f"{name} ({', '.join(more)})" if more else name
+
+
+def _merged(facts: pa.Table | None, about: pa.Table, where: str) -> pa.Table:
+    """The columns of both, by caption id, in the order of the captions; null where the old ones knew nothing."""
+    if facts is None:
+        return about
+    row = pc.index_in(about["caption_id"], strings(facts["caption_id"]))
+    kept = facts.drop_columns(["caption_id"]).take(row)
+    merged = about
+    for name in kept.column_names:
+        merged = merged.append_column(name, kept[name])
+    return merged.select(["caption_id", *kept.column_names, *COLUMNS])

@@ -1,0 +1,38 @@
+"""What the two distractions share: a statement that is always true, at the end of the caption."""
+
+from __future__ import annotations
+
+import re
+
+from visir.robustness.draw import Draw
+from visir.robustness.language.words import Sentence
+from visir.robustness.perturbations.base import Change
+
+_ENDINGS = " \t\r\n.!?…"
+_WORD = re.compile(r"\w")
+
+
+def distraction(statement: str) -> Change:
+    """The change that adds " and STATEMENT" before what ends the sentence: "A dog runs!" → "A dog runs and …!"
+
+    Full stops, exclamation and question marks and white space at the end stay where they are, and none is added. Only
+    a caption without a word cannot be distracted from. There is nothing to count: the severity does nothing.
+    """
+
+    def change(caption: Sentence, draw: Draw, severity: int) -> str:
+        text = caption.text
+        if not _WORD.search(text):
+            return text
+        end = len(text.rstrip(_ENDINGS))
+        return f"{text[:end]} and {statement}{text[end:]}"
+
+    return change
+
+
+def released(statement: str) -> Change:
+    """The released code: a last full stop goes, " and STATEMENT." comes, whatever stood there."""
+
+    def change(caption: Sentence, draw: Draw, severity: int) -> str:
+        return f"{caption.text.removesuffix('.')} and {statement}."
+
+    return change

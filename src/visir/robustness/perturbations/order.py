@@ -1,0 +1,97 @@
+"""What the five shuffles share: words as they are written, and how words in another order are laid down."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import TypeVar
+
+from visir.robustness.draw import Draw
+from visir.robustness.language.tagset import is_adjective, is_noun
+from visir.robustness.language.words import Sentence
+
+Span = tuple[int, int]
+T = TypeVar("T")
+
+# From the first to the last letter or digit between two white spaces: "t-shirt", "mother's", "3,000", "U.S".
+_WORDS = re.compile(r"[^\W_]\S*[^\W_]|[^\W_]")
+
+
+def written_words(text: str) -> list[Span]:
+    """Where the words of a text stand, without the punctuation around them.
+
+    A word ends at white space, not where a tokeniser cuts: what is written together stays together ("mother's",
+    "t-shirt", "black/white"), and punctuation keeps its place between the words.
+    """
+    spans = [match.span() for match in _WORDS.finditer(text)]
+    return spans if text.isascii() else [(start, _behind_marks(text, end)) for start, end in spans]
+
+
+def taken(text: str, spans: Sequence[Span]) -> list[str]:
+    """The words that stand there."""
+    return [text[start:end] for start, end in spans]
+
+
+def laid(text: str, spans: Sequence[Span], words: Sequence[str]) -> str:
+    """The text with these words at those places instead; all that stands between the places is kept."""
+    parts, done = [], 0
+    for (start, end), word in zip(spans, words, strict=True):
+        parts += [text[done:start], word]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def _behind_marks(text: str, end: int) -> int:
+    """Where a word ends whose last letter carries accents as characters of their own, which are no letters."""
+    while end < len(text) and unicodedata.category(text[end])[0] == "M":
+        end += 1
+    return end
+
+
+def is_named(tag: str) -> bool:
+    """Nouns, names among them ("Paris"): what word order has to say of nouns holds for names."""
+    return is_noun(tag) or tag == "NP0"
+
+
+def kinds(caption: Sentence, spans: Sequence[Span]) -> list[str]:
+    """Of each written word "noun", "adjective" or "other": the first of these that one of its tokens is."""
+    found = []
+    token, starts, ends, tags = 0, caption.starts, caption.ends, caption.tags
+    for start, end in spans:
+        kind = "other"
+        while token < len(starts) and starts[token] < end:
+            if ends[token] > start:
+                if is_named(tags[token]):
+                    kind = "noun"
+                elif kind == "other" and is_adjective(tags[token]):
+                    kind = "adjective"
+            token += 1
+        found.append(kind)
+    return found
+
+
+def permuted(caption: Sentence, draw: Draw, which: Sequence[str]) -> str:
+    """The text with the written words of each of these kinds permuted among their own places, the others kept.
+
+    Each kind comes in an order that differs from its own whenever there is one.
+    """
+    text = caption.text
+    spans = written_words(text)
+    words = taken(text, spans)
+    of = kinds(caption, spans)
+    for kind in which:
+        places = [i for i, one in enumerate(of) if one == kind]
+        for place, word in zip(places, draw.shuffled([words[i] for i in places]) if places else (), strict=True):
+            words[place] = word
+    return laid(text, spans, words)
+
+
+def trigrams(words: Sequence[T]) -> list[list[T]]:
+    """Three by three from the left; the last are one to three."""
+    return [list(words[i : i + 3]) for i in range(0, len(words), 3)]
+
+
+def any_order(some: Sequence[T], draw: Draw) -> list[T]:
+    """Any order with equal chance, their own too: how the released code shuffles."""
+    return [some[i] for i in draw.sample(len(some), len(some))]

@@ -1,0 +1,32 @@
+"""Shuffle All Words: all words in another order."""
+
+from __future__ import annotations
+
+from visir.robustness.draw import Draw
+from visir.robustness.language.words import Sentence
+from visir.robustness.perturbations.base import Perturbation
+from visir.robustness.perturbations.order import any_order, laid, taken, written_words
+
+
+def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    """Any other order of the written words, all equally likely; punctuation stays where it is."""
+    spans = written_words(caption.text)
+    words = taken(caption.text, spans)
+    return laid(caption.text, spans, draw.shuffled(words)) if words else caption.text
+
+
+def paper(caption: Sentence, draw: Draw, severity: int) -> str:
+    """What lies between single spaces, punctuation attached ("hat."), in any order. Which orders were drawn is lost."""
+    return " ".join(any_order(caption.text.split(" "), draw))
+
+
+SHUFFLE_ALL_WORDS = Perturbation(
+    name="shuffle_all_words",
+    title="Shuffle All Words",
+    family="word order",
+    level="sentence",
+    change=change,
+    about="All words in another order, drawn; punctuation stays where it is.",
+    paper=paper,
+    paper_about="punctuation moves with its word; the order may be the original one",
+)

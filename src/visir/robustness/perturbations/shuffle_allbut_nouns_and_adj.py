@@ -1,0 +1,37 @@
+"""Shuffle All Words But Nouns and Adjectives: these stay, all others change places."""
+
+from __future__ import annotations
+
+from visir.robustness.draw import Draw
+from visir.robustness.language.words import Sentence
+from visir.robustness.perturbations.base import Perturbation
+from visir.robustness.perturbations.order import any_order, permuted
+from visir.robustness.perturbations.released_tokens import penn_tags, spacy_tokens
+
+
+def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    """Verbs, articles, prepositions and all else permuted among their own places; punctuation is no word, and stays."""
+    return permuted(caption, draw, ("other",))
+
+
+def paper(caption: Sentence, draw: Draw, severity: int) -> str:
+    """The same of spaCy's tokens, punctuation among them, joined by spaces. Which orders were drawn is lost."""
+    spans, tokens = spacy_tokens(caption.text)
+    tags = penn_tags(caption, spans)
+    places = [i for i, tag in enumerate(tags) if not tag.startswith(("NN", "JJ"))]
+    for place, token in zip(places, any_order([tokens[i] for i in places], draw), strict=True):
+        tokens[place] = token
+    return " ".join(tokens)
+
+
+SHUFFLE_ALLBUT_NOUNS_AND_ADJ = Perturbation(
+    name="shuffle_allbut_nouns_and_adj",
+    title="Shuffle but N&A",
+    family="word order",
+    level="sentence",
+    change=change,
+    about="Nouns and adjectives stay; all other words change places with one another.",
+    paper=paper,
+    paper_about="punctuation is shuffled too; tokens joined by spaces; the order may be the original one",
+    needs_words=True,
+)

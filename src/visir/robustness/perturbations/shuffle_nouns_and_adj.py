@@ -1,0 +1,38 @@
+"""Shuffle Nouns and Adjectives: nouns change places with nouns, adjectives with adjectives."""
+
+from __future__ import annotations
+
+from visir.robustness.draw import Draw
+from visir.robustness.language.words import Sentence
+from visir.robustness.perturbations.base import Perturbation
+from visir.robustness.perturbations.order import any_order, permuted
+from visir.robustness.perturbations.released_tokens import penn_tags, spacy_tokens
+
+
+def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    """Each class permuted among its own places, so that the sentence stays grammatical: "A red hat on a blue dog"."""
+    return permuted(caption, draw, ("noun", "adjective"))
+
+
+def paper(caption: Sentence, draw: Draw, severity: int) -> str:
+    """The same of spaCy's tokens, joined by spaces; the order may be its own. Which orders were drawn is lost."""
+    spans, tokens = spacy_tokens(caption.text)
+    tags = penn_tags(caption, spans)
+    for kind in ("NN", "JJ"):
+        places = [i for i, tag in enumerate(tags) if tag.startswith(kind)]
+        for place, token in zip(places, any_order([tokens[i] for i in places], draw), strict=True):
+            tokens[place] = token
+    return " ".join(tokens)
+
+
+SHUFFLE_NOUNS_AND_ADJ = Perturbation(
+    name="shuffle_nouns_and_adj",
+    title="Shuffle N&A",
+    family="word order",
+    level="sentence",
+    change=change,
+    about="Nouns change places with nouns, adjectives with adjectives; all other words stay.",
+    paper=paper,
+    paper_about="tokens joined by spaces; the order may be the original one",
+    needs_words=True,
+)

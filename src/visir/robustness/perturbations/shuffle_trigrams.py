@@ -1,0 +1,40 @@
+"""Shuffle Trigrams: groups of three words in another order."""
+
+from __future__ import annotations
+
+from visir.robustness.draw import Draw
+from visir.robustness.language.words import Sentence
+from visir.robustness.perturbations.base import Perturbation
+from visir.robustness.perturbations.order import any_order, laid, taken, trigrams, written_words
+from visir.robustness.perturbations.released_tokens import nltk_tokens
+
+
+def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    """The trigrams of the written words, from the left, in another order, each kept whole; the last may be shorter."""
+    spans = written_words(caption.text)
+    words = taken(caption.text, spans)
+    threes = trigrams(words)
+    # Different groups may still read the same in any order: "la la la", "la". They do only if all words are equal.
+    if all(three == threes[0] for three in threes) or all(word == words[0] for word in words):
+        return caption.text
+    while (order := [word for three in draw.shuffled(threes) for word in three]) == words:
+        pass
+    return laid(caption.text, spans, order)
+
+
+def paper(caption: Sentence, draw: Draw, severity: int) -> str:
+    """The trigrams of NLTK's tokens in any order, their own too, joined by spaces. Which orders were drawn is lost."""
+    threes = trigrams(nltk_tokens(caption.text)[1])
+    return " ".join(token for three in any_order(threes, draw) for token in three)
+
+
+SHUFFLE_TRIGRAMS = Perturbation(
+    name="shuffle_trigrams",
+    title="Shuffle Trigrams",
+    family="word order",
+    level="sentence",
+    change=change,
+    about="Groups of three words, from the left, in another order; punctuation stays where it is.",
+    paper=paper,
+    paper_about="punctuation counts as a word; tokens joined by spaces; the order may be the original one",
+)

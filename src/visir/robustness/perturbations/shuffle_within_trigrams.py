@@ -1,0 +1,34 @@
+"""Shuffle within Trigrams: three words at a time, each three in another order."""
+
+from __future__ import annotations
+
+from visir.robustness.draw import Draw
+from visir.robustness.language.words import Sentence
+from visir.robustness.perturbations.base import Perturbation
+from visir.robustness.perturbations.order import any_order, laid, taken, trigrams, written_words
+from visir.robustness.perturbations.released_tokens import nltk_tokens
+
+
+def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    """Each three written words, from the left, in another order; so every trigram that can differ does."""
+    spans = written_words(caption.text)
+    words = [word for three in trigrams(taken(caption.text, spans)) for word in draw.shuffled(three)]
+    return laid(caption.text, spans, words)
+
+
+def paper(caption: Sentence, draw: Draw, severity: int) -> str:
+    """Each three of NLTK's tokens in any order, their own too, joined by spaces. Which orders were drawn is lost."""
+    threes = trigrams(nltk_tokens(caption.text)[1])
+    return " ".join(token for three in threes for token in any_order(three, draw))
+
+
+SHUFFLE_WITHIN_TRIGRAMS = Perturbation(
+    name="shuffle_within_trigrams",
+    title="Shuffle Within Trigrams",
+    family="word order",
+    level="sentence",
+    change=change,
+    about="Each three words, from the left, in another order; punctuation stays where it is.",
+    paper=paper,
+    paper_about="punctuation counts as a word; tokens joined by spaces; the order may be the original one",
+)
