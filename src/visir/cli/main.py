@@ -18,6 +18,7 @@ from visir.cli.explain import explain
 from visir.cli.explain_vector import explain_vector
 from visir.cli.granularity import granularity
 from visir.cli.index import app as index
+from visir.cli.perturb import perturb
 from visir.cli.probe import probe
 from visir.cli.search import search
 from visir.cli.shortcuts import app as shortcuts
@@ -58,6 +59,7 @@ for verb in (
     search,
     evaluate,
     granularity,
+    perturb,
     probe,
     compare,
     explain,

@@ -98,7 +98,8 @@ def perturb(
     """The collection with its captions perturbed: the same ids, links, splits, judgements and pictures.
 
     Arguments as in `perturb_texts`. `caption_facts` keeps each caption's "original_text" and "text_changed", beside
-    what is there already, so that what changed is known wherever the collection goes. The name says what was done: "flickr30k, nearby_char".
+    what is there already, so that what changed is known wherever the collection goes. The name says what was done:
+    "flickr30k, nearby_char".
 
     Raises `ConfigurationError` when captions are perturbed already, or end in the digits of injected shortcuts.
     """

@@ -50,44 +50,14 @@ def nth(words: re.Pattern[str], text: str, numbers: random.Random, room: int = 0
     raise AssertionError("a number below the count lies in one of the spans")
 
 
-# The neighbours as `typo` lists them: their order decides what a drawn number means.
-LETTERS: dict[str, str] = dict(
-    zip(
-        "abcdefghijklmnopqrstuvwxyz",
-        [
-            "qwsz",
-            "vghn",
-            "xdfv",
-            "serfcx",
-            "rdsw",
-            "drtgvc",
-            "ftyhbv",
-            "nbgyuj",
-            "okju",
-            "huikmn",
-            "jiolm",
-            "kop",
-            "njk",
-            "bhjm",
-            "iklp",
-            "ol",
-            "aw",
-            "edft",
-            "azxdew",
-            "rfgy",
-            "yhji",
-            "cfgb",
-            "qasde",
-            "zsdc",
-            "tghu",
-            "asx",
-        ],
-        strict=True,
-    )
+# The neighbours as `typo` lists them, behind their key: the order decides what a drawn number means.
+_LETTERS = (
+    "aqwsz bvghn cxdfv dserfcx erdsw fdrtgvc gftyhbv hnbgyuj iokju jhuikmn kjiolm lkop mnjk "
+    "nbhjm oiklp pol qaw redft sazxdew trfgy uyhji vcfgb wqasde xzsdc ytghu zasx"
 )
-DIGITS: dict[str, str] = dict(
-    zip("0123456789", ["12", "4520", "014563", "256", "78521", "78946123", "98523", "854", "74569", "856"], strict=True)
-)
+_DIGITS = "012 14520 2014563 3256 478521 578946123 698523 7854 874569 9856"
+LETTERS = {one[0]: one[1:] for one in _LETTERS.split()}
+DIGITS = {one[0]: one[1:] for one in _DIGITS.split()}
 
 
 def neighbour(character: str, numbers: random.Random) -> str:

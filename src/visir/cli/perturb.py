@@ -1,0 +1,106 @@
+"""`visir perturb`: write a collection whose captions are broken on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.records import Collection
+
+
+def perturb(
+    collection: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="COLLECTION",
+            help="A file or folder in any known format, FORMAT:PATH, or scenes:2000.",
+            show_default=False,
+        ),
+    ] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME…",
+            help="What to do: nearby_char, nearby_char:azerty, char_swap+synonym_noun (one after the other), 'all'.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The folder to make: one collection in it per NAME.")
+    ] = None,
+    severity: Annotated[int, typer.Option(min=1, help="How many characters or words.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Which places are drawn.")] = 0,
+    profile: Annotated[
+        Literal["sound", "paper"], typer.Option(help="'paper' does what the brittleness paper's released code did.")
+    ] = "sound",
+    split: Annotated[str | None, typer.Option(help="One split only ('train+val' for several).")] = None,
+    images: Annotated[
+        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip, tar (repeatable).")
+    ] = None,
+    pictures: Annotated[
+        Literal["link", "copy", "none"],
+        typer.Option(help="'link' leaves the pictures in place, 'copy' puts them into the folder, 'none' drops them."),
+    ] = "link",
+    force: Annotated[bool, typer.Option("--force", help="Replace collections that are there already.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the perturbations, and stop.")] = False,
+) -> None:
+    """Write COLLECTION with its captions perturbed: typos, synonyms, distractions, word order.
+
+    Ids, links, splits and judgements stay. A caption that cannot be perturbed is kept as it is and counted; which ones
+    changed, and how they read before, is in caption_facts.parquet. `visir perturb --list` says what there is.
+    """
+    from visir.collections import open_collection, portable
+    from visir.errors import ConfigurationError
+    from visir.robustness.perturb import perturb as perturb_collection
+    from visir.robustness.perturbations import PERTURBATIONS, find
+
+    if list_:
+        _list()
+        return
+    if collection is None or not names:
+        raise ConfigurationError(
+            "what to perturb, and how?", hint="visir perturb COLLECTION NAME --out FOLDER; names: visir perturb --list"
+        )
+    chosen = list(dict.fromkeys(one for name in names for one in (PERTURBATIONS if name == "all" else [name])))
+    for name in chosen:  # before anything is read
+        for step in name.split("+"):
+            find(step)
+    if out is None:
+        raise ConfigurationError("no folder to write to.", hint="--out FOLDER")
+    whole = open_collection(collection, images=images, split=split)
+    for name in chosen:
+        made = perturb_collection(whole, name, severity=severity, seed=seed, profile=profile)
+        folder = out / name.replace(":", "-")
+        portable.save(made, folder, pictures, replace_existing=force)
+        _tell(folder, made)
+
+
+def _tell(folder: Path, made: Collection) -> None:
+    """The coverage, and three captions before and after."""
+    from visir.robustness.perturb import CHANGED, ORIGINAL
+
+    facts = made.caption_facts
+    assert facts is not None, "a perturbed collection keeps its original texts"
+    changed = facts[CHANGED].to_numpy(zero_copy_only=False)
+    share = f" ({100 * changed.mean():.1f} %)" if len(changed) else ""
+    typer.echo(f"{folder}: {changed.sum():,} of {len(changed):,} captions changed{share}")
+    for row in changed.nonzero()[0][:3].tolist():
+        typer.echo(f"  - {facts[ORIGINAL][row].as_py()}\n  + {made.captions['text'][row].as_py()}")
+
+
+def _list() -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from visir.robustness.perturbations import PERTURBATIONS
+
+    table = Table(show_lines=True)
+    for column in ("name", "what it does", "--severity counts", "--profile paper"):
+        table.add_column(column, no_wrap=column == "name", overflow="fold")
+    for name, one in PERTURBATIONS.items():
+        table.add_row(name, escape(one.about), one.severity or "–", escape(one.paper_about))
+    Console().print(table)
