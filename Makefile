@@ -19,9 +19,10 @@ test: $(VENV)/.dev lint docs ## lint, build the docs, run the unit tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks scripts
+	$(BIN)/ruff format --check src tests benchmarks scripts
 	$(BIN)/mypy
+	$(BIN)/mypy scripts
 
 docs: $(VENV)/.dev ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -40,23 +40,29 @@ def main() -> None:
     source = Path(sys.argv[1])
     try:
         if source.is_dir():
-            build(source)
+            content = build(source)
         else:
             with tempfile.TemporaryDirectory() as unpacked:
                 subprocess.run(["dpkg-deb", "-x", str(source), unpacked], check=True)
-                build(Path(unpacked) / "usr/share/wordnet")
+                content = build(Path(unpacked) / "usr/share/wordnet")
     except VisirError as fault:
         raise SystemExit(str(fault)) from None
+    write_bytes(FILE, content)
     print(f"{FILE}: {FILE.stat().st_size:,} bytes")
 
 
-def build(folder: Path) -> None:
-    """Read the database files in `folder`, check the columns made of them, and write them."""
-    columns, places = read(folder)
+def build(folder: Path) -> bytes:
+    """The content of the file, from the database files in `folder`; what its reader makes of it is checked."""
+    try:
+        columns, places = read(folder)
+    except (KeyError, ValueError, IndexError) as fault:
+        raise VisirError(
+            f"{folder}: no database of WordNet that is whole: {fault!r}.", hint="are these the files of WordNet 3.0?"
+        ) from fault
     check(WordNet(columns), folder, places)
     stream = io.BytesIO()
     np.savez(stream, **columns)  # type: ignore[arg-type]
-    write_bytes(FILE, lzma.compress(stream.getvalue(), preset=9 | lzma.PRESET_EXTREME))
+    return lzma.compress(stream.getvalue(), preset=9 | lzma.PRESET_EXTREME)
 
 
 def read(folder: Path) -> tuple[dict[str, NDArray[Any]], dict[tuple[str, int], int]]:

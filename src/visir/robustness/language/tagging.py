@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -33,6 +34,9 @@ _WORTH_KEEPING = 200
 _LONGEST = 40
 """Characters of a token that HanTa sees, the last ones: its time grows with their square, and endings tell most."""
 
+_SAME = {"!!!": "UNC"}
+"""The tag of four words that were given none when the model was trained ("ajar")."""
+
 _KNOWN_AS = {"…": "...", "–": "—", **dict.fromkeys("\"'`“”„«»‘’", '"')}
 """Marks, and those for which HanTa's model knows them."""
 
@@ -61,16 +65,16 @@ def _tagged(texts: pa.StringArray) -> Words:
     spans: list[tuple[int, int]] = []
     tags: list[str] = []
     lemmas: list[str] = []
-    with Progress("finding parts of speech", len(texts), "captions") as advance:
+    with _progress(len(texts)) as advance:
         for text in texts.to_pylist():
             found = token_spans(text)
             tokens = [text[start:end] for start, end in found]
             of_text = _tagger().tag_sent([_known(token) for token in tokens], taglevel=0)
             counts.append(len(found))
             spans += found
-            tags += of_text
+            tags += [_SAME.get(tag, tag) for tag in of_text]
             lemmas += map(_lemma, tokens, of_text)
-            advance()
+            advance(1)
     edges = np.array(spans, np.int32).reshape(-1, 2)
     return Words(
         texts,
@@ -80,6 +84,13 @@ def _tagged(texts: pa.StringArray) -> Words:
         _column(tags),
         _column(lemmas),
     )
+
+
+def _progress(captions: int) -> AbstractContextManager[Callable[[int], None]]:
+    """A bar where it can be seen at all."""
+    if captions < _WORTH_KEEPING:
+        return nullcontext(lambda _: None)
+    return Progress("finding parts of speech", captions, "captions")
 
 
 def _known(token: str) -> str:
