@@ -1,6 +1,6 @@
 """Is `dcg_cm` worth trusting? Estimators of what a wrong answer is worth, beside human experts (Flickr8k).
 
-    VISIR_DATA=../shared/data python benchmarks/dcg_cm_experts.py --models runs/flickr8k-heads-seed0 runs/words …
+    VISIR_DATA=../shared/data python benchmarks/flickr8k_experts.py --models runs/flickr8k-heads-seed0 runs/words …
 
 Experts graded 5,822 pairs of a caption and an image of the test split, 1 (does not describe it at all) to 4. Here a
 grade is the mean of three experts, minus 1.
