@@ -26,7 +26,7 @@ def means_table(study: GranularityStudy, which: int = 0) -> Table:
     found = study.means[which]
     columns = [Column("per caption")]
     for profile in study.profiles:
-        columns += [Column(profile, 3), Column("95 % interval")]
+        columns += [Column(profile, 3), Column("95 % interval", 3)]
     rows: list[list[Cell]] = []
     for at, name in enumerate(FEATURES):
         row: list[Cell] = [_title(name)]
@@ -44,9 +44,9 @@ def changes_table(study: GranularityStudy, profile: Profile) -> Table:
         Column("per caption"),
         Column("before", 3),
         Column("change", 3, signed=True),
-        Column("95 % interval"),
+        Column("95 % interval", 3),
         Column("%", 1, signed=True),
-        Column(f"p ({compared.correction})"),
+        Column(f"p ({compared.correction})", 4),
     ]
     rows: list[list[Cell]] = [
         [

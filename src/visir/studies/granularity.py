@@ -89,9 +89,8 @@ def study(
     rows.append(("words", counted[0][profiles[0]].language))
     rows.append(("intervals", f"95 %, percentile bootstrap over images with all their captions, seed {seed}"))
     for compared in list(comparisons.values())[:1]:
-        rows.append(
-            ("images in common", f"{compared.in_common:,}; {compared.only[1]:,} and {compared.only[0]:,} others")
-        )
+        alone = f"and {compared.only[1]:,} and {compared.only[0]:,} with captions on one side only"
+        rows.append(("images in common", f"{compared.in_common:,} ({alone})"))
         test = "two-sided paired t-test over images"
         rows.append(("differences", f"{test}; {correction} over {len(compared.changes)} features of a profile"))
     return GranularityStudy(counted, found, comparisons, tuple(rows))

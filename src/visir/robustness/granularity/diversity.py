@@ -34,7 +34,7 @@ def strict(tokens: Tokens) -> Values:
     """Distinct concepts that are named, divided by words (`words`, strict): from 0 to 1.
 
     A concept is the most frequent sense, in the part of speech that it has here, of a noun, adjective or full verb; so
-    "a man and a guy" name two (WordNet has them apart), "a bike and a bicycle" one. A word that WordNet does not know
+    "a sofa and a couch" name one, "a man and a guy" two (WordNet has them apart). A word that WordNet does not know
     names none. Without the division, another reading, it grows with length alone.
     """
     net = wordnet()
