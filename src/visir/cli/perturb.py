@@ -92,15 +92,8 @@ def _tell(folder: Path, made: Collection) -> None:
 
 
 def _list() -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from visir.robustness.perturbations import PERTURBATIONS
 
-    table = Table(show_lines=True)
-    for column in ("name", "what it does", "--severity counts", "--profile paper"):
-        table.add_column(column, no_wrap=column == "name", overflow="fold")
     for name, one in PERTURBATIONS.items():
-        table.add_row(name, escape(one.about), one.severity or "–", escape(one.paper_about))
-    Console().print(table)
+        typer.echo(f"{name} ({one.family}{f'; severity: {one.severity}' if one.severity else ''})")
+        typer.echo(f"  {one.about}\n  paper: {one.paper_about}")
