@@ -23,6 +23,7 @@ from visir.cli.probe import probe
 from visir.cli.search import search
 from visir.cli.shortcuts import app as shortcuts
 from visir.cli.sparsify import sparsify
+from visir.cli.stress import stress
 from visir.cli.train import train
 
 app = typer.Typer(
@@ -61,6 +62,7 @@ for verb in (
     granularity,
     perturb,
     probe,
+    stress,
     compare,
     explain,
     demo,

@@ -163,7 +163,8 @@ def stress(
                 searched = merged(searched, subject.answer(task, direction, condition), qrels[direction])
             title, family = _called(one, direction)
             result = measured.result({direction: searched}, said)
-            outcomes.append(Outcome(one, title, family, said, direction, changed, result, searched.run, texts))
+            spoilt = condition.view.corrupted
+            outcomes.append(Outcome(one, title, family, said, direction, changed, result, searched.run, texts, spoilt))
     timing["in the system"] = subject.spent
     found = assemble(
         subject.name,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.resampling import interval, resampled_sums
 from visir.evaluation.significance import TestName, paired_test
-from visir.records import Direction, Result, Run
+from visir.records import Corrupted, Direction, Result, Run
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -59,6 +59,7 @@ class Outcome:
     - `changed`: (n,) which of the direction's queries the perturbation changed, in the order of the result
     - `result`, `run`: over all queries
     - `texts`: query id → the caption as it was sent, of the changed ones
+    - `corrupted`: what the pictures suffered, of image queries
     """
 
     name: str
@@ -70,6 +71,7 @@ class Outcome:
     result: Result
     run: Run
     texts: Mapping[str, str]
+    corrupted: Corrupted | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,231 @@
+"""`visir stress`: break the queries of a retrieval system on purpose, and say how badly it breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.records import Collection
+    from visir.studies.stress import Stress
+
+_JSON, _CSV, _PAGE, _QUERIES, _TABLES = "stress.json", "stress.csv", "stress.html", "per_query.parquet", "tables.md"
+FAILED = 1
+"""The exit status when a perturbation leaves less than `--fail-under`; 2 is for faults that the user can mend."""
+
+
+def stress(
+    collections: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="COLLECTION...",
+            help="A file or folder in any known format, FORMAT:PATH, or scenes:2000; several for tables side by side.",
+            show_default=False,
+        ),
+    ],
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", "-m", help="A model: a hub name, a checkpoint folder, … (repeatable)."),
+    ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of a model: a folder of runs, none.trec and one for each perturbation (visir perturb)."
+        ),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help="Instead of a model: a command that searches: 'mysearch {queries} {run}'. Needs --out."),
+    ] = None,
+    perturbations: Annotated[
+        str | None,
+        typer.Option(help="Of captions, by commas: nearby_char,synonym_noun; or none. Default: all thirteen."),
+    ] = None,
+    pictures: Annotated[
+        str | None,
+        typer.Option(help="Of pictures, by commas: gaussian_blur,jpeg; or all. Default: none."),
+    ] = None,
+    severity: Annotated[int, typer.Option(min=1, help="Characters or words that are perturbed in a caption.")] = 1,
+    picture_severity: Annotated[int, typer.Option(min=1, max=5, help="How badly pictures are spoilt, 1 to 5.")] = 3,
+    profile: Annotated[
+        str, typer.Option(help="sound, or paper: perturb as the brittleness paper's released code did.")
+    ] = "sound",
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
+    split: Annotated[str | None, typer.Option(help="The split, or several: train+val. Default: everything.")] = None,
+    images: Annotated[
+        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip or tar.")
+    ] = None,
+    gallery: Annotated[str, typer.Option(help="Candidates: of the split, or of the whole collection.")] = "split",
+    recall: Annotated[str, typer.Option(help="What R@k and rsum mean: hit, recall, capped_recall.")] = "hit",
+    estimator: Annotated[
+        str | None, typer.Option(help="A model that says what wrong answers are worth, for dcg_cm@10.")
+    ] = None,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PERCENT",
+            help="Exit with status 1 when less than this percentage of rsum is left after any perturbation.",
+        ),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
+    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Inputs per forward pass.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the page, stress.json, stress.csv, per-query values.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a study that is there already.")] = False,
+) -> None:
+    """Perturb captions and pictures, search with them, and say how much retrieval is lost.
+
+    Perturbed captions are queries over the plain images, corrupted pictures queries over the plain captions. Each loss
+    comes with its interval, significance (Holm's correction over all of them), and how many queries could be changed.
+
+    --fail-under 90 looks at rsum (R@1 + R@5 + R@10 of the perturbed direction, all queries): status 1 when after any
+    one perturbation less than 90 % of the unperturbed rsum is left.
+    """
+    from visir.errors import ConfigurationError, VisirError, raise_faults
+
+    faults = []
+    if sum(map(bool, (model, runs, command))) != 1:
+        faults.append("name exactly one kind of system: --model NAME, --runs FOLDER, or --command 'search {queries} …'")
+    if command and out is None:
+        faults.append("--command keeps queries and runs in --out, which is not named")
+    if (runs or command) and len(collections) > 1:
+        faults.append("--runs and --command are of one collection")
+    if fail_under is not None and not 0 < fail_under <= 100:
+        faults.append(f"--fail-under {fail_under:g}: a percentage above 0, up to 100")
+    raise_faults(ConfigurationError, "visir stress", faults)
+    several = len(collections) * len(model or [""]) > 1
+    if out is not None and not force and ((out / _JSON).is_file() or (out / _TABLES).is_file()):
+        raise VisirError(f"{out} holds a study already.", hint="choose another folder, or replace it with --force")
+    if several and out is not None and len({_slug(one) for one in model or [""]}) < len(model or [""]):
+        raise ConfigurationError("two models have the same name, and so the same folder.", hint="name each once")
+
+    from visir.collections import open_collection
+    from visir.encoders import load
+    from visir.studies.stress import stress as study_of
+    from visir.studies.stress import with_correction
+    from visir.studies.stress_command import CommandSubject
+    from visir.studies.stress_runs import RunsSubject
+
+    judge = None if estimator is None else load(estimator, device=device, dtype=dtype)
+    options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}
+    studies: list[Stress] = []
+    parts: list[Collection] = []
+    where = images[0] if images and len(images) == 1 else images or None
+    for one in collections:
+        opened = open_collection(one, images=where)
+        for name in model or [""]:
+            system: Any
+            if runs is not None:
+                system = RunsSubject(runs)
+            elif command is not None and out is not None:
+                system = CommandSubject(command, out / "command")
+            else:
+                system = load(name, device=device, dtype=dtype)
+            studies.append(
+                study_of(
+                    opened,
+                    system,
+                    split=split,
+                    perturbations=_listed(perturbations, None),
+                    pictures=_listed(pictures, None if runs is not None else []),
+                    severity=severity,
+                    picture_severity=picture_severity,
+                    seed=seed,
+                    profile=profile,  # type: ignore[arg-type]
+                    recall=recall,  # type: ignore[arg-type]
+                    gallery=gallery,  # type: ignore[arg-type]
+                    estimator=judge,
+                    **options,
+                )
+            )
+            parts.append(opened if gallery == "collection" else opened.split(split))
+    studies = with_correction(studies)
+    _show(studies, parts, out, fail_under)
+    if fail_under is not None:
+        failed = [(study, effect) for study in studies for effect in study.under(fail_under)]
+        for study, effect in failed:
+            typer.echo(
+                f"fails: {effect.outcome.title} leaves {effect.overall.kept:.1f} % of the rsum of {study.system} on "
+                f"{study.collection}, less than {fail_under:g} %"
+            )
+        if failed:
+            raise typer.Exit(FAILED)
+        typer.echo(f"passes: at least {fail_under:g} % of rsum is left after every perturbation")
+
+
+def _listed(given: str | None, otherwise: list[str] | None) -> list[str] | None:
+    """Names by commas; "none" is an empty list, "all" all there are (None)."""
+    if given is None:
+        return otherwise
+    names = [one.strip() for one in given.split(",") if one.strip()]
+    return [] if names == ["none"] else None if names == ["all"] else names
+
+
+def _slug(name: str) -> str:
+    import re
+
+    return re.sub(r"[^\w.-]+", "-", Path(name).name or name).strip("-") or "system"
+
+
+def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail_under: float | None) -> None:
+    from rich.console import Console
+
+    from visir.files import write_bytes
+    from visir.reports import to_markdown, to_terminal
+    from visir.reports.stress_tables import decrease_table, effects_table, jaccard_table, plain_table, refined_table
+
+    tables = [effects_table(one) for one in studies]
+    if len(studies) > 1:
+        tables += [decrease_table(studies), plain_table(studies)]
+    if len({one.collection for one in studies}) > 1:
+        tables.append(refined_table(studies))
+    if any(one.jaccard is not None for one in studies):
+        tables.append(jaccard_table(studies))
+    pages = []
+    if out is not None:
+        for study, part in zip(studies, parts, strict=True):
+            folder = out if len(studies) == 1 else out / f"{_slug(study.system)}-{_slug(study.collection)}"
+            pages.append(_write(study, part, folder, fail_under))
+        if len(studies) > 1:
+            write_bytes(out / _TABLES, "\n\n".join(to_markdown(one) for one in tables).encode())
+            pages.append(out / _TABLES)
+    console = Console()
+    for table in tables:
+        console.print(to_terminal(table))
+    for page in pages:
+        console.print(f"report: {page}", soft_wrap=True, highlight=False)
+
+
+def _write(study: Stress, part: Collection, folder: Path, fail_under: float | None) -> Path:
+    import shlex
+    import sys
+
+    import pyarrow.parquet as pq
+
+    from visir.files import atomic_path, write_bytes, write_json
+    from visir.reports import to_csv
+    from visir.reports.stress import write_stress_report
+    from visir.reports.stress_tables import as_dict, effects_table, per_query
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / _JSON, as_dict(study))
+    write_bytes(folder / _CSV, to_csv(effects_table(study, wide=True)).encode())
+    with atomic_path(folder / _QUERIES) as temporary:
+        pq.write_table(per_query(study), temporary, compression="zstd")
+    beside = {
+        _JSON: "every number of this page, and the protocol",
+        _CSV: "the table",
+        _QUERIES: "every query: what was sent, rsum before and after",
+    }
+    return write_stress_report(
+        folder / _PAGE,
+        study,
+        part,
+        fail_under=fail_under,
+        command=shlex.join(["visir", *sys.argv[1:]]),
+        beside=beside,
+    )

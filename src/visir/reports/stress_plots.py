@@ -1,0 +1,100 @@
+"""The plots of the brittleness study; each returns a complete SVG document, the same bytes for the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+
+from visir.reports.svg import FAINT, INK, SERIES, drawing, to_svg
+from visir.studies.jaccard import Jaccard
+from visir.studies.stress_effect import Change, Effect
+
+
+def degradation_bars(some: Sequence[Effect], what: str) -> str:
+    """A bar for each perturbation: percent of rsum lost or gained, with its 95 % interval; a diamond for the changed.
+
+    At the right how many of the queries (`what`: "captions", "pictures") it could change. Families stand apart.
+    """
+    places, at, families = [], 0.0, ""
+    for one in some:
+        if one.outcome.family != families:
+            at += 0.45 if families else 0.0
+            families = one.outcome.family
+        places.append(at)
+        at += 1.0
+    with drawing(7.6, 0.9 + 0.3 * at) as (figure, axes):
+        for place, one in zip(places, some, strict=True):
+            change = one.overall
+            if not isnan(change.percent):
+                axes.barh(place, change.percent, 0.62, color=SERIES[0], alpha=0.85)
+                low, high = change.percent_interval
+                axes.plot([low, high], [place, place], color=INK, linewidth=1.3, solid_capstyle="butt")
+                for end in (low, high):
+                    axes.plot([end, end], [place - 0.15, place + 0.15], color=INK, linewidth=1.3)
+            only = one.on_changed
+            if only is not None and one.coverage < 1 and not isnan(only.percent):
+                axes.plot(
+                    only.percent, place, "D", color=SERIES[1], markersize=5, fillstyle="none", markeredgewidth=1.4
+                )
+            axes.annotate(
+                f"{100 * one.coverage:.0f} %",
+                (1.01, place),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                fontsize=8.5,
+                color=FAINT,
+            )
+        axes.annotate(
+            "changed", (1.01, -0.75), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, color=FAINT
+        )
+        axes.set_yticks(places, [one.outcome.title for one in some])
+        axes.set_ylim(at - 0.3, -1.0)
+        axes.axvline(0, color=FAINT, linewidth=1)
+        ends = [end for one in some for end in _ends(one)]
+        room = max((max(ends) - min(ends)) * 0.04, 0.5) if ends else 1
+        axes.set_xlim(min([0.0, *ends]) - room, max([0.0, *ends]) + room)
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel(f"change of rsum, % of what {what} as they are find")
+        bar = axes.barh(0, 0, color=SERIES[0], alpha=0.85, label=f"all {what}, with 95 % interval")
+        labels = [bar]
+        if any(one.on_changed is not None and one.coverage < 1 for one in some):
+            labels += axes.plot(
+                [], [], "D", color=SERIES[1], fillstyle="none", markeredgewidth=1.4, label=f"changed {what} only"
+            )
+        figure.legend(handles=labels, loc="outside upper left", ncols=2, fontsize=8.5)
+        return to_svg(figure)
+
+
+def similarity_map(found: Jaccard, titles: Sequence[str], group: str = "decreased") -> str:
+    """The similarity of every two perturbations' sets of one group, in percent: the deeper the blue, the more alike."""
+    count = len(found.names)
+    values = found.pairwise[group]
+    least, most = found.range(group)
+    side = max(3.2, 0.36 * count + 2.0)
+    with drawing(side + 0.6, side - 0.4) as (figure, axes):
+        from matplotlib.patches import Rectangle
+
+        for row in range(1, count):
+            for column in range(row):
+                value = values[row, column]
+                if isnan(value):
+                    continue
+                depth = 0.08 + 0.72 * (value - least) / (most - least if most > least else 1)
+                axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, color=SERIES[0], alpha=depth, lw=0))
+                axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=7.5, color=INK)
+        axes.set_xlim(-0.5, count - 1.5)
+        axes.set_ylim(count - 0.5, 0.5)
+        axes.set_yticks(range(1, count), titles[1:], fontsize=8.5)
+        axes.set_xticks(range(count - 1), titles[:-1], rotation=90, fontsize=8.5)
+        axes.tick_params(length=0)
+        axes.grid(visible=False)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        return to_svg(figure)
+
+
+def _ends(one: Effect) -> list[float]:
+    changes: list[Change] = [one.overall, *([one.on_changed] if one.on_changed is not None else [])]
+    values = [changes[0].percent, *changes[0].percent_interval, *(change.percent for change in changes[1:])]
+    return [value for value in values if not isnan(value)]
