@@ -180,6 +180,18 @@ def _kind(schema: dict[str, Any]) -> str:
     return "text"
 
 
+def _granularity() -> str:
+    from visir.robustness.granularity import FEATURES
+
+    return _table(
+        ("feature", "Table 1 calls it", "paper profile", "strict profile", "per noun"),
+        (
+            (f"`{f.name}`", f.title, f.paper_says, f.strict_says, "strict ÷ nouns" if f.per_noun else "as strict")
+            for _, f in FEATURES.items()
+        ),
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "families": _families,
     "measures": _measures,
@@ -188,6 +200,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "index-kinds": _index_kinds,
     "export-forms": _export_forms,
     "settings": _settings,
+    "granularity": _granularity,
     "recipes-small": lambda: _recipes("recipes"),
     "recipes-ltd": lambda: _recipes("ltd"),
     "recipes-shortcuts": lambda: _recipes("shortcuts"),

@@ -27,9 +27,8 @@ class PublishedGranularity:
 def table_1() -> PublishedGranularity:
     """Table 1: MS-COCO and Flickr30k, original and refined ("-FG"), test splits, five captions per image.
 
-    Where "Concept depth" stands its columns have slipped one to the left in the paper's layout; the values are in the
-    order of the others. The paper does not say over which split the means are; the numbers of characters and words
-    agree with the test splits to the last digit.
+    In text taken from the PDF the row of concept depth has slipped one column to the left. The paper does not say which
+    split the means are over; its numbers of characters and words are those of the test splits to the last digit.
     """
     content = read_json(FILE)
     return PublishedGranularity(content["title"], content["source"], content["decimals"], content["rows"])
