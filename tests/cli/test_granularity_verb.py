@@ -74,6 +74,8 @@ def test_refused(tmp_path: Path) -> None:
     plain = written(tmp_path / "plain.json", PLAIN)
     said = say(granularity, plain, "--profile", "strickt")
     assert (said.status, "did you mean 'strict'" in said.text) == (2, True)
+    said = say(granularity, plain, "--correction", "hollm")
+    assert (said.status, "did you mean 'holm'" in said.text) == (2, True)
     other = written(tmp_path / "other.json", PLAIN, ("q1.jpg", "q2.jpg"))
     said = say(granularity, plain, "--against", other)
     assert said.status == 2

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from visir.evaluation.captions import choose
-from visir.evaluation.significance import Correction
+from visir.evaluation.significance import Correction, corrected
 from visir.records import Collection
 from visir.robustness.granularity import FEATURES, Granularity, Profile, cut_captions, granularity
 from visir.studies.granularity_statistics import Comparison, Mean, compare, means
@@ -72,6 +72,7 @@ def study(
     - `split`, `captions`: which captions take part, on both sides ("first 5" is what papers mean by COCO's 25,000)
     - `correction`: over the features of a profile; `seed`: of the bootstrap intervals
     """
+    corrected([], correction)  # refuses an unknown name before the tagging, not after
     sides = [one.split(split) for one in (collection, *([] if against is None else [against]))]
     counted = tuple(granularities(one, profiles, captions=captions) for one in sides)
     found = tuple({profile: means(one, seed=seed) for profile, one in of_one.items()} for of_one in counted)
