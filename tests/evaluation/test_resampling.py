@@ -1,0 +1,36 @@
+"""The bootstrap over clusters: by a slow oracle, and beside the interval of `significance.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from visir.errors import VisirError
+from visir.evaluation import resampling
+from visir.evaluation.resampling import interval, resampled_sums
+from visir.evaluation.significance import bootstrap_interval
+
+
+def test_against_drawing_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same generator, cluster after cluster; and in blocks of one sample."""
+    rng = np.random.default_rng(3)
+    columns, clusters = rng.normal(size=(7, 2)), np.array(list("aabbbcd"))
+    groups = [columns[clusters == one].sum(axis=0) for one in "abcd"]
+    generator = np.random.default_rng(5)
+    slow = np.array([np.sum([groups[at] for at in generator.integers(0, 4, 4)], axis=0) for _ in range(50)])
+    assert np.allclose(resampled_sums(columns, clusters, samples=50, seed=5), slow)
+    monkeypatch.setattr(resampling, "_ENTRIES", 4)
+    assert np.allclose(resampled_sums(columns, clusters, samples=50, seed=5), slow)
+
+
+def test_agrees_with_the_interval_of_a_mean() -> None:
+    rng = np.random.default_rng(0)
+    gaps, clusters = rng.normal(1, 3, 400), np.repeat(np.arange(80), 5)
+    sums = resampled_sums(np.stack([gaps, np.ones(400)], axis=1), clusters, samples=4_000)
+    assert interval(sums[:, 0] / sums[:, 1]) == pytest.approx(bootstrap_interval(gaps, clusters), abs=0.03)
+
+
+def test_a_ratio_has_no_interval_where_it_has_no_value() -> None:
+    assert np.isnan(interval(np.array([1.0, np.inf]))).all()
+    with pytest.raises(VisirError, match="at least one query"):
+        resampled_sums(np.empty((0, 2)))
