@@ -150,6 +150,50 @@ def test_what_stays_in_place_is_what_our_tagger_says(logs: Path, name: str, leas
     assert stays / ought >= least
 
 
+@pytest.mark.parametrize(
+    ("text", "nltk", "spacy"),
+    [
+        ('A "man\'s" hat.', "A `` man 's '' hat .", 'A " man \'s " hat .'),
+        ("Red t-shirts, 1,000 dogs", "Red t-shirts , 1,000 dogs", "Red t - shirts , 1,000 dogs"),
+        ("He can't, cannot", "He ca n't , can not", "He ca n't , can not"),
+        ("The boys' 9-11 toys", "The boys ' 9-11 toys", "The boys ' 9 - 11 toys"),
+        ("E.S.E. Hats. St. Paul", "E.S.E . Hats . St. Paul", "E.S.E. Hats . St. Paul"),
+        ("one  two", "one two", "one   two"),  # the second space is a token of spaCy's
+        ("", "", ""),
+    ],
+)
+def test_tokens(text: str, nltk: str, spacy: str) -> None:
+    assert " ".join(nltk_tokens(text)[1]) == nltk
+    assert " ".join(spacy_tokens(text)[1]) == spacy
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=30) | st.text("ab'.,-&\"` 1's", max_size=15))
+def test_tokens_lie_side_by_side_and_hold_all(text: str) -> None:
+    for cut in (nltk_tokens, spacy_tokens):
+        spans, tokens = cut(text)
+        edges = [edge for span in spans for edge in span]
+        assert edges == sorted(edges)
+        assert all(a < b for a, b in spans)
+        assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
+        assert len(tokens) == len(spans)
+
+
+def test_nltk_cuts_the_same(logs: Path) -> None:
+    """Sentences are found otherwise than by NLTK's Punkt, which is not asked here; so a full stop may differ."""
+    tokenize = pytest.importorskip("nltk.tokenize", reason="NLTK is not installed").NLTKWordTokenizer().tokenize
+    captions = queries(logs, "f30k", "none") + queries(logs, "f30k_fg", "none")
+    assert sum(nltk_tokens(text)[1] != tokenize(text) for text in captions) <= 5
+
+
+def test_spacy_cuts_the_same(logs: Path) -> None:
+    english = pytest.importorskip("spacy", reason="spaCy is not installed").blank("en")
+    captions = queries(logs, "f30k", "none") + queries(logs, "f30k_fg", "none")
+    assert [spacy_tokens(text)[1] for text in captions] == [
+        [token.text for token in english(text)] for text in captions
+    ]
+
+
 def test_their_own_shuffles_differ_from_run_to_run(logs: Path) -> None:
     """Why the draws of shuffles cannot be had: three models were asked with three different orders."""
     clip, align = (queries(logs, "f30k", "shuffle_nouns_and_adj", model) for model in ("clip", "align"))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
 
 from visir.robustness.language.tagset import PENN
 from visir.robustness.language.words import Sentence
@@ -45,21 +47,28 @@ def nltk_tokens(text: str) -> tuple[list[Span], list[str]]:
             spans.append((start, end))
             tokens.append("``" if opens else "''")
             continue
-        cuts = [end]
-        if text[end - 1] == "." and end - start > 1 and text[end - 2] != "." and _ends_sentence(text, start, end):
-            end -= 1
-            cuts.append(end)
-        while clitic := _CLITIC.search(text, start, end):
-            end = clitic.start()
-            cuts.append(end)
-        within = _TWO_WORDS.get(text[start:end].lower())
-        if within:
-            cuts.append(start + within)
-        for cut in reversed(cuts):
-            spans.append((start, cut))
-            tokens.append(text[start:cut])
-            start = cut
+        stop = text[end - 1] == "." and end - start > 1 and text[end - 2] != "." and _ends_sentence(text, start, end)
+        word = text[start : end - stop]
+        if word.isalpha() and word.lower() not in _TWO_WORDS:
+            spans.append((start, end - stop))
+            tokens.append(word)
+        else:
+            spans += [(start + a, start + b) for a, b in pairwise(_nltk_cuts(word))]
+            tokens += [word[a:b] for a, b in pairwise(_nltk_cuts(word))]
+        if stop:
+            spans.append((end - 1, end))
+            tokens.append(".")
     return spans, tokens
+
+
+@lru_cache(1 << 14)
+def _nltk_cuts(word: str) -> tuple[int, ...]:
+    """Where a word begins, is cut, and ends."""
+    cuts = [len(word)]
+    while clitic := _CLITIC.search(word, 1, cuts[-1]):
+        cuts.append(clitic.start())
+    within = _TWO_WORDS.get(word[: cuts[-1]].lower())
+    return (0, *([within] if within else []), *reversed(cuts))
 
 
 def _ends_sentence(text: str, start: int, end: int) -> bool:
@@ -81,9 +90,11 @@ _BETWEEN = re.compile(
 _LAST_STOP = re.compile(r"(?:(?<=[^\W_])(?<![A-Z])|(?<=[A-Z][A-Z])|(?<=['\")\-%+]))\.$|(?<=[^:]):$")
 _CLITICS = frozenset({"'s", "'m", "'d", "'re", "'ve", "'ll"})
 _SPACY_CLITIC = re.compile(r"(?<=[^'])(?:'s|'m|'d|'ll|'re|'ve|n't|')$", re.IGNORECASE)
-_NO_APOSTROPHE = re.compile(
-    r"(?:s?he|that|what|there|where|who|how)(s)|(?:ca|do|wo|did|does|is|are)(nt)|can(not)", re.IGNORECASE
-)
+_NO_APOSTROPHE = {
+    **{f"{one}s": len(one) for one in ("he", "she", "that", "what", "there", "where", "who", "how")},
+    **{f"{one}nt": len(one) for one in ("ca", "do", "wo", "did", "does", "is", "are")},
+    "cannot": 3,
+}
 
 
 def spacy_tokens(text: str) -> tuple[list[Span], list[str]]:
@@ -95,30 +106,39 @@ def spacy_tokens(text: str) -> tuple[list[Span], list[str]]:
     spans: list[Span] = []
     for found in _SPACY.finditer(text):
         start, end = found.span()
-        if text[start].isspace():
-            start += text[start] == " " and start > 0
-            if end > start:
-                spans.append((start, end))
+        piece = found.group()
+        if piece == " " and start:
             continue
-        while text[start] in "'&" and end - start > 1 and text[start:end].lower() not in _CLITICS:
-            spans.append((start, start + 1))
-            start += 1
-        tail = []
-        stop = _LAST_STOP.search(text, start, end)
-        if stop and stop.start() > start and text[start : stop.start()].lower() not in _ABBREVIATIONS:
-            tail.append((stop.start(), end))
-            end = stop.start()
-        while clitic := _SPACY_CLITIC.search(text, start, end):
-            tail.append((clitic.start(), end))
-            end = clitic.start()
-        if clitic := _NO_APOSTROPHE.fullmatch(text, start, end):
-            tail.append((clitic.start(clitic.lastindex or 0), end))
-            end = tail[-1][0]
-        for hyphen in _BETWEEN.finditer(text, start, end):
-            spans += [(start, hyphen.start()), hyphen.span()]
-            start = hyphen.end()
-        spans += [(start, end), *reversed(tail)]
+        if piece.isalpha() and piece.lower() not in _NO_APOSTROPHE:
+            spans.append((start, end))
+        elif piece.isspace():
+            spans.append((start + (piece[0] == " " and start > 0), end))
+        else:
+            spans += [(start + a, start + b) for a, b in pairwise(_spacy_cuts(piece))]
     return spans, [text[start:end] for start, end in spans]
+
+
+@lru_cache(1 << 14)
+def _spacy_cuts(piece: str) -> tuple[int, ...]:
+    """Where what lies between two white spaces begins, is cut, and ends."""
+    start, end = 0, len(piece)
+    front, back = [0], [end]
+    while piece[start] in "'&" and end - start > 1 and piece[start:end].lower() not in _CLITICS:
+        start += 1
+        front.append(start)
+    stop = _LAST_STOP.search(piece, start, end)
+    if stop and stop.start() > start and piece[start : stop.start()].lower() not in _ABBREVIATIONS:
+        end = stop.start()
+        back.append(end)
+    while clitic := _SPACY_CLITIC.search(piece, start + 1, end):
+        end = clitic.start()
+        back.append(end)
+    within = _NO_APOSTROPHE.get(piece[start:end].lower())
+    if within:
+        back.append(start + within)
+        end = start + within
+    inside = [edge for found in _BETWEEN.finditer(piece, start, end) for edge in found.span()]
+    return (*front, *inside, *reversed(back))
 
 
 _PENN_BY_WORD = {
