@@ -143,7 +143,7 @@ def stress(
                 )
             )
             parts.append(opened if gallery == "collection" else opened.split(split))
-    studies = with_correction(studies)
+    studies = with_correction(_told_apart(studies))
     _show(studies, parts, out, fail_under)
     if fail_under is not None:
         failed = [(study, effect) for study in studies for effect in study.under(fail_under)]
@@ -155,6 +155,21 @@ def stress(
         if failed:
             raise typer.Exit(FAILED)
         typer.echo(f"passes: at least {fail_under:g} % of rsum is left after every perturbation")
+
+
+def _told_apart(studies: list[Stress]) -> list[Stress]:
+    """Collections of one name (a source and its refined captions, perhaps) get a piece of their fingerprint."""
+    from dataclasses import replace
+
+    known: dict[str, set[str]] = {}
+    for one in studies:
+        known.setdefault(one.collection, set()).add(one.protocol.collection_fingerprint)
+    return [
+        replace(one, collection=f"{one.collection} {one.protocol.collection_fingerprint[:6]}")
+        if len(known[one.collection]) > 1
+        else one
+        for one in studies
+    ]
 
 
 def _listed(given: str | None, otherwise: list[str] | None) -> list[str] | None:

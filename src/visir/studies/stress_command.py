@@ -57,7 +57,7 @@ class CommandSubject(Subject):
             for one, text in zip(chosen["id"].to_pylist(), chosen["text"].to_pylist(), strict=True)
         ).encode()
         queries, run = self.folder / f"{condition.name}.tsv", self.folder / f"{condition.name}{self.suffix}"
-        done = self.folder / f"{condition.name}.json"
+        done = self.folder / f"{condition.name}.done"
         mark = {"command": self.words, "queries": hashlib.blake2b(lines, digest_size=16).hexdigest()}
         if not (run.is_file() and _same(done, mark)):
             run.unlink(missing_ok=True)
