@@ -215,6 +215,14 @@ def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail
         console.print(f"report: {page}", soft_wrap=True, highlight=False)
 
 
+def _cut_into_words(study: Stress) -> bool:
+    """Whether some perturbation needed words and their parts of speech: then they are at hand."""
+    from visir.robustness.perturbations import find
+
+    steps = [step for one in study.effects if one.outcome.direction == "t2i" for step in one.name.split("+")]
+    return any(find(one).needs_words for one in steps)
+
+
 def _write(study: Stress, part: Collection, folder: Path, fail_under: float | None) -> Path:
     import shlex
     import sys
@@ -223,7 +231,7 @@ def _write(study: Stress, part: Collection, folder: Path, fail_under: float | No
 
     from visir.files import atomic_path, write_bytes, write_json
     from visir.reports import to_csv
-    from visir.reports.stress import write_stress_report
+    from visir.reports.stress import granularity_line, write_stress_report
     from visir.reports.stress_tables import as_dict, effects_table, per_query
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -240,6 +248,7 @@ def _write(study: Stress, part: Collection, folder: Path, fail_under: float | No
         folder / _PAGE,
         study,
         part,
+        granularity=granularity_line(part) if _cut_into_words(study) else "",
         fail_under=fail_under,
         command=shlex.join(["visir", *sys.argv[1:]]),
         beside=beside,

@@ -98,6 +98,20 @@ def write_stress_report(
     )
 
 
+def granularity_line(collection: Collection) -> str:
+    """How fine-grained the captions are that were perturbed: the means of every feature, strictly counted.
+
+    A system breaks more easily on captions that say little: there is less to fall back on. Cheap where the captions
+    were cut into words already, as most perturbations need.
+    """
+    from visir.robustness.granularity import FEATURES, granularity
+    from visir.studies.granularity_statistics import means
+
+    found = means(granularity(collection, "strict"))
+    said = ", ".join(f"{FEATURES.get(one.feature).title.lower()} {one.mean:.2f}" for one in found)
+    return f"Granularity of these captions (means, strict profile of visir granularity): {said}."
+
+
 def worst_hits(study: Stress, collection: Collection, *, top: int = TOP) -> list[Hit]:
     """For each perturbation the query that lost most by it, each image at most once on the page."""
     hits: list[Hit] = []
