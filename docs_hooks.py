@@ -192,6 +192,15 @@ def _granularity() -> str:
     )
 
 
+def _corruptions() -> str:
+    from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
+
+    return _table(
+        ("name", "what it is", *(f"severity {one}" for one in SEVERITIES)),
+        ((f"`{c.name}`", c.about, *(c.said(one) for one in SEVERITIES)) for _, c in CORRUPTIONS.items()),
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "families": _families,
     "measures": _measures,
@@ -201,6 +210,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "export-forms": _export_forms,
     "settings": _settings,
     "granularity": _granularity,
+    "corruptions": _corruptions,
     "recipes-small": lambda: _recipes("recipes"),
     "recipes-ltd": lambda: _recipes("ltd"),
     "recipes-shortcuts": lambda: _recipes("shortcuts"),

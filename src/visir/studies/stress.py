@@ -268,7 +268,7 @@ def _names(
     faults = []
     for direction, (given, known) in asked.items():
         offered = subject.offered(direction)
-        possible = list(known) if offered is None else [one for one in known if one in offered]
+        possible = list(known) if offered is None else sorted(offered, key=[*known, *offered].index)
         names[direction] = possible if given is None else list(dict.fromkeys(given))
         for one in names[direction]:
             fault = _unknown(one, direction)

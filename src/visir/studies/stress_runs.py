@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.errors import RunError, raise_faults
+from visir.errors import RunError, VisirError, raise_faults
 from visir.evaluation.gallery_check import check
 from visir.records import DIRECTIONS, Direction, Run
 from visir.robustness.corruptions import CORRUPTIONS
-from visir.robustness.perturbations import PERTURBATIONS
+from visir.robustness.perturbations import PERTURBATIONS, find
 from visir.search.exact import Searched
 from visir.search.formats import read_run
 from visir.search.ranks import ranks_of
@@ -38,8 +38,7 @@ class RunsSubject(Subject):
         self.files: dict[Direction, dict[str, Path]] = {one: _files(self.folder, one) for one in DIRECTIONS}
         faults = []
         for direction, files in self.files.items():
-            known = set(PERTURBATIONS if direction == "t2i" else CORRUPTIONS)
-            strange = sorted(set(files) - known - {PLAIN})
+            strange = [one for one in sorted(files) if one != PLAIN and not _is_known(one, direction)]
             faults += [f"{files[one].name}: {one!r} is no {_KINDS[direction]}" for one in strange]
             if files and PLAIN not in files:
                 faults.append(f"the unperturbed run of {direction} is missing: {PLAIN}.trec, or in another format")
@@ -83,6 +82,16 @@ def answered(run: Run, task: Task, condition: Condition, notes: list[str], where
 
 
 _KINDS = {"t2i": "perturbation of captions", "i2t": "corruption of pictures"}
+
+
+def _is_known(name: str, direction: Direction) -> bool:
+    """Whether a run's name is a perturbation, or several joined by "+"."""
+    if direction == "i2t":
+        return name in CORRUPTIONS
+    try:
+        return all(find(one) for one in name.split("+"))
+    except VisirError:
+        return False
 
 
 def _files(folder: Path, direction: Direction) -> dict[str, Path]:
