@@ -324,7 +324,9 @@ def _called(name: str, direction: Direction) -> tuple[str, str]:
     if direction == "i2t":
         return CORRUPTIONS.get(name).title, CORRUPTIONS.get(name).family
     steps = [find(one) for one in name.split("+")]
-    return " + ".join(one.title for one in steps), " + ".join(dict.fromkeys(one.family for one in steps))
+    # "nearby_char:azerty" looks at another keyboard than its title says.
+    titles = [one.title + f" ({one.name.partition(':')[2]})" * (":" in one.name) for one in steps]
+    return " + ".join(titles), " + ".join(dict.fromkeys(one.family for one in steps))
 
 
 def _condition(
