@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.encoders.base import Encoder, Reranker
+    from visir.encoders.base import Encoder
     from visir.encoders.encoding import Encoding, encode, encode_collection
     from visir.encoders.families import FAMILIES, Family
     from visir.encoders.loading import load
+    from visir.encoders.matching import Matcher, load_matcher
     from visir.encoders.store import Store
 
 __getattr__ = lazy(
     __name__,
     {
         "Encoder": "visir.encoders.base",
-        "Reranker": "visir.encoders.base",
         "load": "visir.encoders.loading",
+        "load_matcher": "visir.encoders.matching",
+        "Matcher": "visir.encoders.matching",
         "encode": "visir.encoders.encoding",
         "encode_collection": "visir.encoders.encoding",
         "Encoding": "visir.encoders.encoding",
@@ -39,9 +41,10 @@ __all__ = [
     "Encoder",
     "Encoding",
     "Family",
-    "Reranker",
+    "Matcher",
     "Store",
     "encode",
     "encode_collection",
     "load",
+    "load_matcher",
 ]

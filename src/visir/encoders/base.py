@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from visir.records import EncoderCard, Modality
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from visir.encoders.matching import Matcher
 
 Pixels = NDArray[Any]
 """One preprocessed image, in whatever shape and type the model's forward pass takes (usually float32 (3, H, W))."""
@@ -40,6 +42,8 @@ class Encoder(ABC):
     modalities: frozenset[Modality]
     batch_size: int = 64
     """Inputs per forward pass when nobody says otherwise."""
+    matcher: Matcher | None = None
+    """The model's image–text matching head, for a second stage of search; None when it has none."""
 
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image to the model's input. Raises `EncoderError` for a text-only encoder."""
@@ -89,16 +93,3 @@ class Encoder(ABC):
             f"{self.card.name} encodes no {modality}s, only {other}s.",
             hint=f"train towers over an encoder of {modality}s and this one: visir train --help",
         )
-
-
-class Reranker(ABC):
-    """A model that reads query and candidate together and scores the pair (an image–text matching head)."""
-
-    card: EncoderCard
-
-    @abstractmethod
-    def score_pairs(self, images: Sequence[Image], texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n,) matching scores of n (image, text) pairs, higher is better.
-
-        The scale is the model's own (named in its docstring).
-        """

@@ -7,85 +7,86 @@ reads the tokens of the text with cross-attention over the patches of the image.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.base import Pixels, Reranker
+from visir.encoders.base import Pixels
+from visir.encoders.matching import Matcher, Tokens, of_one_image
 from visir.encoders.models.forward import inference, to_tensor, to_vectors
 from visir.encoders.models.halves import HalvesEncoder
 from visir.encoders.models.model_files import ModelFiles
 from visir.encoders.models.transformers_dual import ImageHalf, TextHalf, load_halves
-from visir.errors import EncoderError
 from visir.records import EncoderCard
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PAIRS_AT_ONCE = 32
 
-
-class BlipEncoder(HalvesEncoder, Reranker):
+class BlipEncoder(HalvesEncoder):
     """BLIP for retrieval.
 
     Vectors are the projections of the first token of either tower before normalisation; their cosine is what
-    `BlipForImageTextRetrieval` gives with `use_itm_head=False`.
+    `BlipForImageTextRetrieval` gives with `use_itm_head=False`. `matcher` is its second stage.
 
     Texts are cut at the 512 positions that the text tower has. BLIP's own evaluation cuts at 35 tokens: ask for
-    that with `?max_length=35`. It also puts a token [ENC] in place of [CLS] before the matching head, which the
-    implementation in `transformers` (the reference here) does not.
+    that with `?max_length=35`.
     """
 
     def __init__(self, card: EncoderCard, model: Any, image: ImageHalf, text: TextHalf, *, device: str) -> None:
         super().__init__(card, {"image": image, "text": text}, device=device)
-        self._model, self._tokens, self._dtype = model, text.tokens, next(model.parameters()).dtype
+        self.matcher = BlipMatcher(card, model, image, text, device=device)
 
-    def score_pairs(self, images: Sequence[Image], texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n,) logits of "match" of n pairs, unbounded, higher is better.
 
-        This is the second of the matching head's two outputs, as in BLIP's own evaluation (which then adds the cosine
-        of the first stage: that sum is the caller's). The other common reading, the softmax probability of
-        "match", saturates towards 1.0, where float32 has few steps left to rank by.
+class BlipMatcher(Matcher):
+    """BLIP's image–text matching head: the logit of "match", unbounded, higher is better.
 
-        An image that occurs several times (the same object) goes through the vision tower once.
-        """
-        if len(images) != len(texts):
-            raise EncoderError(f"{len(images)} images cannot be paired with {len(texts)} texts.", hint="one text each")
+    That is the second of the head's two outputs, as in BLIP's own evaluation (which then adds the cosine of the first
+    stage: `rerank(…, fusion="sum")`). The other common reading, the softmax probability of "match", saturates towards
+    1.0, where float32 has few steps left to rank by.
+
+    Every layer of BLIP's text tower looks at the image, so a text's tokens are its ids, and an image's its patches. In
+    BLIP's own evaluation a token [ENC] stands in place of [CLS] before this head; the implementation in `transformers`
+    (the reference here) has no such step.
+    """
+
+    def __init__(self, card: EncoderCard, model: Any, image: ImageHalf, text: TextHalf, *, device: str) -> None:
+        self.card = replace(card, family=f"{card.family}-itm")
+        self._model, self._image, self._text, self._device = model, image, text, device
+        self._dtype = next(model.parameters()).dtype
+
+    def preprocess(self, image: Image) -> Pixels:
+        """One RGB image, float32 (3, H, W), as for the vectors."""
+        pixels: Pixels = self._image.prepare([image])[0]
+        return pixels
+
+    def image_tokens(self, batch: Sequence[Pixels]) -> list[Tokens]:
+        """(1 + patches, width) of each image, behind the last layer of the vision tower."""
+        with inference():
+            pixels = to_tensor(batch, self._device, self._dtype)
+            return list(self._model.vision_model(pixel_values=pixels).last_hidden_state)
+
+    def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """(length,) int32 token ids of each text."""
+        return self._text.prepare(texts)
+
+    def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
+        """(n,) logits of "match"."""
         scores = np.empty(len(texts), np.float32)
-        # Pairs of one image stand together, so that its patches are computed once and need not all be kept.
-        order = sorted(range(len(images)), key=_first_places([id(image) for image in images]).__getitem__)
-        for start in range(0, len(order), PAIRS_AT_ONCE):
-            rows = order[start : start + PAIRS_AT_ONCE]
-            scores[rows] = self._match([images[row] for row in rows], [texts[row] for row in rows])
+        with inference():
+            for image, pairs in of_one_image(images):
+                words = {name: ids.to(self._device) for name, ids in self._text.tokens.collate(texts[pairs]).items()}
+                # One image for all texts: keys and values of its patches, most of the arithmetic, are computed once and
+                # broadcast. There is no mask over patches, because none is padding.
+                states = self._model.text_encoder(**words, encoder_hidden_states=image[None]).last_hidden_state
+                scores[pairs] = to_vectors(self._model.itm_head(states[:, 0, :])[:, 1])
         return scores
 
-    def _match(self, images: Sequence[Image], texts: Sequence[str]) -> NDArray[np.float32]:
-        import torch
-
-        from visir.collections.images import to_rgb
-
-        places = _first_places([id(image) for image in images])
-        distinct = sorted(set(places))
-        with inference():
-            patches = self._patches([self.preprocess(to_rgb(images[place])) for place in distinct])
-            patches = patches[[distinct.index(place) for place in places]]
-            states = self._model.text_encoder(
-                **self._tokens(texts, self._device),
-                encoder_hidden_states=patches,
-                encoder_attention_mask=torch.ones(patches.shape[:2], dtype=torch.long, device=self._device),
-            ).last_hidden_state
-            return to_vectors(self._model.itm_head(states[:, 0, :])[:, 1])
-
-    def _patches(self, batch: Sequence[Pixels]) -> Any:
-        pixels = to_tensor(batch, self._device, self._dtype)
-        return self._model.vision_model(pixel_values=pixels).last_hidden_state
-
-
-def _first_places(keys: Sequence[int]) -> list[int]:
-    """For each key the place at which it first occurs: [a, b, a] gives [0, 1, 0]."""
-    first: dict[int, int] = {}
-    return [first.setdefault(key, place) for place, key in enumerate(keys)]
+    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As for the vectors."""
+        return self._text.room_for(texts, ending)
 
 
 def load(name: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str) -> BlipEncoder:
