@@ -8,6 +8,7 @@ from visir.collections.judgements import cxc, eccv, flickr8k
 from visir.collections.readers import (
     annotation_list,
     coco_captions,
+    cub,
     fine_grained,
     flickr_tokens,
     generated,
@@ -32,6 +33,7 @@ for _one in (
     coco_captions.FORMAT,
     annotation_list.FORMAT,
     fine_grained.FORMAT,
+    cub.FORMAT,
     flickr_tokens.FORMAT,
     vsepp.FORMAT,
     webdataset.FORMAT,

@@ -1,0 +1,189 @@
+"""CUB-200-2011 with the captions of Reed et al.: 200 species of birds, ten captions for each picture."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from visir.collections.descriptor import Format, Option, one_of
+from visir.collections.draft import Draft
+from visir.collections.readers.published import compare_counts
+from visir.collections.readers.reed_captions import SPLITS, Key, ReedCaptions, find_captions, picture_key, read_captions
+from visir.errors import CollectionError
+from visir.files import read_lines
+
+PUBLISHED = {"images": 11_788, "classes": 200, "captions": 117_880}
+UNLISTED = "unlisted"
+"""The split of images whose class no list of classes names."""
+_NEEDED = ("images.txt", "image_class_labels.txt", "classes.txt")
+_BOX = ("x", "y", "width", "height")
+_ORIGIN = "CUB_200_2011.tgz, https://data.caltech.edu/records/65de6-vp158"
+
+
+def read(
+    path: Path, *, captions: str | Path | None = None, classes: str | Path | None = None, splits: str = "classes"
+) -> Draft:
+    """Read the folder `CUB_200_2011/`, or the folder that it lies in, with the captions beside it.
+
+    - Image ids are CUB's own numbers in `images.txt` ("1"), with which its attributes and parts fit; caption ids are
+      "1#0" to "1#9", by line. Lines are kept byte for byte (some end in a space); empty ones are left out.
+    - `captions`: Reed's `text_c10/`, a folder that holds it, or his archive (zip, tar, tar.gz) unopened. By default
+      they are looked for in and beside `CUB_200_2011/`: `text_c10/`, `cvpr2016_cub/text_c10/`, `cub_icml/text_c10/`,
+      `cvpr2016_cub.tar.gz`. Pictures without a file of captions stay, without captions.
+    - `splits`: "classes" are Reed's: nothing is trained on the test's species (100, 50 and 50 classes; 8,855 images in
+      train and val, 2,933 in test). They come from `trainclasses.txt`, `valclasses.txt` and `testclasses.txt` with the
+      captions, or in the folder `classes`. "images" are CUB's own, every species in both (5,994 train, 5,794 test),
+      from `train_test_split.txt`; "none" makes none. Where the lists are missing nothing is guessed: searching 2,933
+      images and 5,794 are different tasks.
+    - Facts: `file`, `class_id`, `class` and, where the files are there, the bird's box in pixels (`x`, `y`, `width`,
+      `height`) and `official_split`.
+
+    The whole has 11,788 images, 200 classes and 117,880 captions; a copy with other counts is told in the source.
+
+    Thesis section 2.5.1 takes one random caption per image (the protocol's `captions="random(seed=0)"`) and "the splits
+    provided by the dataset authors", and gives no size. Its CLIP recalls on CUB in table 2.2 are multiples of 1/2,938,
+    those of X-VLM of 1/2,856: near the test split of Reed's classes, but neither of them is it.
+    """
+    folder = _folder(path)
+    draft = Draft("CUB-200-2011", folder, f"CUB-200-2011 {folder.name}/")
+    names, labels, titles = (_columns(draft, folder / file) for file in _NEEDED)
+    reed = read_captions(find_captions(folder, captions), classes)
+    halves, boxes = _halves(draft, folder, needed=splits == "images"), _boxes(draft, folder)
+    split_of = _class_splits(draft, reed, {title[:3] for title in titles.values()}) if splits == "classes" else {}
+    facts: list[dict[str, object]] = []
+    keys: dict[Key, str] = {}
+    for number, name in names.items():
+        title = titles.get(labels.get(number, ""), "")
+        if not re.match(r"\d{3}\.", title):
+            draft.fault(
+                f"image {number} ({name}): image_class_labels.txt and classes.txt give no class such as 001.Name"
+            )
+            continue
+        split = halves.get(number, "") if splits == "images" else ""
+        draft.add_image(number, name, split_of.get(title[:3], UNLISTED) if splits == "classes" else split)
+        keys[picture_key(title[:3], Path(name).stem)] = number
+        fact = {"image_id": number, "file": name, "class_id": int(title[:3]), "class": title}
+        facts.append(fact | boxes.get(number, dict.fromkeys(_BOX)) | {"official_split": halves.get(number)})
+    for key, number in keys.items():
+        for position, line in enumerate(reed.lines.get(key, ())):
+            if line.strip():
+                draft.add_caption(f"{number}#{position}", line, number)
+    draft.facts = _table(facts, boxes=bool(boxes), halves=bool(halves))
+    _tell(draft, reed, keys)
+    found = {"images": len(draft.ids), "classes": len(titles), "captions": len(draft.texts)}
+    compare_counts(draft, PUBLISHED, found)
+    return draft
+
+
+def _folder(path: Path) -> Path:
+    """The folder with `images.txt`: the path itself, or `CUB_200_2011/` in it."""
+    found = next((one for one in (path, path / "CUB_200_2011") if (one / "images.txt").is_file()), path)
+    missing = [file for file in _NEEDED if not (found / file).is_file()]
+    if missing:
+        raise CollectionError(f"{found}: not CUB_200_2011/: no {', no '.join(missing)}.", hint=f"unpack {_ORIGIN}")
+    return found
+
+
+def _columns(draft: Draft, file: Path) -> dict[str, str]:
+    """One of CUB's files: an id, a space, and the rest of the line."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(read_lines(file), start=1):
+        identifier, _, rest = line.strip().partition(" ")
+        if not rest:
+            draft.fault(f"{file.name}, line {number}: expected an id and a value, found {line[:60]!r}")
+        elif identifier in found:
+            draft.fault(f"{file.name}, line {number}: id {identifier} is there a second time")
+        else:
+            found[identifier] = rest
+    return found
+
+
+def _halves(draft: Draft, folder: Path, *, needed: bool) -> dict[str, str]:
+    """CUB's own split of each image: 1 is train, 0 test."""
+    file = folder / "train_test_split.txt"
+    if not file.is_file():
+        if needed:
+            raise CollectionError(f"{folder}: no train_test_split.txt.", hint=f"it is in {_ORIGIN}")
+        return {}
+    halves: dict[str, str] = {}
+    for number, flag in _columns(draft, file).items():
+        if flag not in ("0", "1"):
+            draft.fault(f"train_test_split.txt, image {number}: expected 0 or 1, found {flag[:20]!r}")
+        halves[number] = "train" if flag == "1" else "test"
+    return halves
+
+
+def _boxes(draft: Draft, folder: Path) -> dict[str, dict[str, float | None]]:
+    file = folder / "bounding_boxes.txt"
+    boxes: dict[str, dict[str, float | None]] = {}
+    for number, line in _columns(draft, file).items() if file.is_file() else ():
+        try:
+            boxes[number] = dict(zip(_BOX, map(float, line.split()), strict=True))
+        except ValueError:
+            draft.fault(f"bounding_boxes.txt, image {number}: expected x y width height, found {line[:60]!r}")
+    return boxes
+
+
+def _class_splits(draft: Draft, reed: ReedCaptions, known: set[str]) -> dict[str, str]:
+    """The split of each class number, by the lists of classes."""
+    if not reed.classes:
+        raise CollectionError(
+            f"{reed.source}: no lists of classes (trainclasses.txt, valclasses.txt, testclasses.txt) with it.",
+            hint="they are in cvpr2016_cub.tar.gz: name their folder with classes=; CUB's own split is splits=images",
+        )
+    split_of: dict[str, str] = {}
+    for split in SPLITS:
+        for line in filter(None, map(str.strip, reed.classes.get(split, ()))):
+            label = line[:3]
+            if label not in known:
+                draft.fault(f"{split}classes.txt: unknown class {line!r}")
+            elif split_of.setdefault(label, split) != split:
+                draft.fault(f"class {line!r} is in the lists of {split_of[label]} and of {split}")
+    return split_of
+
+
+def _table(facts: list[dict[str, object]], *, boxes: bool, halves: bool) -> pa.Table:
+    """The facts, without the columns whose files are not there."""
+    kinds = {"image_id": pa.string(), "file": pa.string(), "class_id": pa.int16(), "class": pa.string()}
+    kinds |= dict.fromkeys(_BOX, pa.float32()) if boxes else {}
+    kinds |= {"official_split": pa.string()} if halves else {}
+    return pa.table({name: pa.array([fact[name] for fact in facts], kind) for name, kind in kinds.items()})
+
+
+def _tell(draft: Draft, reed: ReedCaptions, keys: Mapping[Key, str]) -> None:
+    draft.notes.append(f"captions from {reed.source.name}")
+    without = sum(key not in reed.lines for key in keys)
+    spare = [key for key in reed.lines if key not in keys]
+    if without:
+        draft.notes.append(f"{without:,} images have no file of captions")
+    if spare:
+        draft.notes.append(f"{len(spare):,} files of captions fit no image (the first: class {'_'.join(spare[0])})")
+
+
+def _sniff(path: Path) -> bool:
+    return any(all((one / file).is_file() for file in _NEEDED[:2]) for one in (path, path / "CUB_200_2011"))
+
+
+FORMAT = Format(
+    name="cub",
+    title="CUB-200-2011, captions of Reed et al.",
+    layout="CUB_200_2011/{images.txt, image_class_labels.txt, classes.txt, train_test_split.txt, bounding_boxes.txt, "
+    "images/CLASS/NAME.jpg}; text_c10/CLASS/NAME.txt, ten lines each, beside it or in cvpr2016_cub.tar.gz",
+    reference="Wah et al., CNS-TR-2011-001; Reed et al., Learning Deep Representations of Fine-grained Visual "
+    "Descriptions (CVPR 2016)",
+    sniff=_sniff,
+    options=(
+        Option("captions", "Reed's text_c10/, a folder that holds it, or his archive (default: beside it)"),
+        Option("classes", "folder of trainclasses.txt, valclasses.txt, testclasses.txt (default: with the captions)"),
+        Option(
+            "splits",
+            "'classes': Reed's, by species; 'images': CUB's own; 'none'",
+            "classes",
+            one_of("classes", "images", "none"),
+        ),
+    ),
+    read=read,
+)

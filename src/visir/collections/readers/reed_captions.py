@@ -1,0 +1,125 @@
+"""The captions of Reed et al. as they are distributed: a file of lines per picture, and the classes of each split."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from visir.collections.archives import ZipArchive
+from visir.collections.readers.locate import walk
+from visir.errors import CollectionError
+
+ORIGIN = "cvpr2016_cub.tar.gz, linked from https://github.com/reedscot/cvpr2016"
+SPLITS = ("train", "val", "test")
+_CAPTIONS = re.compile(r"(?:^|/)(\d{3})\.[^/]+/([^/]+)\.txt$")
+_LIST = re.compile(r"(?:^|/)(train|val|test)classes\.txt$")
+_NUMBERS = re.compile(r"_(\d+)_(\d+)$")
+_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
+
+Key = tuple[str, ...]
+
+
+@dataclass
+class ReedCaptions:
+    """Lines of captions by picture, and the lists of classes by split (none where the distribution's part lacks them).
+
+    `lines` is keyed by `picture_key`.
+    """
+
+    source: Path
+    lines: dict[Key, list[str]] = field(default_factory=dict)
+    classes: dict[str, list[str]] = field(default_factory=dict)
+
+
+def picture_key(label: str, stem: str) -> Key:
+    """What the name of a picture and of its captions share: the class number and the two numbers that end the name.
+
+    Copies spell some classes differently ("Brewers_Blackbird" for "Brewer_Blackbird"); the numbers are the same.
+    """
+    found = _NUMBERS.search(stem)
+    return (label, *found.groups()) if found else (label, stem)
+
+
+def find_captions(folder: Path, given: str | Path | None) -> Path:
+    """Where the captions are: as given, else `text_c10/` or the archive in `folder`, beside it, or one folder down."""
+    if given is not None:
+        if not Path(given).exists():
+            raise CollectionError(f"captions: {given} does not exist.", hint=f"they come in {ORIGIN}")
+        return Path(given)
+    for base in (folder, folder.absolute().parent):
+        for one in (base / "text_c10", *sorted(base.glob("*/text_c10"))):
+            if one.is_dir():
+                return one
+        for one in sorted(base.glob("cvpr2016_cub.*")):
+            if one.name.endswith(_ARCHIVES):
+                return one
+    raise CollectionError(
+        f"{folder}: the captions of Reed et al. are not beside it.",
+        hint=f"put {ORIGIN} there, or give its place with captions=",
+    )
+
+
+def read_captions(source: Path, classes: str | Path | None) -> ReedCaptions:
+    """Read a folder or an archive; `classes` is a folder whose lists of classes replace those of the distribution."""
+    read = ReedCaptions(source)
+    for name, data in _members(source):
+        listed, found = _LIST.search(name), _CAPTIONS.search(name)
+        lines = _lines(data, f"{source}: {name}")
+        if listed:
+            read.classes[listed[1]] = lines
+        elif found:
+            read.lines[picture_key(found[1], found[2])] = lines
+    if not read.lines:
+        raise CollectionError(
+            f"{source}: no captions in it.", hint=f"expected 001.Black_footed_Albatross/*.txt, of {ORIGIN}"
+        )
+    if classes is not None:
+        read.classes = dict(_lists_in(Path(classes)))
+        if not read.classes:
+            raise CollectionError(f"classes: no trainclasses.txt, valclasses.txt or testclasses.txt in {classes}.")
+    elif source.is_dir() and source.name == "text_c10":  # the lists are one folder up
+        read.classes = read.classes or dict(_lists_in(source.parent))
+    return read
+
+
+def _members(source: Path) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the files of captions and of the lists of classes."""
+
+    def wanted(name: str) -> bool:
+        return bool(_LIST.search(name) or _CAPTIONS.search(name))
+
+    if source.is_dir():
+        yield from ((name, (source / name).read_bytes()) for name in walk(source, 3) if wanted(name))
+    elif source.suffix == ".zip":
+        archive = ZipArchive(source)
+        yield from ((name, archive.read(name)) for name in archive.names() if wanted(name))
+    else:
+        try:
+            with tarfile.open(source) as opened:  # once, in order: a compressed one can be read no other way
+                for member in opened:
+                    if member.isreg() and wanted(member.name) and (stream := opened.extractfile(member)) is not None:
+                        yield member.name, stream.read()
+        except (tarfile.TarError, EOFError, OSError, zlib.error) as fault:
+            raise CollectionError(
+                f"{source}: not a readable tar ({fault}).", hint="is the download complete?"
+            ) from fault
+
+
+def _lists_in(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    for split in SPLITS:
+        file = folder / f"{split}classes.txt"
+        if file.is_file():
+            yield split, _lines(file.read_bytes(), str(file))
+
+
+def _lines(data: bytes, where: str) -> list[str]:
+    try:
+        lines = [line.removesuffix("\r") for line in data.decode("utf-8-sig").split("\n")]
+    except UnicodeDecodeError as fault:
+        number = data.count(b"\n", 0, fault.start) + 1
+        raise CollectionError(f"{where}, line {number}: not UTF-8.", hint="convert it to UTF-8 first") from fault
+    return lines[:-1] if lines[-1] == "" else lines
