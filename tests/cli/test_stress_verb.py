@@ -40,7 +40,7 @@ def test_a_model_is_broken_and_the_gate_says_so(model: Path, tmp_path: Path) -> 
     effects = {one["name"]: one for one in found["effects"]}
     assert effects["shuffle_all_words"]["overall"]["points"] == 0  # a bag of words
     assert effects["gaussian_noise"]["direction"] == "i2t" and effects["gaussian_noise"]["queries"] == 60
-    assert effects["char_swap"]["said"] == "captions: char_swap, 3 characters, seed 0, sound profile"
+    assert effects["char_swap"]["said"] == "captions: char_swap, severity 3 (characters), seed 0, sound profile"
     for name, one in effects.items():
         assert (one["overall"]["kept_percent"] < 99.5) == (f"fails: {one['title']}" in said.text), name
     rows = list(csv.reader((out / "stress.csv").read_text().splitlines()))

@@ -80,7 +80,7 @@ def similarity_map(found: Jaccard, titles: Sequence[str], group: str = "decrease
                 value = values[row, column]
                 if isnan(value):
                     continue
-                depth = 0.08 + 0.72 * (value - least) / (most - least if most > least else 1)
+                depth = 0.08 + 0.55 * (value - least) / (most - least if most > least else 1)
                 axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, color=SERIES[0], alpha=depth, lw=0))
                 axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=7.5, color=INK)
         axes.set_xlim(-0.5, count - 1.5)

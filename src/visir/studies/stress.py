@@ -352,7 +352,7 @@ def _condition(
     chosen = view.captions.filter(pc.is_in(view.captions["id"], queries))
     texts = dict(zip(chosen["id"].to_pylist(), chosen["text"].to_pylist(), strict=True))
     counted = " and ".join(dict.fromkeys(filter(None, (find(step).severity for step in name.split("+")))))
-    said = f"captions: {name}{f', {severity} {counted}' if counted else ''}, seed {seed}, {profile} profile"
+    said = f"captions: {name}{f', severity {severity} ({counted})' if counted else ''}, seed {seed}, {profile} profile"
     return Condition(name, view, queries), changed, texts, said
 
 
