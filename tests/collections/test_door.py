@@ -112,7 +112,7 @@ def test_the_working_directory_may_change(write, tmp_path, monkeypatch) -> None:
 
 
 def test_formats_describe_themselves() -> None:
-    assert (len(list(FORMATS)), len(list(JUDGEMENTS))) == (15, 3)
+    assert (len(list(FORMATS)), len(list(JUDGEMENTS))) == (16, 3)
     for registry in (FORMATS, JUDGEMENTS):
         for name, one in registry.items():
             assert one.name == name

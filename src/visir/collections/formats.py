@@ -6,6 +6,7 @@ from visir.collections import portable
 from visir.collections.descriptor import Format, JudgementFormat
 from visir.collections.judgements import cxc, eccv, flickr8k
 from visir.collections.readers import (
+    abo,
     annotation_list,
     coco_captions,
     cub,
@@ -36,6 +37,7 @@ for _one in (
     fine_grained.FORMAT,
     cub.FORMAT,
     fashion200k.FORMAT,
+    abo.FORMAT,
     flickr_tokens.FORMAT,
     vsepp.FORMAT,
     webdataset.FORMAT,
