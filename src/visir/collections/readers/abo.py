@@ -64,8 +64,8 @@ def read(
 
     Thesis section 2.5.1 takes one picture per listing and "the associated product description", without saying which
     field or language, and "the splits provided by the dataset authors"; the only one of catalogue pictures that they
-    publish is the multi-view benchmark's. X-VLM's recalls on ABO in table 2.2 are multiples of 1/5,000 and CLIP's are
-    not: the two searched different galleries.
+    publish is the multi-view benchmark's. Its recalls of X-VLM in table 2.2 fit 5,000 images, which its authors' log
+    prints too; those of CLIP do not: the two models searched different galleries.
     """
     metadata, folder = _folders(path)
     wanted = text.split(",")

@@ -44,8 +44,9 @@ def read(
     The whole has 11,788 images, 200 classes and 117,880 captions; a copy with other counts is told in the source.
 
     Thesis section 2.5.1 takes one random caption per image (the protocol's `captions="random(seed=0)"`) and "the splits
-    provided by the dataset authors", and gives no size. Its CLIP recalls on CUB in table 2.2 are multiples of 1/2,938,
-    those of X-VLM of 1/2,856: near the test split of Reed's classes, but neither of them is it.
+    provided by the dataset authors", and gives no size. What its authors' repository prints are galleries of 2,938
+    images for CLIP and 2,856 for X-VLM, and the recalls of table 2.2 fit these (and not 2,933): near the test split of
+    Reed's classes, but not it, and not the same for both models.
     """
     folder = _folder(path)
     draft = Draft("CUB-200-2011", folder, f"CUB-200-2011 {folder.name}/")

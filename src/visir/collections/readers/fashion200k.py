@@ -51,8 +51,8 @@ def read(path: Path, *, boxes: str = "no") -> Draft:
       them it is a test picture. How many is told in the source.
 
     The label files list 172,049 train and 29,789 test images, 201,838 in all; a copy with other counts is told in the
-    source. Thesis section 2.5.1 says 209,544. Its recalls of X-VLM in table 2.2 are multiples of 1/5,000 and those of
-    CLIP are not: the two searched different galleries, which the text does not give.
+    source. Thesis section 2.5.1 says 209,544. Its recalls of X-VLM in table 2.2 fit 5,000 images, which its authors'
+    log prints too; those of CLIP do not: the two models searched different galleries.
     """
     folder = path if (path / "labels").is_dir() or path.name != "labels" else path.parent
     draft = Draft("Fashion200k", folder.absolute(), f"Fashion200k {folder.absolute().name}/labels/")
