@@ -80,6 +80,11 @@ def test_terminal_prints_cells_literally_and_without_escapes():
 def test_a_difference_that_rounds_to_nothing_has_no_sign():
     assert Column("d", 1, signed=True).text(-0.04) == "0.0"
     assert Column("d", 1, signed=True).text(0.06) == "+0.1"
+
+
+def test_a_p_value_is_never_printed_as_zero() -> None:
+    p = Column("p", 4, positive=True)
+    assert [p.text(one) for one in (3e-47, 0.00009, 0.0001, 0.25)] == ["< 0.0001", "< 0.0001", "0.0001", "0.2500"]
     assert Column("d", 1).text(True) == "yes"
 
 

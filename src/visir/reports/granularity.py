@@ -46,7 +46,7 @@ def changes_table(study: GranularityStudy, profile: Profile) -> Table:
         Column("change", 3, signed=True),
         Column("95 % interval", 3),
         Column("%", 1, signed=True),
-        Column(f"p ({compared.correction})", 4),
+        Column(f"p ({compared.correction})", 4, positive=True),
     ]
     rows: list[list[Cell]] = [
         [
@@ -55,7 +55,7 @@ def changes_table(study: GranularityStudy, profile: Profile) -> Table:
             one.difference,
             f"{one.low:+.3f} … {one.high:+.3f}",
             100 * one.difference / one.original if one.original else None,
-            "< 0.0001" if one.p_corrected < 1e-4 else f"{one.p_corrected:.4f}",
+            one.p_corrected,
         ]
         for one in compared.changes
     ]

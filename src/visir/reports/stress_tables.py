@@ -34,7 +34,7 @@ def effects_table(study: Stress, *, wide: bool = False) -> Table:
         Column("change %", 1, signed=True),
         Column("95 %"),
         *([Column("changed only %", 1, signed=True), Column("95 %")] if wide else []),
-        Column("p (Holm)" if wide else "p", 4),
+        Column("p (Holm)" if wide else "p", 4, positive=True),
     ]
     rows: list[list[Cell]] = []
     for direction in study.plain.directions:

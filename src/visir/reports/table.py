@@ -22,12 +22,14 @@ class Column:
     - `digits`: decimals of a number; None makes a text column (left-aligned, printed as it is)
     - `best`: which value is marked as the best of the column: the highest ("max"), the lowest ("min"), or none
     - `signed`: print a plus sign before positive numbers (differences)
+    - `positive`: values are above 0 (p-values): one too small for its digits is printed "< 0.0001", not as a 0
     """
 
     name: str
     digits: int | None = None
     best: Literal["max", "min"] | None = None
     signed: bool = False
+    positive: bool = False
 
     @property
     def is_number(self) -> bool:
@@ -35,7 +37,7 @@ class Column:
         return self.digits is not None
 
     def text(self, value: Cell) -> str:
-        """A value as it is printed, e.g. "41.2", "+0.3", "1,000", "–" for nothing, "yes" for True."""
+        """A value as it is printed, e.g. "41.2", "+0.3", "1,000", "< 0.0001", "–" for nothing, "yes" for True."""
         if value is None:
             return MISSING
         if isinstance(value, bool):
@@ -44,6 +46,8 @@ class Column:
             return one_line(value)
         if self.digits is None:
             return str(value)
+        if self.positive and value < 10**-self.digits:
+            return f"< {10**-self.digits:.{self.digits}f}"
         printed = f"{value:{'+' if self.signed else ''},.{self.digits}f}"
         # A difference that rounds to nothing has no sign: "-0.0" would say something that is not so.
         return printed.lstrip("+-") if float(printed.replace(",", "")) == 0 else printed
