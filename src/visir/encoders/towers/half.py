@@ -20,6 +20,7 @@ folder, its weights random. A new family is a subclass of `Half`, an encoder mad
 HALVES.add("transformers", "visir.encoders.models.transformers_dual:load_half")
 HALVES.add("openclip", "visir.encoders.models.openclip_halves:load_half")
 HALVES.add("sentence-transformers", "visir.encoders.models.sentence_half:load_half")
+HALVES.add("fusion", "visir.encoders.models.fusion_halves:load_half")
 HALVES.add("towers", "visir.encoders.models.tower_half:load_half")
 
 
