@@ -1,10 +1,31 @@
 """Published values as small data, and what it means to agree with them.
 
-A published table is one JSON or TOML file (`record.py` gives the form); the ones that ship with visir lie beside this
-file. `judge.py` says, per value, whether it is reproduced, and per measure, whether the order of systems is kept.
+A table of retrieval results is one JSON or TOML file (`record.py` gives the form); the ones that ship with visir lie
+beside this file. A table of anything else (statistics, speed, words) is rows and columns of printed text (`plain.py`,
+the folder `plain/`). `catalogue.py` lists and opens both. `judge.py` says, per value, whether it is reproduced, and per
+measure, whether the order of systems is kept. Nothing is corrected: printed values stay as printed, and those that
+cannot be right are marked doubtful, with the reason.
 """
 
+from visir.evaluation.published.catalogue import as_plain, every_table, open_table
 from visir.evaluation.published.judge import Judgement, Order, judge, orders, printed_value
-from visir.evaluation.published.record import Published, PublishedRow, load, shipped
+from visir.evaluation.published.plain import CellDoubt, PlainTable
+from visir.evaluation.published.record import Doubt, Published, PublishedRow, load, shipped
 
-__all__ = ["Judgement", "Order", "Published", "PublishedRow", "judge", "load", "orders", "printed_value", "shipped"]
+__all__ = [
+    "CellDoubt",
+    "Doubt",
+    "Judgement",
+    "Order",
+    "PlainTable",
+    "Published",
+    "PublishedRow",
+    "as_plain",
+    "every_table",
+    "judge",
+    "load",
+    "open_table",
+    "orders",
+    "printed_value",
+    "shipped",
+]

@@ -18,6 +18,8 @@ from visir.evaluation.measures import MEASURES
 from visir.evaluation.published.record import Published, PublishedRow
 
 TOLERANCE = 0.05
+_OF_ONE = {"R-P": 2}
+"""Labels printed as fractions of 1 where percentages stand beside them, and how many decimals they have."""
 Digits = Literal["rounded", "truncated", "summed", "off"]
 
 
@@ -65,16 +67,27 @@ class Order:
 def measure_of(label: str, recall: str = "hit") -> str:
     """The measure that a paper's label means when its R@k is read as `recall` ("hit", "recall", "capped_recall").
 
-    "R@5" → f"{recall}@5"; "DCG" → "dcg_cm@10" (the brittleness paper); any other label is a measure's own name.
+    "R@5" → f"{recall}@5"; "DCG" → "dcg_cm@10" (the brittleness paper); "R-P" → "rprecision" (LTD); any other label is a
+    measure's own name.
     """
     found = re.fullmatch(r"(?:R|Recall)@(\d+)", label)
     if found:
         return f"{recall}@{found[1]}"
-    return "dcg_cm@10" if label == "DCG" else label
+    return {"DCG": "dcg_cm@10", "R-P": "rprecision"}.get(label, label)
 
 
-def printed_value(measure: str, value: float) -> float:
-    """A measure's value as papers print it: fractions as percentages; rsum, DCG and ranks as they are."""
+def decimals_of(label: str, decimals: int) -> int:
+    """The printed decimals of a label in a table of `decimals`: "R-P" has two beside recalls of one (LTD, Table 1)."""
+    return _OF_ONE.get(label, decimals)
+
+
+def printed_value(measure: str, value: float, label: str = "") -> float:
+    """A measure's value as papers print it: fractions as percentages; rsum, DCG and ranks as they are.
+
+    The label "R-P" is printed as a fraction of 1 (LTD, Table 1).
+    """
+    if label in _OF_ONE:
+        return value
     base = measure.partition("@")[0]
     return 100 * value if base in MEASURES and MEASURES.get(base).unit == "fraction" else value
 
@@ -106,7 +119,7 @@ def judge(
             measure = measure_of(label, recall)
             if measure not in ours.get(direction, {}):
                 continue
-            value = printed_value(measure, ours[direction][measure])
+            value = printed_value(measure, ours[direction][measure], label)
             judged.append(judge_one(direction, label, measure, value, published, decimals, tolerance))
     return sums_of_rounded(judged, decimals)
 
@@ -122,7 +135,7 @@ def judge_one(
 ) -> Judgement:
     """One value of ours beside one published value, both as printed."""
     relative = (ours - published) / published if published else (0.0 if ours == published else float("inf"))
-    digits = digits_of(ours, published, decimals)
+    digits = digits_of(ours, published, decimals_of(label, decimals))
     return Judgement(direction, label, measure, ours, published, relative, abs(relative) <= tolerance, digits)
 
 

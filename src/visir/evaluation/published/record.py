@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.files import read_bytes, read_json
 
 DIRECTIONS = ("i2t", "t2i", "both")
+_ROW_KEYS = ("system", "collection", *DIRECTIONS, "spread")
 _HERE = Path(__file__).parent
 
 
@@ -22,12 +23,36 @@ class PublishedRow:
     """The values of one system on one collection: `values[direction][label]`, as printed.
 
     Labels are those of the paper. "R@5" is kept as printed because *which* recall it is may be unknown; every other
-    label is the name of a measure, or "rsum" (in percentage points), or "DCG" (`dcg_cm@10`).
+    label is the name of a measure, or "rsum" (in percentage points), or "DCG" (`dcg_cm@10`), or "R-P" (`rprecision`,
+    printed as a fraction of 1). `spread[direction][label]` is what stands behind a ±, where there is one; what it is of
+    (variance, standard deviation, over what) is said in the table's notes.
     """
 
     system: str
     values: Mapping[str, Mapping[str, float]]
     collection: str = ""
+    spread: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Printed values that cannot be right, or are not what their label says, and the reason.
+
+    An empty name stands for all: `Doubt(reason, system="X-VLM", label="R@10")` is one column of one system, in every
+    collection and direction. The values themselves stay as printed.
+    """
+
+    reason: str
+    system: str = ""
+    collection: str = ""
+    direction: str = ""
+    label: str = ""
+
+    def covers(self, row: PublishedRow, direction: str, label: str) -> bool:
+        """Whether one printed value is among the doubtful ones."""
+        here = (row.system, row.collection, direction, label)
+        asked = (self.system, self.collection, self.direction, self.label)
+        return all(not name or name == found for name, found in zip(asked, here, strict=True))
 
 
 @dataclass(frozen=True)
@@ -39,6 +64,7 @@ class Published:
     - `protocol`: what the source says of its protocol, in words, by field of `Protocol`; hints for a reader, never used
       to alter a number
     - `notes`: what one should know before comparing with it
+    - `doubtful`: printed values not to be trusted, with the reason; `doubt()` asks for one value
     """
 
     name: str
@@ -48,6 +74,7 @@ class Published:
     decimals: int = 2
     protocol: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    doubtful: tuple[Doubt, ...] = ()
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -58,6 +85,10 @@ class Published:
     def collections(self) -> tuple[str, ...]:
         """The collections in the order of the table."""
         return tuple(dict.fromkeys(row.collection for row in self.rows))
+
+    def doubt(self, row: PublishedRow, direction: str, label: str) -> str:
+        """Why a printed value is doubtful; empty when it is not."""
+        return " ".join(one.reason for one in self.doubtful if one.covers(row, direction, label))
 
     def row(self, system: str | None = None, collection: str | None = None) -> PublishedRow:
         """The one row of a system and a collection; case, spaces and punctuation do not matter.
@@ -85,20 +116,25 @@ class Published:
 
 
 def shipped() -> tuple[str, ...]:
-    """The names of the published tables that come with visir."""
+    """The names of the tables of retrieval results that come with visir; `catalogue.every_table` has all tables."""
     return tuple(sorted(path.stem for path in _HERE.glob("*.json")))
 
 
 def load(name_or_path: str | Path) -> Published:
     """A published table from a shipped name or a `.json` / `.toml` file.
 
-    The file: `title`, `source`, optional `decimals`, `protocol`, `notes`, and `rows`: a list of
-    `{system, collection?, i2t?: {label: value}, t2i?: {…}, both?: {…}}`. Raises `ConfigurationError` listing every
-    fault.
+    The file: `title`, `source`, optional `decimals`, `protocol`, `notes`, `doubtful` (a list of `{reason, system?,
+    collection?, direction?, label?}`), and `rows`: a list of `{system, collection?, i2t?: {label: value}, t2i?: {…},
+    both?: {…}, spread?: {i2t?: {…}, …}}`. Raises `ConfigurationError` listing every fault.
     """
     path = Path(name_or_path)
     if not path.suffix and str(name_or_path) in shipped():
         path = _HERE / f"{name_or_path}.json"
+    elif not path.suffix and (_HERE / "plain" / f"{name_or_path}.json").is_file():
+        raise VisirError(
+            f"{name_or_path}: this table is not of systems and directions of search, so no result compares with it.",
+            hint="read it with visir.evaluation.published.open_table; it is printed in docs/published.md",
+        )
     elif not path.is_file():
         raise VisirError(
             f"{name_or_path}: no such file, and no published table of that name.",
@@ -115,7 +151,7 @@ def load(name_or_path: str | Path) -> Published:
 
 
 def _parse(path: Path, content: Any) -> Published:
-    known = ("title", "source", "decimals", "protocol", "notes", "rows")
+    known = ("title", "source", "decimals", "protocol", "notes", "doubtful", "rows")
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path}: expected an object with {', '.join(known)}.", hint="see docs/evaluation.md")
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
@@ -128,21 +164,25 @@ def _parse(path: Path, content: Any) -> Published:
         where = f"row {at + 1} ({row.get('system', 'no system')}, {row.get('collection', 'no collection')})"
         if not row.get("system"):
             faults.append(f"{where}: 'system' is missing")
-        faults += [
-            f"{where}: unknown key {key!r} ({nearest(key, ('system', 'collection', *DIRECTIONS))})"
-            for key in row
-            if key not in ("system", "collection", *DIRECTIONS)
-        ]
+        faults += [f"{where}: unknown key {key!r} ({nearest(key, _ROW_KEYS)})" for key in row if key not in _ROW_KEYS]
         values = {direction: row[direction] for direction in DIRECTIONS if direction in row}
         if not values:
             faults.append(f"{where}: no values under i2t, t2i or both")
+        spread = row.get("spread", {})
         faults += [
             f"{where}: {direction} {label} is {value!r}, not a number"
-            for direction, part in values.items()
+            for direction, part in (*values.items(), *((f"± {one}", part) for one, part in spread.items()))
             for label, value in part.items()
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
         ]
-        rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", ""))))
+        faults += [
+            f"{where}: ± of {direction} {label}, which has no value"
+            for direction, part in spread.items()
+            for label in part
+            if label not in values.get(direction, {})
+        ]
+        rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
+    doubtful = tuple(_doubt(one, at, rows, faults) for at, one in enumerate(content.get("doubtful", ())))
     raise_faults(ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/evaluation.md")
     return Published(
         path.stem,
@@ -152,7 +192,22 @@ def _parse(path: Path, content: Any) -> Published:
         decimals,
         content.get("protocol", {}),
         tuple(content.get("notes", ())),
+        doubtful,
     )
+
+
+def _doubt(one: Mapping[str, str], at: int, rows: Sequence[PublishedRow], faults: list[str]) -> Doubt:
+    """One doubt of a file; that it has a reason, and is about something that is printed, is checked."""
+    known = tuple(entry.name for entry in fields(Doubt))
+    where = f"doubt {at + 1}"
+    faults += [f"{where}: unknown key {key!r} ({nearest(key, known)})" for key in one if key not in known]
+    doubt = Doubt(**{"reason": "", **{key: value for key, value in one.items() if key in known}})
+    if not doubt.reason:
+        faults.append(f"{where}: 'reason' is missing")
+    printed = ((row, direction, label) for row in rows for direction, part in row.values.items() for label in part)
+    if not any(doubt.covers(*value) for value in printed):
+        faults.append(f"{where}: no printed value has these names")
+    return doubt
 
 
 def _plain(name: str) -> str:

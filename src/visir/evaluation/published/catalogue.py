@@ -1,0 +1,83 @@
+"""Every numbered table of the three documents: which there are, how to open one, and each as rows and columns.
+
+The documents are Hendriksen's thesis (chapters 2 to 7), the paper on latent target decoding (LTD), and the one on the
+brittleness of benchmarks. Table 4.A.1 of the thesis lists its notation and holds no results; it is not transcribed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from visir.errors import VisirError, nearest
+from visir.evaluation.published.judge import decimals_of
+from visir.evaluation.published.plain import FOLDER, CellDoubt, PlainTable, plain_tables, read_plain
+from visir.evaluation.published.record import Published, load, shipped
+from visir.robustness.granularity.published import table_1
+
+_GRANULARITY = "brittleness-table-1"
+
+
+def every_table() -> tuple[str, ...]:
+    """The names of all published tables, by document and number: "thesis-table-6-2", "ltd-table-1"."""
+    return tuple(sorted({*shipped(), *plain_tables(), _GRANULARITY}, key=_by_number))
+
+
+def open_table(name: str) -> Published | PlainTable:
+    """A published table by name: retrieval results as `Published`, anything else as `PlainTable`."""
+    if name == _GRANULARITY:
+        return _granularity()
+    if name in plain_tables():
+        return read_plain(FOLDER / f"{name}.json")
+    if name in shipped():
+        return load(name)
+    raise VisirError(f"{name}: no published table of that name.", hint=nearest(name, every_table()))
+
+
+def as_plain(table: Published | PlainTable) -> PlainTable:
+    """Any published table as rows and columns of text, for showing it.
+
+    Retrieval results get a column for each direction and label, and rows named by system and collection. Numbers have
+    the decimals of the table ("R-P" two), and `value ± spread` where there is one; "–" where nothing is printed.
+    """
+    if isinstance(table, PlainTable):
+        return table
+    columns = dict.fromkeys(
+        (direction, label) for row in table.rows for direction, part in row.values.items() for label in part
+    )
+    rows: dict[str, tuple[str, ...]] = {}
+    doubtful = []
+    for row in table.rows:
+        name = f"{row.system}, {row.collection}" if row.collection else row.system
+        cells = []
+        for direction, label in columns:
+            value = row.values.get(direction, {}).get(label)
+            spread = row.spread.get(direction, {}).get(label)
+            decimals = decimals_of(label, table.decimals)
+            shown = "–" if value is None else f"{value:.{decimals}f}"
+            cells.append(shown if spread is None else f"{shown} ± {spread:.{decimals}f}")
+            reason = "" if value is None else table.doubt(row, direction, label)
+            doubtful += [CellDoubt(reason, name, f"{direction} {label}")] if reason else []
+        rows[name] = tuple(cells)
+    return PlainTable(
+        table.name,
+        table.title,
+        table.source,
+        tuple(f"{direction} {label}" for direction, label in columns),
+        rows,
+        conditions=table.protocol,
+        notes=table.notes,
+        doubtful=tuple(doubtful),
+    )
+
+
+def _granularity() -> PlainTable:
+    """Table 1 of the brittleness paper lies with the features that it is about, which are built without evaluation."""
+    table = table_1()
+    collections = tuple(table.values)
+    features = dict.fromkeys(feature for values in table.values.values() for feature in values)
+    rows = {feature: tuple(str(table.values[one][feature]) for one in collections) for feature in features}
+    return PlainTable(_GRANULARITY, table.title, table.source, collections, rows)
+
+
+def _by_number(name: str) -> tuple[str, list[int]]:
+    return name.partition("-")[0], [int(number) for number in re.findall(r"\d+", name)]
