@@ -57,6 +57,15 @@ def evaluate(
     estimator: Annotated[
         str | None, typer.Option(help="Model that estimates the gains of dcg_cm; 'self' is circular, and says so.")
     ] = None,
+    rerank: Annotated[
+        str | None,
+        typer.Option(help="A model with a matching head (BLIP, ALBEF, X-VLM) that re-ranks the best answers."),
+    ] = None,
+    k_test: Annotated[int | None, typer.Option(help="How many answers per query are re-ranked. Default: 128.")] = None,
+    tail: Annotated[str, typer.Option(help="What is behind those that are re-ranked: dropped, kept.")] = "dropped",
+    fusion: Annotated[
+        str, typer.Option(help="By which score they are re-ranked: matching, or its sum with the first stage's.")
+    ] = "matching",
     name: Annotated[str | None, typer.Option(help="What to call the system.")] = None,
     shortcuts: Annotated[
         str | None,
@@ -106,9 +115,10 @@ def evaluate(
 
         opened = inject(opened, shortcuts)
     options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}
+    system = _system(model, embeddings, run, opened, split, gallery, captions, device, dtype)
     evaluated = evaluate_collection(
         opened,
-        _system(model, embeddings, run, opened, split, gallery, captions, device, dtype),
+        system,
         split=split,
         relevance=relevance,
         captions=captions,
@@ -118,8 +128,12 @@ def evaluate(
         folds=folds,
         depth=depth,
         measures=measure,
-        estimator=_estimator(estimator, device, dtype),
-        name=name or (Path(embeddings[0].partition("?")[0]).stem if embeddings else None),
+        estimator="self" if estimator == "self" else _model(estimator, device, dtype),
+        rerank=system if rerank is not None and rerank == model else _model(rerank, device, dtype),
+        k_test=k_test,
+        tail=tail,  # type: ignore[arg-type]
+        fusion=fusion,  # type: ignore[arg-type]
+        name=name or (_stem(embeddings[0], rerank) if embeddings else None),
         skip_broken=skip_broken,
         **options,
     )
@@ -165,12 +179,18 @@ def _run(given: str, pool: Collection) -> Run:
     return read_run(path, direction=direction, gallery=gallery)
 
 
-def _estimator(name: str | None, device: str | None, dtype: str) -> Any:
-    if name is None or name == "self":
-        return name
+def _model(name: str | None, device: str | None, dtype: str) -> Any:
+    if name is None:
+        return None
     from visir.encoders import load
 
     return load(name, device=device, dtype=dtype)
+
+
+def _stem(vectors: str, rerank: str | None) -> str:
+    """What vectors made elsewhere are called: their file, and who re-ranks what they find."""
+    stem = Path(vectors.partition("?")[0]).stem
+    return f"{stem} + {rerank}" if rerank else stem
 
 
 def _one_or_all(values: list[str] | None) -> Any:

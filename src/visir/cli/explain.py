@@ -84,7 +84,8 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
     console.print("Not computable from what is at hand:", style="dim")
     for reading, reason in found.not_computable:
         console.print(f"- {reading}: {reason}", style="dim", soft_wrap=True, markup=False)
-    console.print(f"\n→ {found.sentence}", style="bold", markup=False, soft_wrap=True)
+    for one in (found.sentence, *found.remarks):
+        console.print(f"\n→ {one}", style="bold", markup=False, soft_wrap=True)
 
 
 def _material(path: Path, collection: str | None, model: str | None) -> tuple[Material, str, str]:
@@ -100,6 +101,11 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
     if (collection is None) != (model is None):
         raise ConfigurationError("to search anew, both are needed.", hint="--collection COLLECTION --model MODEL")
     if collection is not None and model is not None:
+        if result.protocol.rerank:
+            raise ConfigurationError(
+                f"{path} is re-ranked ({result.protocol.rerank}); a new search would leave the second stage out.",
+                hint="explain it without --collection and --model",
+            )
         from visir.collections import open_collection
         from visir.encoders import encode, load
 

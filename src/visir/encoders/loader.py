@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder, Pixels
+from visir.encoders.matching import Matcher
 from visir.errors import EncoderError, ImageError, VisirError
 from visir.records import Collection
 from visir.robustness.corruptions import spoilt
@@ -30,7 +31,13 @@ class Loaded:
 
 
 def load_images(
-    collection: Collection, encoder: Encoder, *, start: int, batch_size: int, workers: int | None, skip_broken: bool
+    collection: Collection,
+    encoder: Encoder | Matcher,
+    *,
+    start: int,
+    batch_size: int,
+    workers: int | None,
+    skip_broken: bool,
 ) -> Generator[Loaded, None, None]:
     """The images of the collection from row `start` on, preprocessed, in batches, at most a few batches ahead.
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
+from visir.encoders.matching import Matcher
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import Choice, choose
 from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
@@ -20,6 +21,7 @@ from visir.evaluation.galleries import galleries_of, gallery_said, queries_said
 from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
 from visir.evaluation.ranking import missing_positives, rank_runs, search_vectors
 from visir.evaluation.scoring import score
+from visir.evaluation.second_stage import apply, second_stage
 from visir.evaluation.systems import System, embeddings_of, encoding_of, refuse, runs_of, system_fields, system_name
 from visir.records import (
     DIRECTIONS,
@@ -36,6 +38,7 @@ from visir.records import (
     Ties,
 )
 from visir.search.exact import Vectors, similarity_of
+from visir.search.rerank import Fusion, Tail
 from visir.search.vectors import Similarity
 
 
@@ -69,6 +72,10 @@ def evaluate(
     similarity: Similarity | None = None,
     measures: Sequence[str] | None = None,
     estimator: System | Literal["self"] | None = None,
+    rerank: Matcher | Encoder | None = None,
+    k_test: int | None = None,
+    tail: Tail = "dropped",
+    fusion: Fusion = "matching",
     name: str | None = None,
     conditions: Mapping[str, Any] | None = None,
     skip_broken: bool = False,
@@ -97,8 +104,12 @@ def evaluate(
     - `measures`: names; None takes the default ones (and `dcg_cm@10` when there is an estimator)
     - `estimator`: who says what a wrong answer is worth, for `dcg_cm@p` (see `cross_modal.py`): another encoder or its
       pair of embeddings; "self" takes the system's own cosines, which is circular, and the protocol says so
-    - `conditions`: what else was done to the task, and only the caller knows: `rerank`, `perturbation`,
-      `query_template`, `extra`
+    - `rerank`: a model with a matching head: the best `k_test` (default: 128) answers of each query are ordered anew by
+      it. `tail` says what is behind them: "dropped", nothing, as published numbers of such models are made; "kept", the
+      rest in its old order. `fusion` says by what score: "matching", or its "sum" with the first stage's. See
+      `visir.search.rerank`; the cost stands in `Result.timing` and in the notes.
+    - `conditions`: what else was done to the task, and only the caller knows: `rerank` (by
+      somebody else), `perturbation`, `query_template`, `extra`
     - `skip_broken`: images that cannot be encoded are set aside with their captions, and counted in the notes, instead
       of stopping
     - `encoding`: options handed to `visir.encoders.encode` (`store`, `batch_size`, `workers`)
@@ -106,6 +117,7 @@ def evaluate(
     Raises `CollectionError` for an unknown or empty split, `ConfigurationError` listing every faulty option,
     `ProtocolError` for a run that does not fit.
     """
+    stage = second_stage(rerank, k_test, tail, fusion, encoding, conditions)
     refuse_faulty(captions, recall, ties, gallery, directions, folds, depth, conditions, collection, split)
     names, cutoffs = split_names(measures, estimator is not None)
     whole = collection
@@ -115,12 +127,17 @@ def evaluate(
     runs, vectors = runs_of(system), embeddings_of(system)
     if isinstance(system, Encoder):
         vectors = _encode(system, whole if gallery == "collection" else part, skip_broken, encoding, timing)
-    elif encoding:
+    elif set(encoding) - (set() if stage is None else {"store", "workers"}):
         raise ConfigurationError(
             f"unknown option {sorted(encoding)[0]!r}", hint="options of encoding need an encoder to evaluate"
         )
     if runs is None and vectors is None:
         raise refuse(system)
+    if runs is not None and stage is not None and isinstance(estimator, str):
+        raise ConfigurationError(
+            "a run's own scores cannot be the gains of dcg_cm once it is re-ranked: matching scores are no cosines.",
+            hint="name an encoder as the estimator, or leave it out",
+        )
     if vectors is not None and skip_broken:
         part, whole = _set_aside(part, vectors[0], notes), _set_aside(whole, vectors[0], [])
     part, whole = choose(part, captions), choose(whole, captions)
@@ -133,6 +150,7 @@ def evaluate(
     qrels = {one: [fold.qrels(one, relevance) for fold in folded] for one in asked}
     pools = [galleries_of(fold, whole, gallery, split, captions) for fold in folded]
     fields: dict[str, Any] = {}
+    reached = depth if stage is None else max(depth, stage.k)
     started = time.perf_counter()
     if runs is not None:
         label = name or " + ".join(dict.fromkeys(run.name for run in runs.values()))
@@ -143,9 +161,16 @@ def evaluate(
         assert vectors is not None
         label = name or system_name(vectors[0].encoder, vectors[1].encoder)
         scored_by = similarity_of(similarity, *vectors)
-        ranks, kept = search_vectors(vectors, asked, qrels, pools, depth, scored_by, ties, label)
+        ranks, kept = search_vectors(vectors, asked, qrels, pools, reached, scored_by, ties, label)
         fields |= system_fields(*vectors) | {"similarity": scored_by}
     timing["search" if runs is None else "rank"] = time.perf_counter() - started
+    if stage is not None:
+        texts_from = part if gallery == "split" else whole
+        (ranks, kept), done = apply(stage, (ranks, kept), texts_from, qrels, pools, ties)
+        notes += stage.notes(done, sum(timing.values()))
+        timing["re-rank"] = done.seconds
+        label = name or f"{label} + {stage.matcher.card.name}"
+        fields |= {"rerank": stage.line, "depth": None if stage.tail == "dropped" else fields.get("depth")}
     protocol = Protocol(
         collection=collection.name,
         collection_fingerprint=collection.fingerprint,

@@ -16,6 +16,7 @@ from visir.evaluation.published import Judgement, PublishedRow
 from visir.evaluation.published.judge import Digits, judge_one, measure_of, printed_value, sums_of_rounded
 from visir.evaluation.readings import NEVER, Reading, all_readings, recall_values
 from visir.evaluation.rescoring import Material, NotComputable, rank
+from visir.evaluation.signatures import remarks
 from visir.records import DIRECTIONS, Direction, Ranks
 
 _SAME = 1e-9
@@ -50,12 +51,14 @@ class Fit:
 class Explanation:
     """All readings, the nearest first, and in one sentence which one gives the published numbers.
 
-    `not_computable`: (reading in words, reason).
+    - `not_computable`: (reading in words, reason)
+    - `remarks`: what the published row betrays by itself (see `signatures.py`)
     """
 
     sentence: str
     fits: tuple[Fit, ...]
     not_computable: tuple[tuple[str, str], ...]
+    remarks: tuple[str, ...] = ()
 
     @property
     def best(self) -> Fit:
@@ -108,6 +111,7 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
         _sentence(distinct[0], material, row),
         tuple(distinct),
         (*_plainest(impossible), *NEVER),
+        remarks(row, material.protocol),
     )
 
 
@@ -153,7 +157,7 @@ def _fit(
             else:
                 ours = _value(label, reading, ranks[direction])
             # The unit is that of the usual reading: R@k is a percentage whichever recall it is.
-            shown = printed_value(measure_of(label), ours)
+            shown = printed_value(measure_of(label), ours, label)
             values.append(judge_one(direction, label, name, shown, row.values[direction][label], decimals))
     if len(sums) == 2 and "rsum" in row.values.get("both", {}):
         published = row.values["both"]["rsum"]
@@ -169,7 +173,8 @@ def _value(label: str, reading: Reading, parts: list[Ranks]) -> float:
     ambiguous = re.fullmatch(r"(?:R|Recall)@(\d+)", label)
     if ambiguous:
         return float(np.mean([recall_values(part, reading.recall, int(ambiguous[1])).mean() for part in parts]))
-    columns = [measure(part, [label], beyond_depth=True)[label].to_numpy() for part in parts]
+    name = measure_of(label)
+    columns = [measure(part, [name], beyond_depth=True)[name].to_numpy() for part in parts]
     summary = np.median if label == "median_rank" else np.mean
     return float(np.mean([summary(column) for column in columns]))
 

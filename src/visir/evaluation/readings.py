@@ -85,7 +85,11 @@ AXES: tuple[Axis, ...] = (
         "how were ties broken?",
         {"id": "", "pessimistic": "ties against the system", "optimistic": "ties in favour of the system"},
     ),
-    Axis("depth", "how deep did the ranking go?", {"as run": "", "5": "only the first 5 ranked"}),
+    Axis(
+        "depth",
+        "how deep did the ranking go?",
+        {"as run": "", "5": "only the first 5 ranked", "2": "only the first 2 ranked"},
+    ),
 )
 """All axes that a run can be re-scored along."""
 

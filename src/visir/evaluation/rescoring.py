@@ -15,7 +15,7 @@ from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.ranking import search_vectors
 from visir.evaluation.readings import Reading
 from visir.evaluation.restrict import is_whole, restrict
-from visir.records import CANDIDATES, Direction, Embeddings, Gallery, Qrels, Ranks, Run
+from visir.records import CANDIDATES, Direction, Embeddings, Gallery, Protocol, Qrels, Ranks, Run
 from visir.search.ranks import ranks_of
 
 
@@ -34,6 +34,7 @@ class Material:
       run
     - `fixed`: per direction values that no reading alters, by measure (an imported or separately computed `dcg_cm@10`);
       they take part for the run as it is only
+    - `protocol`: under which the runs were evaluated, if it is known
     """
 
     runs: Mapping[Direction, Run]
@@ -41,6 +42,7 @@ class Material:
     captions: pa.Table | None = None
     vectors: tuple[Embeddings, Embeddings] | None = None
     fixed: Mapping[Direction, Mapping[str, float]] = field(default_factory=dict)
+    protocol: Protocol | None = None
 
     @classmethod
     def of(cls, evaluation: Evaluation, vectors: tuple[Embeddings, Embeddings] | None = None) -> Material:
@@ -53,7 +55,8 @@ class Material:
             }
             for direction in evaluation.runs
         }
-        return cls(evaluation.runs, evaluation.qrels, evaluation.captions, vectors, fixed)
+        protocol = evaluation.result.protocol
+        return cls(evaluation.runs, evaluation.qrels, evaluation.captions, vectors, fixed, protocol)
 
 
 def rank(material: Material, direction: Direction, reading: Reading, cutoff: int) -> list[Ranks]:

@@ -21,8 +21,8 @@ class Ranks:
     - `ranks`: (m,) int64, ascending within a query, from 1; 0 (sorted last) marks a positive that was not retrieved
       within `depth`
     - `grades`: (m,) float32 > 0, alongside `ranks`
-    - `depth`: how deep the rankings go; None means the whole gallery (no 0 can occur, except for a positive outside the
-      gallery)
+    - `depth`: how deep the rankings go; None means the whole gallery (a 0 can occur only for a positive
+      outside the gallery, or behind the candidates of a second stage that finds nothing behind them)
     - `gallery_size`: the number of candidates
     """
 

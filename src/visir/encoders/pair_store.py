@@ -1,0 +1,163 @@
+"""Scores of pairs on disk: what was matched once is found again, and a kill loses two seconds.
+
+A file `pairs.bin` per matcher holds frames: a count (uint32), a hash chained over all frames before it (16 bytes), and
+so many records of image key, text key (uint64 each) and score (float32), little-endian. A torn or altered frame ends
+what holds; the file is cut there and goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.encoders.locks import locked
+from visir.errors import VisirError
+from visir.files import cache_directory, write_json
+from visir.fingerprint import hash_json
+from visir.records import EncoderCard
+
+Keys = NDArray[np.uint64]
+_RECORD = np.dtype([("image", "<u8"), ("text", "<u8"), ("score", "<f4")])
+_FRAME = struct.Struct("<I16s")
+_FLUSH_SECONDS = 2.0
+
+
+class PairStore:
+    """The scores that one matcher gave, by what image and text *are* (`keys_of`), whatever collection they lie in.
+
+    `count`: how many scores there are. Use `pair_store`, which locks the file: there is one writer at a time.
+    """
+
+    def __init__(self, path: Path, key: str) -> None:
+        self._path, self._chain = path, bytes.fromhex(key)
+        self._fresh: list[NDArray[np.void]] = []
+        self._flushed = time.monotonic()
+        try:
+            self._file = path.open("r+b" if path.exists() else "w+b")
+            frames = list(self._valid())
+            self._file.truncate()  # where the last valid frame ends
+        except OSError as fault:
+            raise _unwritable(path, fault) from fault
+        self._kept = np.concatenate(frames) if frames else np.empty(0, _RECORD)
+        self.count = len(self._kept)
+        self._images, self._texts = np.unique(self._kept["image"]), np.unique(self._kept["text"])
+        codes = self._codes(self._kept["image"], self._kept["text"])
+        order = np.argsort(codes, kind="stable")
+        self._sorted, self._scores = codes[order], self._kept["score"][order]
+
+    def find(self, images: Keys, texts: Keys) -> NDArray[np.float32]:
+        """(n,) the scores of n pairs that were there when the file was opened; NaN where there is none."""
+        found = np.full(len(images), np.nan, np.float32)
+        if self.count:
+            codes = self._codes(images, texts)
+            at = np.minimum(np.searchsorted(self._sorted, codes), self.count - 1)
+            same = self._sorted[at] == codes
+            found[same] = self._scores[at[same]]
+        return found
+
+    def append(self, images: Keys, texts: Keys, scores: NDArray[np.float32]) -> None:
+        """Keep the scores of n pairs; what one call appends is found again whole or not at all."""
+        records = np.empty(len(scores), _RECORD)
+        records["image"], records["text"], records["score"] = images, texts, scores
+        self._fresh.append(records)
+        if time.monotonic() - self._flushed >= _FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Put what was appended safely on disk."""
+        if not self._fresh:
+            return
+        data = np.concatenate(self._fresh).tobytes()
+        self._chain = _chained(self._chain, data)
+        try:
+            self._file.write(_FRAME.pack(len(data) // _RECORD.itemsize, self._chain) + data)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as fault:
+            raise _unwritable(self._path, fault) from fault
+        self._fresh, self._flushed = [], time.monotonic()
+
+    def close(self) -> None:
+        """Close the file, whether or not the last flush succeeded."""
+        self._file.close()
+
+    def _valid(self) -> Iterator[NDArray[np.void]]:
+        """The frames that hold, in order; afterwards the file stands behind the last of them."""
+        stop = 0
+        while len(head := self._file.read(_FRAME.size)) == _FRAME.size:
+            count, chain = _FRAME.unpack(head)
+            data = _read(self._file, count * _RECORD.itemsize)
+            if data is None or _chained(self._chain, data) != chain:
+                break
+            self._chain, stop = chain, self._file.tell()
+            yield np.frombuffer(data, _RECORD)
+        self._file.seek(stop)
+
+    def _codes(self, images: Keys, texts: Keys) -> NDArray[np.int64]:
+        """(n,) one number per pair: known pairs have distinct ones ≥ 0, pairs with an unknown half −1."""
+        image, text = _places(images, self._images), _places(texts, self._texts)
+        return np.where((image < 0) | (text < 0), -1, image * len(self._texts) + text)
+
+
+@contextmanager
+def pair_store(card: EncoderCard, root: str | Path | None = None) -> Iterator[PairStore]:
+    """The scores of the matcher with this card, under `root` (default: `VISIR_CACHE`/matching).
+
+    The folder is named by the card, without its name when the weights are known (the same file under another path is
+    the same model). It can be deleted at any time. Whatever ends the block, whole appended parts are kept.
+    """
+    values = card.to_dict()
+    if values["weights"] is not None:
+        del values["name"]
+    key = hash_json(values)
+    folder = (Path(root) if root is not None else cache_directory() / "matching") / key[:2] / key
+    with locked(folder.with_suffix(".lock"), waiting="another process is matching with the same model; waiting for it"):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / "card.json").exists():
+            write_json(folder / "card.json", card.to_dict())
+        store = PairStore(folder / "pairs.bin", key)
+        try:
+            yield store
+        finally:
+            try:
+                store.flush()
+            finally:
+                store.close()
+
+
+def keys_of(contents: Sequence[str]) -> Keys:
+    """(n,) 64 bits of what each image or text is: among a million of them two coincide with probability 3e-8."""
+    digests = b"".join(hashlib.blake2b(one.encode(), digest_size=8).digest() for one in contents)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
+
+
+def _places(keys: Keys, among: Keys) -> NDArray[np.int64]:
+    at = np.minimum(np.searchsorted(among, keys), len(among) - 1)
+    return np.where(among[at] == keys, at, -1)
+
+
+def _read(stream: IO[bytes], size: int) -> bytes | None:
+    """So many bytes, or None at a torn end: what is asked for is never more than the file holds."""
+    if os.fstat(stream.fileno()).st_size - stream.tell() < size:
+        return None
+    return stream.read(size)
+
+
+def _chained(before: bytes, data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16, key=before).digest()
+
+
+def _unwritable(path: Path, fault: OSError) -> VisirError:
+    return VisirError(
+        f"{path}: cannot be written ({fault.strerror}); what was flushed before is kept.",
+        hint="make room, or name another place in VISIR_CACHE; the same command goes on from there",
+    )

@@ -1,0 +1,162 @@
+"""The second stage of an evaluation: what was found is re-ranked by a matcher, and measured as it then stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.encoders.base import Encoder
+from visir.encoders.matching import Matcher
+from visir.errors import ConfigurationError, EncoderError
+from visir.evaluation.ranking import Ranked
+from visir.evaluation.restrict import restrict
+from visir.progress import pace
+from visir.records import Collection, Direction, Gallery, Qrels, Ranks, Run, Ties
+from visir.search.ranks import ranks_of
+from visir.search.rerank import Fusion, Reranked, Tail, refuse_second_stage, rerank_runs
+
+K_TEST = 128
+"""Candidates that are re-ranked when nobody says otherwise: ALBEF's and X-VLM's k_test for Flickr30k (COCO: 256)."""
+
+
+@dataclass(frozen=True)
+class SecondStage:
+    """A matcher and how it re-ranks (see `visir.search.rerank`)."""
+
+    matcher: Matcher
+    k: int = K_TEST
+    tail: Tail = "dropped"
+    fusion: Fusion = "matching"
+    root: str | Path | None = None
+    workers: int | None = None
+
+    @property
+    def line(self) -> str:
+        """As the protocol says it: "top 128 by NAME, itm; nothing behind them"."""
+        score = self.matcher.head + (" + first stage" if self.fusion == "sum" else "")
+        behind = "nothing behind them" if self.tail == "dropped" else "the rest of the first stage behind them"
+        return f"top {self.k} by {self.matcher.card.name}, {score}; {behind}"
+
+    def notes(self, done: Reranked, others: float) -> list[str]:
+        """What a reader must know: what it cost beside the `others` (seconds of all other stages), and what follows."""
+        rate = f", {pace(done.computed / done.seconds)}" if done.computed and done.seconds else ""
+        kept = f", {done.pairs - done.computed:,} found in the store" if done.computed < done.pairs else ""
+        share = done.seconds / max(done.seconds + others, 1e-9)
+        said = [f"re-ranking: {done.computed:,} pairs scored{rate}{kept}; {share:.0%} of the time"]
+        if self.tail == "dropped" and self.k < 10:
+            said.append(
+                f"only {self.k} candidates are re-ranked and nothing is found behind them (k_test): every R@k beyond "
+                f"{self.k} is R@{self.k}"
+            )
+        return said
+
+
+def second_stage(
+    rerank: Matcher | Encoder | None,
+    k: int | None,
+    tail: Tail,
+    fusion: Fusion,
+    encoding: Mapping[str, Any],
+    conditions: Mapping[str, Any] | None,
+) -> SecondStage | None:
+    """The second stage that is asked for, or None. Raises for options that go with one when there is none."""
+    if rerank is None:
+        if k is not None or tail != "dropped" or fusion != "matching":
+            raise ConfigurationError(
+                "k_test, tail and fusion are of a second stage, and there is none.",
+                hint="say by which model: rerank=MODEL (--rerank MODEL), or leave them out",
+            )
+        return None
+    matcher = rerank.matcher if isinstance(rerank, Encoder) else rerank
+    if matcher is None:
+        raise EncoderError(
+            f"{rerank.card.name} ({rerank.card.family}) has no image–text matching head: it makes vectors only.",
+            hint="name a model that has one (BLIP, ALBEF, X-VLM)",
+        )
+    k = K_TEST if k is None else k
+    refuse_second_stage(k, tail, fusion)
+    if conditions and conditions.get("rerank"):
+        raise ConfigurationError(
+            "rerank is given twice: as a model, and as a condition in words.", hint="leave the condition out"
+        )
+    store = encoding.get("store")
+    root = None if store is None else Path(store.root) / "matching"
+    return SecondStage(matcher, k, tail, fusion, root, encoding.get("workers"))
+
+
+def apply(
+    stage: SecondStage,
+    first: Ranked,
+    collection: Collection,
+    qrels: Mapping[Direction, Sequence[Qrels]],
+    pools: Sequence[Mapping[Direction, Gallery]],
+    ties: Ties,
+) -> tuple[Ranked, Reranked]:
+    """Re-rank the runs of a first stage; the ranks of each fold, in its own gallery, are those of the new runs.
+
+    With the tail kept, ranks stay as exact as they were: what is not among the candidates keeps the rank it had.
+    """
+    before, runs = first
+    asked = {one: _judged(runs[one], parts, pools[0][one]) for one, parts in qrels.items()}
+    done = rerank_runs(
+        asked,
+        collection,
+        stage.matcher,
+        stage.k,
+        tail=stage.tail,
+        fusion=stage.fusion,
+        root=stage.root,
+        workers=stage.workers,
+    )
+    ranks: dict[Direction, list[Ranks]] = {}
+    for direction, parts in qrels.items():
+        run = done.runs[direction]
+        ranks[direction] = []
+        for fold, part in enumerate(parts):
+            mine = run if len(parts) == 1 else restrict(run, pools[fold][direction], part.queries)
+            found = ranks_of(mine, part, ties)
+            if stage.tail == "dropped":
+                # The ranking ends by the protocol, not because somebody cut it: a measure may look further down.
+                found = replace(found, depth=None)
+            elif before[direction][fold].depth is None:
+                found = _joined(ranks_of(mine.cut(stage.k), part, ties), before[direction][fold], stage.k)
+            ranks[direction].append(found)
+    return (ranks, dict(done.runs)), done
+
+
+def _judged(run: Run, parts: Sequence[Qrels], gallery: Gallery) -> Run:
+    """The run with the queries that are measured: others, of a run from outside, would be scored for nothing."""
+    queries = pa.concat_arrays([part.queries for part in parts])
+    if pc.all(pc.is_in(run.queries, queries)).as_py():
+        return run
+    return replace(restrict(run, gallery, queries), gallery=run.gallery, depth=run.depth)
+
+
+def _joined(head: Ranks, before: Ranks, k: int) -> Ranks:
+    """The ranks among the k candidates, and behind them those that the first stage gave to all other positives.
+
+    Re-ranking moves nothing across the border, so of a query's positives the first few (as many as `head` found) are
+    candidates in both.
+    """
+    place = np.arange(len(head.ranks)) - np.repeat(head.offsets[:-1], head.positives)
+    among = head.ranks > 0
+    # A rank that the tie rule moved stays behind the border; 0 is a positive outside the gallery.
+    later = np.where(before.ranks > 0, np.maximum(before.ranks, k + 1), 0)
+    assert (before.offsets == head.offsets).all() and (among == (place < _counts(among, head))).all()
+    return replace(
+        before,
+        ranks=np.where(among, head.ranks, later),
+        grades=np.where(among, head.grades, before.grades).astype(np.float32),
+    )
+
+
+def _counts(among: Any, ranks: Ranks) -> Any:
+    """For each positive, how many of its query's are among the candidates."""
+    query = np.repeat(np.arange(len(ranks)), ranks.positives)
+    return np.bincount(query, among, len(ranks))[query]

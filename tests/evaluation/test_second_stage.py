@@ -1,0 +1,268 @@
+"""A second stage in an evaluation: what k_test does to the numbers, and whether that is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from evaluation_toys import embed, random_pair
+
+from matching_toys import Nearness, reds, tiny_blip
+from visir.collections import open_collection
+from visir.encoders import Store, load
+from visir.errors import ConfigurationError, EncoderError
+from visir.evaluation import evaluate
+from visir.evaluation.explain import explain
+from visir.evaluation.published import PublishedRow, shipped
+from visir.evaluation.published import load as published
+from visir.evaluation.results import load as load_result
+from visir.evaluation.results import load_evaluation, save
+from visir.evaluation.signatures import ends_early, remarks
+from visir.records import Collection, Embeddings
+
+
+@pytest.fixture(scope="module")
+def blip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("blip")
+    tiny_blip(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def scenes() -> Collection:
+    return open_collection("scenes:24?size=64")
+
+
+def planted(scenes: Collection) -> list[Embeddings]:
+    """Vectors that find some: R@1 < R@2 < R@5 < R@10 in both directions."""
+    return random_pair(scenes, noise=2.5, name="planted")
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> tuple[Collection, list[Embeddings]]:
+    """Red 10 to 60, captions 1 to 6. The first stage looks one picture too far: of t0 (a) it says b a c d e f, …"""
+    toy = reds(tmp_path / "toy", [10, 20, 30, 40, 50, 60], [*"123456"], range(6))
+    angle = 0.2 * np.arange(6)
+    vectors = [np.stack([np.cos(at), np.sin(at)], 1) for at in (angle, angle + 0.19)]
+    return toy, [
+        embed("image", [*"abcdef"], vectors[0], "off"),
+        embed("text", [f"t{i}" for i in range(6)], vectors[1], "off"),
+    ]
+
+
+def test_a_matcher_that_is_right(toy: tuple[Collection, list[Embeddings]]) -> None:
+    """First stage, t2i: t0 → b, t1 → c, …, t4 → f, and t5 → f: one of six is right at rank 1, all at rank 2."""
+    collection, pair = toy
+    first = evaluate(collection, pair, directions=["t2i"]).result
+    assert (first.mean("t2i", "hit@1"), first.protocol.rerank) == (1 / 6, None)
+    for k, right in ((1, 1 / 6), (2, 1.0), (128, 1.0)):
+        second = evaluate(collection, pair, directions=["t2i"], rerank=Nearness(), k_test=k).result
+        assert second.mean("t2i", "hit@1") == pytest.approx(right)
+    assert second.system == "off + nearness"
+    assert second.protocol.rerank == "top 128 by nearness, itm; nothing behind them"
+    assert second.protocol.depth is None and "re-rank" in second.timing
+
+
+@pytest.mark.parametrize("direction", ["t2i", "i2t"])
+def test_k_test_2_and_everything_beyond_is_r_at_2(scenes: Collection, blip: Path, direction: str) -> None:
+    """The signature of thesis Table 2.1: R@5 = R@10, and both are the first stage's R@2, whatever the second does."""
+    measures = ["hit@1", "hit@2", "hit@5", "hit@10", "mean_rank"]
+    first = evaluate(scenes, planted(scenes), measures=measures).result
+    values = [first.mean(direction, f"hit@{k}") for k in (1, 2, 5, 10)]
+    assert values == sorted(set(values))  # the first stage finds more and more
+    second = evaluate(scenes, planted(scenes), measures=measures, rerank=load(blip, device="cpu"), k_test=2).result
+    for k in (2, 5, 10):
+        assert second.mean(direction, f"hit@{k}") == first.mean(direction, "hit@2")
+    assert second.mean(direction, "hit@1") < second.mean(direction, "hit@2")
+    said = "only 2 candidates are re-ranked and nothing is found behind them (k_test): every R@k beyond 2 is R@2"
+    assert said in second.notes
+    # Who is not found counts as one rank below the whole gallery.
+    last = {"t2i": 25.0, "i2t": 121.0}[direction]
+    missed = second.values(direction, "hit@10") == 0
+    assert (second.values(direction, "mean_rank")[missed] == last).all() and missed.any()
+
+
+def test_the_tail_kept_is_as_exact_as_the_first_stage(scenes: Collection, blip: Path) -> None:
+    """Beyond the candidates nothing moves: R@5, R@10 and the ranks of what is there are the first stage's."""
+    first = evaluate(scenes, planted(scenes)).result
+    options: dict[str, Any] = {"rerank": load(blip, device="cpu"), "k_test": 2, "tail": "kept"}
+    second = evaluate(scenes, planted(scenes), **options).result
+    whole = evaluate(scenes, planted(scenes), **options, depth=120).result  # the run itself holds every rank
+    assert second.protocol.rerank == f"top 2 by {blip}, itm; the rest of the first stage behind them"
+    assert second.protocol.depth is None
+    for direction in ("t2i", "i2t"):
+        assert second.mean(direction, "hit@5") == first.mean(direction, "hit@5")
+        far = first.values(direction, "mean_rank") > 2
+        assert np.array_equal(second.values(direction, "mean_rank")[far], first.values(direction, "mean_rank")[far])
+        assert not np.array_equal(second.values(direction, "mean_rank"), first.values(direction, "mean_rank"))
+        for measure in second.measures:
+            assert np.array_equal(second.values(direction, measure), whole.values(direction, measure)), measure
+    shallow = evaluate(scenes, planted(scenes), **options, depth=3).result
+    assert shallow.aggregates == second.aggregates
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic"])
+def test_ties_of_the_first_stage_stay_behind_the_border(ties: str, tmp_path: Path) -> None:
+    """All cosines are equal. Candidates of every query are a, b; by the matcher t0 (1) has a before b."""
+    toy = reds(tmp_path / "toy", [10, 20, 30, 40], [*"1234"], range(4))
+    pair = [embed("image", [*"abcd"], np.ones((4, 2))), embed("text", [f"t{i}" for i in range(4)], np.ones((4, 2)))]
+    result = evaluate(toy, pair, directions=["t2i"], rerank=Nearness(), k_test=2, tail="kept", ties=ties).result  # type: ignore[arg-type]
+    # t2 and t3 look for c and d, which tie behind the border: rank 3 at best, 4 at worst.
+    assert result.values("t2i", "mean_rank").tolist() == [1, 1, *([4, 4] if ties == "pessimistic" else [3, 3])]
+
+
+def test_folds(scenes: Collection, blip: Path) -> None:
+    """Four galleries of six images: two candidates each from its own, and R@5 is the folds' mean R@2."""
+    measures, matcher = ["hit@1", "hit@2", "hit@5", "mean_rank"], load(blip, device="cpu")
+    first = evaluate(scenes, planted(scenes), folds=4, measures=measures).result
+    for tail in ("dropped", "kept"):
+        second = evaluate(
+            scenes,
+            planted(scenes),
+            folds=4,
+            measures=measures,
+            rerank=matcher,
+            k_test=2,
+            tail=tail,  # type: ignore[arg-type]
+        ).result
+        for direction in ("t2i", "i2t"):
+            assert second.mean(direction, "hit@2") == first.mean(direction, "hit@2") < first.mean(direction, "hit@5")
+            after = {"dropped": "hit@2", "kept": "hit@5"}[tail]
+            assert second.mean(direction, "hit@5") == first.mean(direction, after)
+    assert second.values("t2i", "mean_rank").max() <= 6
+
+
+def test_imported_runs_and_queries_that_are_not_measured(scenes: Collection, blip: Path) -> None:
+    runs = evaluate(scenes, planted(scenes), depth=30).runs
+    matcher = load(blip, device="cpu").matcher
+    from_vectors = evaluate(scenes, planted(scenes), rerank=matcher, k_test=5).result
+    from_runs = evaluate(scenes, runs, rerank=matcher, k_test=5).result
+    assert from_runs.aggregates == from_vectors.aggregates
+    assert "re-ranking: 0 pairs scored" in " ".join(from_runs.notes)
+    assert from_runs.protocol.depth is None and "rank" in from_runs.timing
+    kept = evaluate(scenes, runs, rerank=matcher, k_test=5, tail="kept").result
+    assert kept.protocol.depth == 30
+    few = evaluate(scenes, {"t2i": runs["t2i"]}, captions="first", rerank=matcher, k_test=5)
+    assert len(few.runs["t2i"]) == 24
+
+
+def test_cost_and_the_store(scenes: Collection, blip: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"rerank": load(blip, device="cpu"), "k_test": 3, "store": Store(tmp_path / "store")}
+    pair = planted(scenes)
+    notes = evaluate(scenes, pair, **options).result.notes
+    (cost,) = [note for note in notes if note.startswith("re-ranking")]
+    # 24 images × 3 and 120 captions × 3; a pair that both directions ask for counts once.
+    count = int(cost.split()[1])
+    assert 360 <= count <= 432 and " pairs scored, " in cost and " of the time" in cost
+    again = evaluate(scenes, pair, **options).result
+    assert f"re-ranking: 0 pairs scored, {count} found in the store" in " ".join(again.notes)
+    assert list((tmp_path / "store" / "matching").rglob("pairs.bin"))
+
+
+def test_refused(scenes: Collection) -> None:
+    pair = planted(scenes)
+    with pytest.raises(ConfigurationError, match="k_test, tail and fusion are of a second stage"):
+        evaluate(scenes, pair, k_test=2)
+    with pytest.raises(EncoderError, match=r"pixels .* has no image–text matching head"):
+        evaluate(scenes, pair, rerank=load("pixels"))
+    with pytest.raises(ConfigurationError, match="rerank is given twice"):
+        evaluate(scenes, pair, rerank=Nearness(), conditions={"rerank": "top 5 by hand"})
+    with pytest.raises(ConfigurationError, match="unknown option 'batch_size'"):
+        evaluate(scenes, pair, rerank=Nearness(), batch_size=3)
+    runs = evaluate(scenes, pair).runs
+    with pytest.raises(ConfigurationError, match="matching scores are no cosines"):
+        evaluate(scenes, runs, rerank=Nearness(), estimator="self")
+
+
+# --- what published numbers betray ------------------------------------------------------------------------------------
+
+
+def test_a_ranking_that_ends_early_by_hand() -> None:
+    """t2i of X-VLM on Flickr30k: 0.12 of the 17.64 that are missed; i2t: nothing of 8.9."""
+    assert ends_early({"R@1": 37.82, "R@5": 82.36, "R@10": 82.48})
+    assert ends_early({"R@1": 63.3, "R@5": 91.1, "R@10": 91.1})
+    assert not ends_early({"R@1": 71.9, "R@5": 93.3, "R@10": 96.4})
+    assert not ends_early({"R@1": 0.1, "R@5": 0.5, "R@10": 1.0})  # chance: 0.5 of 99.5 more, but twice as many
+    assert not ends_early({"R@1": 99.0, "R@5": 99.9, "R@10": 99.9})  # nothing left to find
+    assert not ends_early({"R@1": 20.0, "R@5": 30.0})
+    assert not ends_early({"R@1": 79.3, "R@5": 58.06, "R@10": 72.54})  # another recall: R@5 below R@1
+
+
+@pytest.mark.parametrize(
+    ("five", "ten"),
+    [
+        (84.48, 84.50),
+        (67.61, 67.64),
+        (91.10, 91.10),
+        (82.36, 82.48),
+        (2.35, 2.45),
+        (2.28, 2.45),
+        (3.96, 4.04),
+        (6.62, 6.70),
+        (7.42, 7.50),
+        (6.48, 6.56),
+    ],
+)
+def test_all_that_the_thesis_measured_of_x_vlm_ends_early(five: float, ten: float) -> None:
+    """Tables 2.1 and 2.2: MS COCO, Flickr30k, CUB-200, Fashion200k, ABO, image-to-text and text-to-image."""
+    assert ends_early({"R@5": five, "R@10": ten})
+
+
+@pytest.mark.parametrize(
+    ("five", "ten"),
+    [
+        (44.13, 53.41),
+        (40.22, 49.80),
+        (94.18, 96.84),
+        (93.09, 96.15),
+        (3.40, 5.48),
+        (2.38, 4.42),
+        (9.82, 14.56),
+        (8.56, 12.85),
+        (18.96, 25.57),
+        (13.90, 18.50),
+    ],
+)
+def test_none_that_it_measured_of_clip_does(five: float, ten: float) -> None:
+    assert not ends_early({"R@5": five, "R@10": ten})
+
+
+def test_every_shipped_row_that_ends_early_is_a_two_stage_model_of_the_thesis() -> None:
+    found = {
+        (name, row.system, row.collection)
+        for name in shipped()
+        for row in published(name).rows
+        if any(ends_early(values) for values in row.values.values())
+    }
+    assert all(system.startswith("X-VLM") for _, system, _ in found), found
+
+
+def test_explain_names_the_cause(scenes: Collection, blip: Path) -> None:
+    """The numbers of a run with k_test = 2 are published; a run of the first stage alone is compared with them."""
+    pair, options = planted(scenes), {"rerank": load(blip, device="cpu"), "k_test": 2}
+    two = evaluate(scenes, pair, **options)  # type: ignore[arg-type]
+    values = {
+        one: {f"R@{k}": round(100 * two.result.mean(one, f"hit@{k}"), 2) for k in (1, 5, 10)} for one in ("i2t", "t2i")
+    }
+    row = PublishedRow("theirs", values)
+    ours = explain(evaluate(scenes, pair), row)
+    assert "theirs: the published R@5 and R@10 are the same (i2t" in ours.remarks[0]
+    assert "2 to 5 candidates (k_test)" in ours.remarks[0]
+    assert "--rerank MODEL --k-test 2" in ours.remarks[1]
+    assert ours.best.reading.depth == "2"  # R@5 and R@10 are R@2 of the first stage
+    theirs = explain(two, row)
+    assert theirs.best.reproduced == 6 and theirs.best.reading.depth == "as run"
+    assert f"These runs were re-ranked too: top 2 by {blip}" in theirs.remarks[1]
+    assert explain(two, PublishedRow("other", {"t2i": {"R@1": 20.0, "R@5": 50.0, "R@10": 60.0}})).remarks == ()
+    assert len(remarks(row)) == 1
+
+
+def test_it_is_saved_and_loaded(scenes: Collection, blip: Path, tmp_path: Path) -> None:
+    done = evaluate(scenes, planted(scenes), rerank=load(blip, device="cpu"), k_test=2)
+    save(done, tmp_path / "out")
+    assert load_result(tmp_path / "out").protocol == done.result.protocol
+    again = evaluate(scenes, load_evaluation(tmp_path / "out").runs).result  # its runs, as anybody's
+    for measure in ("hit@1", "hit@5", "hit@10", "mrr"):
+        assert again.mean("t2i", measure) == done.result.mean("t2i", measure)
