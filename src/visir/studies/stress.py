@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
-from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
+from visir.errors import ConfigurationError, nearest
 from visir.evaluation.cross_modal import Estimator, dcg_cm
 from visir.evaluation.galleries import galleries_of, gallery_said, queries_said
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
@@ -21,14 +21,15 @@ from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
 from visir.evaluation.scoring import score
 from visir.evaluation.significance import TestName, corrected
 from visir.records import Collection, Direction, Protocol, Qrels, Recall, Result, Run, Ties
-from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES, corrupt
+from visir.robustness.corruptions import CORRUPTIONS, corrupt
 from visir.robustness.perturb import CHANGED, perturb
-from visir.robustness.perturbations import PERTURBATIONS, find
+from visir.robustness.perturbations import find
 from visir.robustness.perturbations.base import Profile
 from visir.search.exact import Searched
 from visir.studies.jaccard import Jaccard, jaccard
 from visir.studies.stress_effect import Effect, Outcome, effects
 from visir.studies.stress_encoder import EncoderSubject
+from visir.studies.stress_options import names_of, refuse_faulty_study
 from visir.studies.stress_task import DEPTH, PLAIN, Condition, Subject, Task, merged
 
 DCG = "dcg_cm@10"
@@ -123,8 +124,8 @@ def stress(
     started = time.perf_counter()
     timing: dict[str, float] = {}
     subject = EncoderSubject(system, name, **encoding) if isinstance(system, Encoder) else system
-    names = _names(subject, perturbations, pictures)
-    _refuse_faulty(collection, names, severity, picture_severity, seed, profile, estimator)
+    names = names_of(subject, perturbations, pictures)
+    refuse_faulty_study(collection, names, severity, picture_severity, seed, profile, estimator)
     asked: list[Direction] = [one for one, some in names.items() if some]
     refuse_faulty("all", recall, ties, gallery, asked or ["t2i"], 1, DEPTH, None, collection, split)
     part = collection.split(split)
@@ -255,68 +256,6 @@ class _Measuring:
         names = [*(f"{self.protocol.recall}@{k}" for k in RSUM_CUTOFFS), "mean_rank"]
         protocol = self.protocol.changed(perturbation=said)
         return score(self.system, ranks, protocol, measures=names, further=further)
-
-
-def _names(
-    subject: Subject, perturbations: Sequence[str] | None, pictures: Sequence[str] | None
-) -> dict[Direction, list[str]]:
-    asked: dict[Direction, tuple[Sequence[str] | None, Any]] = {
-        "t2i": (perturbations, PERTURBATIONS),
-        "i2t": (pictures, CORRUPTIONS),
-    }
-    names: dict[Direction, list[str]] = {}
-    faults = []
-    for direction, (given, known) in asked.items():
-        offered = subject.offered(direction)
-        possible = list(known) if offered is None else sorted(offered, key=[*known, *offered].index)
-        names[direction] = possible if given is None else list(dict.fromkeys(given))
-        for one in names[direction]:
-            fault = _unknown(one, direction)
-            if fault:
-                faults.append(fault)
-            elif offered is not None and one not in offered:
-                faults.append(f"{subject.name} has no answers to {one!r}; it has {', '.join(possible) or 'none'}")
-    if not faults and not any(names.values()):
-        faults.append("nothing is perturbed: name perturbations of captions or corruptions of pictures")
-    raise_faults(ConfigurationError, f"stress of {subject.name}", faults)
-    return names
-
-
-def _unknown(name: str, direction: Direction) -> str:
-    """Why there is no such perturbation; "" when there is. Captions' may be joined: "char_swap+synonym_noun"."""
-    try:
-        for one in name.split("+") if direction == "t2i" else []:
-            find(one)
-    except VisirError as fault:
-        return f"{fault.message} ({fault.hint})"
-    if direction == "i2t" and name not in CORRUPTIONS:
-        return f"unknown {CORRUPTIONS.kind} {name!r} ({nearest(name, CORRUPTIONS)})"
-    return ""
-
-
-def _refuse_faulty(
-    collection: Collection,
-    names: Mapping[Direction, Sequence[str]],
-    severity: int,
-    picture_severity: int,
-    seed: int,
-    profile: str,
-    estimator: object,
-) -> None:
-    faults = []
-    if severity < 1:
-        faults.append(f"severity {severity}: from 1")
-    if picture_severity not in SEVERITIES and names["i2t"]:
-        faults.append(f"severity of pictures {picture_severity}: 1 to {SEVERITIES[-1]}")
-    if seed < 0:
-        faults.append(f"seed {seed} must not be negative")
-    if profile not in ("sound", "paper"):
-        faults.append(f"profile {profile!r} ({nearest(profile, ('sound', 'paper'))})")
-    if estimator is not None and not isinstance(estimator, Encoder):
-        faults.append("the estimator is an encoder")
-    carried = [str(one) for one in (collection.injected, collection.corrupted) if one is not None]
-    faults += [f"the collection is a view already ({one}); begin from the plain one" for one in carried]
-    raise_faults(ConfigurationError, f"stress on {collection.name}", faults)
 
 
 def _called(name: str, direction: Direction) -> tuple[str, str]:

@@ -10,15 +10,13 @@ from visir.robustness.language.words import Sentence
 from visir.robustness.perturbations.base import Change, Perturbation
 from visir.robustness.perturbations.keyboards import neighbours
 from visir.robustness.perturbations.released import neighbour, nth, repeated
-from visir.robustness.perturbations.typos import is_letter, places
+from visir.robustness.perturbations.typos import on_keys, places
 
 
 def on(keyboard: str) -> Change:
     """The change on a keyboard: before or behind `severity` letters stands one that touches it there, in its case."""
     near = neighbours(keyboard)
-
-    def fits(text: str, place: int) -> bool:
-        return text[place] in near and is_letter(text, place)
+    fits = on_keys(near)
 
     def change(caption: Sentence, draw: Draw, severity: int) -> str:
         text = caption.text

@@ -10,7 +10,7 @@ from visir.robustness.language.words import Sentence
 from visir.robustness.perturbations.base import Change, Perturbation
 from visir.robustness.perturbations.keyboards import neighbours
 from visir.robustness.perturbations.released import neighbour, nth, repeated
-from visir.robustness.perturbations.typos import is_letter, places
+from visir.robustness.perturbations.typos import on_keys, places
 
 
 def on(keyboard: str) -> Change:
@@ -19,9 +19,7 @@ def on(keyboard: str) -> Change:
     Letters that the keyboard does not have (é on "qwerty") are no candidates.
     """
     near = neighbours(keyboard)
-
-    def fits(text: str, place: int) -> bool:
-        return text[place] in near and is_letter(text, place)
+    fits = on_keys(near)
 
     def change(caption: Sentence, draw: Draw, severity: int) -> str:
         text = caption.text

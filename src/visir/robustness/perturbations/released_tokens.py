@@ -6,12 +6,14 @@ Synonyms and trigrams come in NLTK's tokens, nouns and adjectives in spaCy's: th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+from visir.robustness.draw import Draw
 from visir.robustness.language.tagset import PENN
 from visir.robustness.language.words import Sentence
+from visir.robustness.perturbations.order import any_order
 
 Span = tuple[int, int]
 
@@ -164,3 +166,14 @@ def penn_tags(caption: Sentence, spans: Sequence[Span]) -> list[str]:
         else:
             found.append(_PENN_BY_WORD.get(token.lower()) or PENN.get(tags[word], "SYM"))
     return found
+
+
+def released_order(caption: Sentence, draw: Draw, classes: Sequence[Callable[[str], bool]]) -> str:
+    """spaCy's tokens joined by spaces, those of each class of Penn tags in any order among their own places."""
+    spans, tokens = spacy_tokens(caption.text)
+    tags = penn_tags(caption, spans)
+    for belongs in classes:
+        places = [i for i, tag in enumerate(tags) if belongs(tag)]
+        for place, token in zip(places, any_order([tokens[i] for i in places], draw), strict=True):
+            tokens[place] = token
+    return " ".join(tokens)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from visir.robustness.draw import Draw
 from visir.robustness.language.words import Sentence
 from visir.robustness.perturbations.base import Perturbation
-from visir.robustness.perturbations.order import any_order, permuted
-from visir.robustness.perturbations.released_tokens import penn_tags, spacy_tokens
+from visir.robustness.perturbations.order import permuted
+from visir.robustness.perturbations.released_tokens import released_order
 
 
 def change(caption: Sentence, draw: Draw, severity: int) -> str:
@@ -16,12 +16,7 @@ def change(caption: Sentence, draw: Draw, severity: int) -> str:
 
 def paper(caption: Sentence, draw: Draw, severity: int) -> str:
     """The same of spaCy's tokens, punctuation among them, joined by spaces. Which orders were drawn is lost."""
-    spans, tokens = spacy_tokens(caption.text)
-    tags = penn_tags(caption, spans)
-    places = [i for i, tag in enumerate(tags) if not tag.startswith(("NN", "JJ"))]
-    for place, token in zip(places, any_order([tokens[i] for i in places], draw), strict=True):
-        tokens[place] = token
-    return " ".join(tokens)
+    return released_order(caption, draw, [lambda tag: not tag.startswith(("NN", "JJ"))])
 
 
 SHUFFLE_ALLBUT_NOUNS_AND_ADJ = Perturbation(

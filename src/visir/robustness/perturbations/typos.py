@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from visir.robustness.draw import Draw
 
@@ -47,6 +47,15 @@ def is_letter(text: str, place: int) -> bool:
     if not text[place].isalpha():
         return False
     return text.isascii() or place + 1 == len(text) or unicodedata.category(text[place + 1])[0] != "M"
+
+
+def on_keys(near: Mapping[str, Sequence[str]]) -> Fits:
+    """Letters that a keyboard has: `near` tells what lies beside each."""
+
+    def fits(text: str, place: int) -> bool:
+        return text[place] in near and is_letter(text, place)
+
+    return fits
 
 
 def cased_like(character: str, example: str) -> str:
