@@ -201,6 +201,36 @@ def _corruptions() -> str:
     )
 
 
+def _published() -> str:
+    from visir.evaluation.published import PlainTable, as_plain, every_table, open_table
+
+    def row(name: str) -> tuple[str, ...]:
+        table = open_table(name)
+        shape = as_plain(table)
+        kind = "plain" if isinstance(table, PlainTable) else "results"
+        holds = f"{len(shape.rows)} × {len(shape.columns)}: " + (", ".join(shape.columns) or "")
+        return f"`{name}`", table.title, kind, holds, str(len(shape.doubtful) or "")
+
+    return _table(("name", "title", "kind", "rows × columns", "doubtful cells"), map(row, every_table()))
+
+
+def _published_doubts() -> str:
+    """The doubts as the files state them: one line may be about a whole column."""
+    from visir.evaluation.published import CellDoubt, every_table, open_table
+
+    def where(doubt: Any) -> str:
+        if isinstance(doubt, CellDoubt):
+            return ", ".join(filter(None, (doubt.row, doubt.column)))
+        return ", ".join(filter(None, (doubt.system, doubt.collection, f"{doubt.direction} {doubt.label}".strip())))
+
+    rows = [(f"`{name}`", where(one), one.reason) for name in every_table() for one in open_table(name).doubtful]
+    merged = [
+        (name, "; ".join(place for other, place, why in rows if (other, why) == (name, reason)), reason)
+        for name, reason in dict.fromkeys((name, reason) for name, _, reason in rows)
+    ]
+    return _table(("table", "where", "why"), merged)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "families": _families,
     "measures": _measures,
@@ -210,6 +240,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "export-forms": _export_forms,
     "settings": _settings,
     "granularity": _granularity,
+    "published": _published,
+    "published-doubts": _published_doubts,
     "corruptions": _corruptions,
     "recipes-small": lambda: _recipes("recipes"),
     "recipes-ltd": lambda: _recipes("ltd"),

@@ -74,6 +74,16 @@ def test_published_values_and_the_order_of_systems(tmp_path: Path) -> None:
     assert "did you mean 'poor'" in say(compare, folders[0], "--published", file, "--system", "por").text
 
 
+def test_doubtful_values_are_said_to_be(tmp_path: Path) -> None:
+    file = tmp_path / "paper.json"
+    row = {"system": "good", "t2i": {"R@1": 20.0, "R@5": 21.0}}
+    doubts = [{"label": "R@5", "reason": "It says so itself."}]
+    write_json(file, {"title": "A table", "source": "A paper", "doubtful": doubts, "rows": [row]})
+    said = say(compare, result(tmp_path, "good", 0.5), "--published", file)
+    assert "doubtful in print, t2i R@5: It says so itself." in said.text
+    assert "R@1:" not in said.text
+
+
 def test_faults(tmp_path: Path) -> None:
     bare = save(load(result(tmp_path, "full", 1.0)), tmp_path / "bare")
     assert "saved without saying which caption belongs to which image" in say(compare, bare, bare, "--by-image").text

@@ -109,6 +109,10 @@ def _beside_published(
         verdict = f"{within} of {len(judged)} values within ±{100 * tolerance:g} %, {digits} to the printed digits"
         read_as = f"R@k read as {result.protocol.recall}@k"
         console.print(f"{result.system}: {verdict} ({read_as})", markup=False, soft_wrap=True)
+        doubts = {(one.direction, one.label): table.doubt(row, one.direction, one.label) for one in judged}
+        for reason in dict.fromkeys(filter(None, doubts.values())):
+            about = ", ".join(" ".join(name) for name, found in doubts.items() if found == reason)
+            console.print(f"doubtful in print, {about}: {reason}", style="dim", markup=False, soft_wrap=True)
     if len(results) > 1:
         ours = {name: result.aggregates for name, result in zip(systems, results, strict=True)}
         for one in orders(ours, table, collection=collection, recall=results[0].protocol.recall):
@@ -122,6 +126,8 @@ def _judged(judged: Sequence[Judgement], decimals: int) -> Table:
     from rich import box
     from rich.table import Table
 
+    from visir.evaluation.published.judge import decimals_of
+
     shown = Table(box=box.SIMPLE_HEAD)
     for heading in ("", "read as"):
         shown.add_column(heading)
@@ -133,8 +139,8 @@ def _judged(judged: Sequence[Judgement], decimals: int) -> Table:
         shown.add_row(
             f"{one.direction} {one.label}",
             one.measure,
-            f"{one.published:.{decimals}f}",
-            f"{one.ours:.{decimals}f}",
+            f"{one.published:.{decimals_of(one.label, decimals)}f}",
+            f"{one.ours:.{decimals_of(one.label, decimals)}f}",
             f"{one.relative:+.1%}",
             "yes" if one.within else "no",
             one.digits,

@@ -1,0 +1,135 @@
+"""Plotted figures whose values are at hand outside visir: readers, and no data.
+
+Thesis Figure 4.5 (synthetic shortcuts) and LTD Figure 2 (trajectories) are plots; the numbers behind them lie in
+`$VISIR_DATA`, and not with visir, as they are not printed in the papers. Both readers say by name and place what is
+missing.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import VisirError
+from visir.files import data_directory, read_json
+
+_COLLECTIONS = {"f30k": "Flickr30k", "coco": "MS-COCO"}
+_SETUPS = {
+    "images": ("images_only", "img_only"),
+    "captions": ("captions_only", "cap_only"),
+    "unique": ("unique",),
+    "zero-shot": ("zero-shot",),
+}
+_BOUNDS = {
+    "swa_coco_ltd_constraint_b005_tl": "η=0.05",
+    "swa_coco_ltd_constraint_b010_tl": "η=0.1",
+    "swa_coco_ltd_constraint_b015_tl": "η=0.15",
+    "swa_coco_ltd_constraint_tl": "η=0.2",
+    "swa_coco_ltd_constraint_b025_tl": "η=0.25",
+    "swa_coco_ltd_tl": "dual",
+    "swa_coco_baseline": "baseline",
+}
+_QUANTITIES = {
+    "rsum": ("rsum",),
+    "multiplier": ("multiplier",),
+    "reconstruction": ("reconstruction_loss",),
+    "contrastive": ("contrastive", "contrastive_baseline"),
+}
+
+
+@dataclass(frozen=True)
+class ShortcutBar:
+    """One bar of thesis Figure 4.5: a trained model, evaluated with or without the shortcuts it was trained with.
+
+    - `model` "CLIP" or "VSE++"; `collection` "Flickr30k" or "MS-COCO" (test splits)
+    - `setup`: "none" (I), "zero-shot" (CLIP only), "unique" (II), "images" and "captions" (III: on one side only),
+      "bits 0" to "bits 13" (IV); `run` counts several trainings of one setup, from 0
+    - `i2t`, `t2i`: R@1, R@5, R@10 in percent, one decimal; `rsum` is their unrounded sum, of 600
+    """
+
+    model: str
+    collection: str
+    setup: str
+    with_shortcuts: bool
+    run: int
+    i2t: tuple[float, float, float]
+    t2i: tuple[float, float, float]
+    rsum: float
+
+
+def shortcut_bars() -> tuple[ShortcutBar, ...]:
+    """The values behind thesis Figure 4.5, from `$VISIR_DATA/svl-figure.json`.
+
+    Raises `VisirError` when the file is not there, or names a setup that the figure does not have.
+    """
+    path = _present(data_directory() / "svl-figure.json", "thesis Figure 4.5")
+    bars: list[ShortcutBar] = []
+    for panel, values in read_json(path).items():
+        model, _, collection = panel.partition("/")
+        for one in values:
+            name = {"VSE": "VSE++"}.get(model, model), _COLLECTIONS[collection], _setup(path, one["model"])
+            shown = bool(one["shortcuts_at_evaluation"])
+            run = sum((bar.model, bar.collection, bar.setup, bar.with_shortcuts) == (*name, shown) for bar in bars)
+            bars.append(ShortcutBar(*name, shown, run, tuple(one["i2t"]), tuple(one["t2i"]), one["rsum"]))
+    return tuple(bars)
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """Values of one training on COCO over its steps: what LTD Figure 2 plots for one value of η.
+
+    `steps` and `values` have one entry per logged step; the training has 60 epochs of 4,426 steps.
+    """
+
+    steps: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+def ltd_trajectories() -> Mapping[str, Mapping[str, Trajectory]]:
+    """The values behind LTD Figure 2, from `$VISIR_DATA/ltd-trajectories`: quantity → training → trajectory.
+
+    Quantities: "rsum" (validation, at the ends of epochs), "multiplier" (λ), "reconstruction" and "contrastive" (the
+    losses, every 100th step). Trainings: "η=0.05" … "η=0.25" (LTD as a constraint), "dual", "baseline"; λ is of the
+    constraint only. The caption of the figure names η 0.05, 0.1, 0.2 and 0.3; the logs hold 0.05, 0.1, 0.15, 0.2 and
+    0.25, and their first λ is that of these bounds: 1 + 0.005 · (L_rec / 0.25 − 1), and not of 0.3.
+    """
+    folder = data_directory() / "ltd-trajectories"
+    found: dict[str, dict[str, Trajectory]] = {}
+    for quantity, files in _QUANTITIES.items():
+        for name in files:
+            path = _present(folder / f"{name}.csv.gz", "LTD Figure 2")
+            with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
+                rows = list(csv.DictReader(stream))
+            steps = np.array([int(row["Step"]) for row in rows], dtype=np.int64)
+            for column, label in _BOUNDS.items():
+                if column in rows[0]:
+                    values = np.array([float(row[column]) for row in rows])
+                    found.setdefault(quantity, {})[label] = Trajectory(steps, values)
+    return found
+
+
+def _setup(path: Path, name: str) -> str:
+    bits = re.search(r"bits_shortcuts_nb_(\d+)$", name)
+    if bits:
+        return f"bits {int(bits[1])}"
+    for setup, marks in _SETUPS.items():
+        if any(mark in name for mark in marks):
+            return setup
+    if not re.search(r"baseline_finetune$|infonce(_run_\d+)?$", name):
+        raise VisirError(f"{path}: {name!r} is no setup of the figure.", hint="is it the file behind Figure 4.5?")
+    return "none"
+
+
+def _present(path: Path, what: str) -> Path:
+    if not path.is_file():
+        raise VisirError(
+            f"{path}: the values behind {what} are not there.", hint="set VISIR_DATA to the folder of them"
+        )
+    return path
