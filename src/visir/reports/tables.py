@@ -76,8 +76,8 @@ def comparison_table(comparison: Comparison) -> Table:
         Column("value", 1),
         Column("change", 1, signed=True),
         Column("95 % interval"),
-        Column("p", 4),
-        Column(f"p ({comparison.correction})", 4),
+        Column("p", 4, positive=True),
+        Column(f"p ({comparison.correction})", 4, positive=True),
     ]
     rows: list[list[Cell]] = []
     for one in comparison.differences:
