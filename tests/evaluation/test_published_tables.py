@@ -14,9 +14,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.evaluate import evaluate
+from visir.evaluation.explain import explain
 from visir.evaluation.published import (
     Doubt,
     PlainTable,
@@ -30,6 +33,7 @@ from visir.evaluation.published import (
     shipped,
 )
 from visir.evaluation.published.plain import FOLDER, plain_tables, read_plain
+from visir.records import Collection, Embeddings, EncoderCard
 from visir.robustness.granularity.published import table_1
 from visir.training.shipped import shipped_recipes
 
@@ -585,6 +589,21 @@ def test_r_precision_is_judged_as_printed() -> None:
     assert (recall.ours, recall.digits) == (pytest.approx(45.02), "rounded")
     assert (precision.ours, precision.published, precision.digits) == (0.3412, 0.34, "rounded")
     assert judge({"i2t": {"rprecision": 0.36}}, row, decimals=1)[0].digits == "off"
+
+
+def test_explain_reads_r_precision_as_printed() -> None:
+    """Two images, a caption each, all found first: r-precision 1, and not 100."""
+    collection = Collection.build(
+        "two", images={"id": ["a", "b"]}, captions={"id": ["x", "y"], "text": ["x", "y"], "image_id": ["a", "b"]}
+    )
+    card = EncoderCard("unit", "imported")
+    pair = (Embeddings("image", ["a", "b"], np.eye(2, dtype=np.float32), card),
+            Embeddings("text", ["x", "y"], np.eye(2, dtype=np.float32), card))  # fmt: skip
+    found = explain(evaluate(collection, pair), PublishedRow("ours", {"i2t": {"R@1": 100.0, "R-P": 1.0}}), decimals=1)
+    assert [(one.measure, one.ours, one.digits) for one in found.best.values] == [
+        ("hit@1", 100.0, "rounded"),
+        ("rprecision", 1.0, "rounded"),
+    ]
 
 
 def test_doubts_name_what_they_cover() -> None:
