@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from matching_toys import Nearness, reds, tiny_blip
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import load_matcher, pairs
+from visir.encoders.base import Pixels
+from visir.encoders.matching import Tokens
 from visir.encoders.pair_store import keys_of, pair_store
 from visir.encoders.pairs import match_pairs
 from visir.errors import EmbeddingError, ImageError
@@ -185,3 +189,23 @@ def test_shortcuts_are_read_whole_and_told_apart(blip: tuple[Path, object]) -> N
     plain, with_numbers = (match_pairs(matcher, one, image, text) for one in (scenes, marked))
     assert with_numbers.computed == 4
     assert not np.allclose(plain.scores, with_numbers.scores, atol=1e-4)
+
+
+def test_tokens_of_images_are_not_kept(tmp_path: Path) -> None:
+    """26 images of 1 MiB of tokens each, two at once: never more than two blocks of two, and what they come from."""
+
+    class Heavy(Nearness):
+        images_at_once = 2
+
+        def image_tokens(self, batch: Sequence[Pixels]) -> list[Tokens]:
+            return [np.full((1, 1 << 18), one[0, 0, 0], np.float32) for one in batch]
+
+    toy = reds(tmp_path, [4 * at for at in range(26)], [str(at) for at in range(26)], list(range(26)))
+    image, text = np.divmod(np.arange(26 * 26), 26)
+    match_pairs(Heavy(weights="warm"), toy, image[:1], text[:1])
+    tracemalloc.start()
+    found = match_pairs(Heavy(), toy, image, text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(found.scores, -np.abs(4.0 * image - 10 * text))
+    assert peak < 6 << 20, f"{peak / (1 << 20):.1f} MiB of 26"
