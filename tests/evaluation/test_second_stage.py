@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,16 @@ def blip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def scenes() -> Collection:
     return open_collection("scenes:24?size=64")
+
+
+class Nearer(Nearness):
+    """Another name for a matcher."""
+
+    def __init__(self, matcher: Any) -> None:
+        super().__init__()
+        self.card = replace(matcher.card, name="nearer", weights="another")
+        self.preprocess, self.image_tokens = matcher.preprocess, matcher.image_tokens  # type: ignore[method-assign]
+        self.text_tokens, self.match = matcher.text_tokens, matcher.match  # type: ignore[method-assign]
 
 
 def planted(scenes: Collection) -> list[Embeddings]:
@@ -260,9 +271,28 @@ def test_explain_names_the_cause(scenes: Collection, blip: Path) -> None:
 
 
 def test_it_is_saved_and_loaded(scenes: Collection, blip: Path, tmp_path: Path) -> None:
-    done = evaluate(scenes, planted(scenes), rerank=load(blip, device="cpu"), k_test=2)
-    save(done, tmp_path / "out")
-    assert load_result(tmp_path / "out").protocol == done.result.protocol
-    again = evaluate(scenes, load_evaluation(tmp_path / "out").runs).result  # its runs, as anybody's
-    for measure in ("hit@1", "hit@5", "hit@10", "mrr"):
-        assert again.mean("t2i", measure) == done.result.mean("t2i", measure)
+    """Runs that have been through a second stage say so, to whoever evaluates them."""
+    matcher = load(blip, device="cpu").matcher
+    for tail in ("dropped", "kept"):
+        done = evaluate(scenes, planted(scenes), rerank=matcher, k_test=2, tail=tail, depth=120)  # type: ignore[arg-type]
+        save(done, tmp_path / tail)
+        assert load_result(tmp_path / tail).protocol == done.result.protocol
+        again = evaluate(scenes, load_evaluation(tmp_path / tail).runs).result  # its runs, as anybody's
+        assert again.aggregates == done.result.aggregates
+        assert again.protocol.rerank == done.result.protocol.rerank
+        assert again.protocol.depth is None
+    runs = load_evaluation(tmp_path / "kept").runs
+    third = evaluate(scenes, runs, rerank=Nearer(matcher), k_test=1).result.protocol.rerank
+    assert third == f"top 2 by {blip}, itm; the rest of the first stage behind them, then top 1 by nearer, itm; " + (
+        "nothing behind them"
+    )
+    plain = evaluate(scenes, planted(scenes)).runs
+    mixed = evaluate(scenes, {"i2t": runs["i2t"], "t2i": plain["t2i"]}).result.protocol.rerank
+    assert mixed == f"top 2 by {blip}, itm; the rest of the first stage behind them / no second stage"
+
+
+def test_a_re_ranked_run_is_not_cut_down_to_a_smaller_gallery(scenes: Collection, blip: Path) -> None:
+    done = evaluate(scenes, planted(scenes), rerank=load(blip, device="cpu"), k_test=12, depth=120)
+    found = explain(done, PublishedRow("x", {"i2t": {"R@1": 10.0}}))
+    assert any("others would be among the first k" in reason for _, reason in found.not_computable)
+    assert all(fit.reading.captions == "as run" for fit in found.fits)

@@ -21,7 +21,7 @@ from visir.evaluation.galleries import galleries_of, gallery_said, queries_said
 from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
 from visir.evaluation.ranking import missing_positives, rank_runs, search_vectors
 from visir.evaluation.scoring import score
-from visir.evaluation.second_stage import apply, second_stage
+from visir.evaluation.second_stage import apply, as_protocol, second_stage, stages_of
 from visir.evaluation.systems import System, embeddings_of, encoding_of, refuse, runs_of, system_fields, system_name
 from visir.records import (
     DIRECTIONS,
@@ -155,6 +155,7 @@ def evaluate(
     if runs is not None:
         label = name or " + ".join(dict.fromkeys(run.name for run in runs.values()))
         ranks, kept = rank_runs(runs, qrels, pools, galleries_of(part, whole, gallery, split, captions), ties, notes)
+        ranks, fields["rerank"] = as_protocol(ranks, kept), stages_of(kept.values())
         exact = all(one.depth is None for parts in ranks.values() for one in parts)
         fields["depth"] = None if exact else min(runs[one].depth for one in asked)
     else:
@@ -170,7 +171,8 @@ def evaluate(
         notes += stage.notes(done, sum(timing.values()))
         timing["re-rank"] = done.seconds
         label = name or f"{label} + {stage.matcher.card.name}"
-        fields |= {"rerank": stage.line, "depth": None if stage.tail == "dropped" else fields.get("depth")}
+        before = f"{fields['rerank']}, then " if fields.get("rerank") else ""
+        fields |= {"rerank": before + stage.line, "depth": None if stage.tail == "dropped" else fields.get("depth")}
     protocol = Protocol(
         collection=collection.name,
         collection_fingerprint=collection.fingerprint,

@@ -76,6 +76,8 @@ def rank(material: Material, direction: Direction, reading: Reading, cutoff: int
     parts = _parts(material, direction, reading)
     if material.vectors is not None:
         return _searched(material, direction, parts, reading.ties)
+    if "rerank" in run.provenance and any(gallery.fingerprint != run.gallery.fingerprint for _, gallery in parts):
+        raise NotComputable("the run is re-ranked; over fewer candidates, others would be among the first k")
     return [_cut_out(run, one, gallery, cutoff) for one, gallery in parts]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,7 @@ class SecondStage:
     @property
     def line(self) -> str:
         """As the protocol says it: "top 128 by NAME, itm; nothing behind them"."""
-        score = self.matcher.head + (" + first stage" if self.fusion == "sum" else "")
-        behind = "nothing behind them" if self.tail == "dropped" else "the rest of the first stage behind them"
-        return f"top {self.k} by {self.matcher.card.name}, {score}; {behind}"
+        return _line(self.k, self.matcher.card.name, self.matcher.head, self.tail, self.fusion)
 
     def notes(self, done: Reranked, others: float) -> list[str]:
         """What a reader must know: what it cost beside the `others` (seconds of all other stages), and what follows."""
@@ -88,6 +86,26 @@ def second_stage(
     store = encoding.get("store")
     root = None if store is None else Path(store.root) / "matching"
     return SecondStage(matcher, k, tail, fusion, root, encoding.get("workers"))
+
+
+def stages_of(runs: Iterable[Run]) -> str | None:
+    """What ready runs say of a second stage that they have been through, as the protocol says it; None without one."""
+    said = [run.provenance.get("rerank") for run in runs]
+    lines = dict.fromkeys("no second stage" if one is None else _line(**one) for one in said)
+    return " / ".join(lines) if any(said) else None
+
+
+def as_protocol(ranks: dict[Direction, list[Ranks]], runs: Mapping[Direction, Run]) -> dict[Direction, list[Ranks]]:
+    """The ranks in ready runs: where nothing is behind the candidates, the ranking is whole by its protocol."""
+    ended = [one for one in ranks if (runs[one].provenance.get("rerank") or {}).get("tail") == "dropped"]
+    whole = {one: [replace(part, depth=None) for part in ranks[one]] for one in ended}
+    return ranks | whole
+
+
+def _line(k: int, matcher: str, head: str, tail: str, fusion: str) -> str:
+    score = head + (" + first stage" if fusion == "sum" else "")
+    behind = "nothing behind them" if tail == "dropped" else "the rest of the first stage behind them"
+    return f"top {k} by {matcher}, {score}; {behind}"
 
 
 def apply(
