@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from collections.abc import Sequence
@@ -71,7 +72,16 @@ def reds(folder: Path, reds: Sequence[int], texts: Sequence[str], owners: Sequen
 
 def tiny_blip(folder: Path) -> Any:
     """A BLIP of random weights, saved in `folder`; returns the model."""
-    sys.path.append(str(Path(__file__).parent / "encoders"))
-    import tiny_transformers
+    return _toys("tiny_transformers").save("blip", folder)
 
-    return tiny_transformers.save("blip", folder)
+
+def tiny_fusion(kind: str, folder: Path) -> str:
+    """An "xvlm" or "albef" of random weights in its authors' layout, in `folder`; returns its name for `load`."""
+    name: str = _toys("tiny_fusion").write(kind, folder)
+    return name
+
+
+def _toys(module: str) -> Any:
+    """A module of the encoders' tests."""
+    sys.path.append(str(Path(__file__).parent / "encoders"))
+    return importlib.import_module(module)

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from verbs import say
 
-from matching_toys import tiny_blip
+from matching_toys import tiny_blip, tiny_fusion
 from visir.cli.evaluate import evaluate
 from visir.cli.explain import explain
-from visir.evaluation.results import load
+from visir.evaluation.measures import measure
+from visir.evaluation.results import load, load_evaluation
+from visir.search.ranks import ranks_of
 
 SCENES = "scenes:24?size=64"
 
@@ -62,6 +64,20 @@ def test_runs_from_elsewhere_and_the_tail(blip: Path, tmp_path: Path) -> None:
     assert said.status == 0, said.text
     protocol = load(tmp_path / "second").protocol
     assert protocol.rerank == f"top 5 by {blip}, itm + first stage; the rest of the first stage behind them"
+
+
+@pytest.mark.parametrize("kind", ["xvlm", "albef"])
+def test_the_models_of_the_thesis(kind: str, tmp_path: Path) -> None:
+    """Table 2.1's configuration: X-VLM, its own vectors, its own head, k_test 2."""
+    name = tiny_fusion(kind, tmp_path / "model")
+    asked = ("scenes:12?size=64", "--model", name, "--device", "cpu")
+    assert say(evaluate, *asked, "--out", tmp_path / "one").status == 0
+    assert say(evaluate, *asked, "--rerank", name, "--k-test", 2, "--out", tmp_path / "two").status == 0
+    first, second = load_evaluation(tmp_path / "one"), load(tmp_path / "two")
+    for direction in ("t2i", "i2t"):
+        two = measure(ranks_of(first.runs[direction], first.qrels[direction]), ["hit@2"])["hit@2"].to_numpy().mean()  # type: ignore[index]
+        assert second.mean(direction, "hit@5") == second.mean(direction, "hit@10") == two
+        assert second.mean(direction, "hit@5") < load(tmp_path / "one").mean(direction, "hit@10")
 
 
 def test_faults(blip: Path) -> None:
