@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import open_clip
 import pytest
+import tiny_fusion
 import tiny_openclip
 import tiny_sentence
 import tiny_transformers as tiny
@@ -38,7 +39,7 @@ from visir.records import Modality
 TRANSFORMERS = ("clip", "altclip", "align", "groupvit", "siglip", "blip")
 OPENCLIP = ("tiny-RN50-quickgelu", "tiny-ViT", "tiny-CoCa", "tiny-timm", "tiny-bert")
 HALVES: list[tuple[str, Modality]] = [
-    *((kind, side) for kind in (*TRANSFORMERS, *OPENCLIP) for side in ("image", "text")),  # type: ignore[misc]
+    *((kind, side) for kind in (*TRANSFORMERS, *OPENCLIP, *tiny_fusion.KINDS) for side in ("image", "text")),  # type: ignore[misc]
     ("sentence", "text"),
 ]
 
@@ -59,7 +60,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         folder / "sentence", modules.Dense(32, 20), modules.Normalize(), **tiny_sentence.PROMPT
     )
     found["sentence"] = f"st:{sentence}"
-    return found
+    return found | {kind: tiny_fusion.write(kind, folder / kind) for kind in tiny_fusion.KINDS}
 
 
 def _save_own_format(folder: Path, name: str) -> str:
