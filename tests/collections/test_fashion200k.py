@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from toys import jpeg
 
 from visir.collections import open_collection
+from visir.collections.draft import Draft
+from visir.collections.readers.groups import judge_groups
 from visir.errors import CollectionError
 from visir.evaluation.captions import choose
 from visir.files import read_json
@@ -87,6 +91,54 @@ def test_a_picture_listed_twice(folder, write) -> None:
     assert "2 lines list a picture again" in found.source  # in the test file, and in the train file
 
 
+def test_all_pictures_of_a_product_are_right(folder, write) -> None:
+    """Dress 57996836 has pictures 0 and 9, one description each; picture 9 gets a second one.
+
+    Its three captions have two positives each, its two pictures three; gown and top have one of each: 2 · 3 + 1 + 1 = 8
+    pairs. The gown's words are then also those of another product, which stays wrong.
+    """
+    again = f"{DRESS}_9.jpeg\t-4.57\tlong\nwomen/dresses/prom/91/91_0.jpeg\t0.5\tsilver lam\u00e9 gown\n"
+    write("labels/skirt_train_detect_all.txt", again)
+    plain, found = open_collection(folder), open_collection(f"fashion200k:{folder}?relevance=yes")
+    assert plain.relevances == ("links",) and found.relevances == ("links", "product")
+    gown, other = (f"women/dresses/prom/{n}/{n}_0.jpeg" for n in (90, 91))
+    both = {f"{DRESS}_0.jpeg": 1.0, f"{DRESS}_9.jpeg": 1.0}
+    assert found.qrels("t2i", "product").to_dict() == {
+        f"{DRESS}_0.jpeg#0": both,
+        f"{DRESS}_9.jpeg#0": both,
+        f"{DRESS}_9.jpeg#1": both,
+        f"{gown}#0": {gown: 1.0},
+        f"{other}#0": {other: 1.0},
+        f"{TOP}_1.jpeg#0": {f"{TOP}_1.jpeg": 1.0},
+    }
+    captions = {f"{DRESS}_0.jpeg#0": 1.0, f"{DRESS}_9.jpeg#0": 1.0, f"{DRESS}_9.jpeg#1": 1.0}
+    assert found.qrels("i2t", "product").to_dict() == {
+        f"{DRESS}_0.jpeg": captions,
+        f"{DRESS}_9.jpeg": captions,
+        gown: {f"{gown}#0": 1.0},
+        other: {f"{other}#0": 1.0},
+        f"{TOP}_1.jpeg": {f"{TOP}_1.jpeg#0": 1.0},
+    }
+    assert found.split("test").qrels("t2i", "product").to_dict() == {f"{gown}#0": {gown: 1.0}}
+    with pytest.raises(CollectionError, match="option relevance='product'"):
+        open_collection(folder, relevance="product")
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), min_size=1, max_size=12))
+def test_groups_are_judged_as_by_two_loops(images: list[tuple[str, int]]) -> None:
+    """Images in any order of groups, with 0 to 3 captions each, against every caption beside every image."""
+    draft = Draft("toy", Path(), "toy")
+    for number, (_, captions) in enumerate(images):
+        draft.add_image(f"i{number}", None)
+        for one in range(captions):
+            draft.add_caption(f"i{number}#{one}", "text", f"i{number}")
+    group = {f"i{number}": name for number, (name, _) in enumerate(images)}
+    pairs = zip(draft.caption_ids, draft.caption_images, strict=True)
+    expected = [("g", "both", text, i, 1.0) for text, own in pairs for i in draft.ids if group[i] == group[own]]
+    found = judge_groups(draft, list(group.values()), "g")
+    assert [tuple(row.values()) for row in found.to_pylist()] == expected
+
+
 def test_every_fault_is_named_at_once(folder, write) -> None:
     write("labels/top_train_detect_all.txt", "women/a/1/1_0.jpeg\t0.1\nwomen/a/1/1_0.jpeg\thigh\tred\n\na.jpeg\t0\tb\n")
     write("detection/women_top_detection.txt", "women/a/1/1_0.jpeg\ttop_0.1_0.2\n")
@@ -120,7 +172,7 @@ def test_real_metadata(data_dir: Path, write, tmp_path) -> None:
         files[name].append(f"{item['id']}\t-{len(files[name]) % 7}.500000\t{item['title']}\n")
     for name, lines in files.items():
         write(f"labels/{name}", "".join(lines))
-    found = open_collection(tmp_path, images="none")
+    found = open_collection(tmp_path, images="none", relevance="yes")
     assert found.describe()["splits"] == {"test": 733, "train": 4267}
     texts = {row["image_id"]: row["text"] for row in found.captions.to_pylist()}
     assert texts == {item["id"]: item["title"] for item in items}
@@ -135,3 +187,9 @@ def test_real_metadata(data_dir: Path, write, tmp_path) -> None:
     assert {len(one) for one in splits.values()} == {1}  # no product is in both splits
     assert {len(one) for one in descriptions.values()} == {1}  # all pictures of a product bear one description
     assert choose(found, "random(seed=0)").fingerprint == found.fingerprint  # one caption each: nothing to choose
+    # 182 products have two of these pictures and four have three: 4,624 + 182 · 2² + 4 · 3² pairs.
+    assert Counter(Counter(facts["product_id"].to_pylist()).values()) == {1: 4624, 2: 182, 3: 4}
+    for direction in ("t2i", "i2t"):
+        qrels = found.qrels(direction, "product")
+        assert (len(qrels), qrels.positives.sum(), qrels.positives.max()) == (5000, 5388, 3)
+    assert found.split("test").qrels("t2i", "product").positives.min() == 1

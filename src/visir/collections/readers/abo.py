@@ -44,7 +44,8 @@ def read(
     - Images are the listings' main pictures, by `main_image_id`; their files are looked for under `images/small/` and
       `images/original/`, or in `abo-images-small.tar` beside them. Many listings are one product in several shops with
       one picture: that picture is one image with the captions of all of them, each different text once. To keep it as
-      several images would make searches for one of them wrong that are right.
+      several images would make searches for one of them wrong that are right. An item's other pictures are not read,
+      so a relevance "product", as Fashion200k has, would be the links but for items that shops show differently.
     - `text`: the field that captions come from: "item_name", "product_description" (few listings have one) or
       "bullet_point" (several per listing, each a caption), or some of them, comma-separated.
     - `language`: which of a field's translations; the first choice that there is: "en_US,en" takes the American, else

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
+from visir.collections.readers.groups import judge_groups
 from visir.collections.readers.published import compare_counts
 from visir.errors import CollectionError
 from visir.files import read_lines
@@ -35,18 +36,23 @@ class _Box:
     edges: tuple[float, ...]
 
 
-def read(path: Path, *, boxes: str = "no") -> Draft:
+def read(path: Path, *, boxes: str = "no", relevance: str = "no") -> Draft:
     """Read the folder with `labels/` (and `women/`), or `labels/` itself.
 
     - `{dress,jacket,pants,skirt,top}_{train,test}_detect_all.txt`: path, detection score and description, separated by
       tabs. The image id is the path (`women/dresses/casual_and_day_dresses/57996836/57996836_9.jpeg`), as others' lists
       of this collection have it; the caption's id is "path#0".
     - Splits: train and test, by the label files; there is no val.
-    - Facts: `product_id` (the folder: several pictures show one product, and all bear its description, so to the links
-      the others are wrong), `category` (the label file's), `folder` (`dresses/casual_and_day_dresses`), `score`.
+    - Facts: `product_id` (the folder: several pictures show one product, and all bear its description: to the links
+      the others are wrong, to the relevance "product" right), `category` (the label file's), `folder`
+      (`dresses/casual_and_day_dresses`), `score`.
     - `boxes`: "yes" adds the detector's boxes from `detection/`: `box`, what was detected, and its edges `x_min`,
       `x_max`, `y_min`, `y_max` as fractions of the picture at the source's URL, of those detections the one whose score
       the label file has. `women/` holds pictures already cropped to it.
+    - `relevance`: "yes" adds the judgements "product" beside the links: every picture of a product is a positive (grade
+      1) of each of its captions, in both directions. Pictures of another product with the same words stay wrong. The
+      whole would have about 830,000 such pairs, by what 5,000 of its pictures have: twice the memory and half as much
+      time again, which is why they must be asked for.
     - A picture that is listed more than once counts once, with each different description; if a test file is among
       them it is a test picture. How many is told in the source.
 
@@ -81,6 +87,8 @@ def read(path: Path, *, boxes: str = "no") -> Draft:
             draft.add_caption(f"{name}#{len(texts[name])}", columns[2], name)
             texts[name].append(columns[2])
     draft.facts = pa.Table.from_pylist([{"image_id": one} | fact for one, fact in facts.items()])
+    if relevance == "yes" and facts:
+        draft.judgements = judge_groups(draft, [str(fact["product_id"]) for fact in facts.values()], "product")
     if again:
         draft.notes.append(f"{again:,} lines list a picture again")
     sizes = {f"{split} images": draft.splits.count(split) for split in ("train", "test")}
@@ -154,6 +162,9 @@ FORMAT = Format(
     reference="Han et al., Automatic Spatially-aware Fashion Concept Discovery (ICCV 2017); "
     "github.com/xthan/fashion-200k",
     sniff=_sniff,
-    options=(Option("boxes", "'yes': the detector's boxes of detection/ as facts", "no", one_of("yes", "no")),),
+    options=(
+        Option("boxes", "'yes': the detector's boxes of detection/ as facts", "no", one_of("yes", "no")),
+        Option("relevance", "'yes': the judgements 'product': all images of a product", "no", one_of("yes", "no")),
+    ),
     read=read,
 )
