@@ -4,6 +4,7 @@ Made once and passed along: `Collection` → `Embeddings` → `Run` (over a `Gal
 `Qrels`) → `Result` (under a `Protocol`).
 """
 
+from visir.records.catalogue import Catalogue
 from visir.records.collection import CAPTIONS, IMAGES, JUDGEMENTS, LINKS, Collection
 from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
@@ -25,6 +26,7 @@ __all__ = [
     "JUDGEMENTS",
     "LINKS",
     "QUERIES",
+    "Catalogue",
     "Collection",
     "Corrupted",
     "Direction",

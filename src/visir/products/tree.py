@@ -1,0 +1,178 @@
+"""The tree of categories as arrays: depths, ancestors, and how far a wrong category lies from the right one.
+
+A catalogue's categories are a forest: several trees, each below one most general category. Everything here is
+vectorised over rows of `catalogue.categories`, the numbers by which categories are meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from visir.errors import CollectionError, nearest
+from visir.records.catalogue import Catalogue
+
+NONE = -1
+"""Stands where there is no category: above a root, or in common of two trees."""
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryTree:
+    """Categories by row: `ids[row]`, `names[row]`, and `parents[row]`, the parent's row or `NONE` for a root.
+
+    Rows may stand in any order. Use `CategoryTree.of(catalogue)`; the catalogue has refused cycles and orphans.
+    """
+
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+    parents: np.ndarray
+
+    @classmethod
+    def of(cls, catalogue: Catalogue) -> CategoryTree:
+        """The tree of a catalogue; row i is row i of `catalogue.categories`."""
+        table = catalogue.categories
+        ids = tuple(table["id"].to_pylist())
+        index = {one: row for row, one in enumerate(ids)}
+        parents = [NONE if one is None else index[one] for one in table["parent"].to_pylist()]
+        return cls(ids, tuple(table["name"].to_pylist()), np.array(parents, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def depths(self) -> np.ndarray:
+        """(n,) int64: the level of each category; 1 is the most general, as the thesis counts (section 7.4.1)."""
+        depths = np.ones(len(self), dtype=np.int64)
+        above = self.parents.copy()
+        while (climbing := above != NONE).any():
+            depths[climbing] += 1
+            above[climbing] = self.parents[above[climbing]]
+        return depths
+
+    @cached_property
+    def paths(self) -> np.ndarray:
+        """(n, deepest) int64: the rows from the root to the category itself, then `NONE`.
+
+        `paths[c, 0]` is the root of c's tree, and `paths[c, depths[c] - 1]` is c.
+        """
+        paths = np.full((len(self), int(self.depths.max(initial=0))), NONE, dtype=np.int64)
+        here, left = np.arange(len(self)), self.depths.copy()
+        while (walking := here != NONE).any():
+            rows = np.flatnonzero(walking)
+            paths[rows, left[rows] - 1] = here[rows]
+            left[rows] -= 1
+            here[rows] = self.parents[here[rows]]
+        return paths
+
+    @cached_property
+    def roots(self) -> np.ndarray:
+        """(n,) int64: the most general category above each category (itself, for a root)."""
+        return self.paths[:, 0] if len(self) else np.empty(0, dtype=np.int64)
+
+    @cached_property
+    def leaves(self) -> np.ndarray:
+        """(n,) bool: whether no category lies below."""
+        leaves = np.ones(len(self), dtype=np.bool_)
+        leaves[self.parents[self.parents != NONE]] = False
+        return leaves
+
+    def rows(self, ids: Sequence[str] | pa.ChunkedArray | pa.Array) -> np.ndarray:
+        """(k,) int64: the rows of category ids; raises `CollectionError` for one that is not in the tree."""
+        wanted = ids.to_pylist() if isinstance(ids, (pa.ChunkedArray, pa.Array)) else ids
+        try:
+            return np.array([self._index[one] for one in wanted], dtype=np.int64)
+        except KeyError as fault:
+            unknown = str(fault.args[0])
+            raise CollectionError(f"unknown category {unknown!r}", hint=nearest(unknown, self.ids)) from None
+
+    def ancestors(self, row: int) -> np.ndarray:
+        """The rows above a category, the root first, without the category itself."""
+        return self.paths[row, : self.depths[row] - 1]
+
+    def contains(self, general: np.ndarray, specific: np.ndarray) -> np.ndarray:
+        """Whether `general` is `specific` or lies above it. Shapes broadcast.
+
+        With a product's most specific category as `specific`, this is the ground truth of the task: a product is
+        relevant to every category of its path.
+        """
+        general, specific = np.broadcast_arrays(general, specific)
+        return np.asarray(self.paths[specific, self.depths[general] - 1] == general)
+
+    def common(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """The lowest common ancestor of each pair, possibly one of the two; `NONE` in different trees."""
+        shared = self._shared(one, other)
+        one = np.broadcast_to(one, shared.shape)
+        return np.where(shared > 0, self.paths[one, shared - 1], NONE)
+
+    def same_tree(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Whether both belong to the same most general category (thesis Table 7.2)."""
+        return np.asarray(self.roots[one] == self.roots[other])
+
+    def distances(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """The plain tree distance: edges on the way from one category to the other.
+
+        Between two trees the way leads over a common root above all roots, one edge above each. The other common
+        reading, an infinite distance, could not be averaged.
+        """
+        return np.asarray(self.depths[one] + self.depths[other] - 2 * self._shared(one, other))
+
+    def depth_differences(self, target: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        """d(c, c_p) = depth(c_p) − depth(c) (thesis section 7.6.1, Figure 7.2): positive if c_p is more specific.
+
+        It is no distance: two categories side by side have 0. The thesis reads it within one tree only.
+        """
+        return np.asarray(self.depths[predicted] - self.depths[target])
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {one: row for row, one in enumerate(self.ids)}
+
+    def _shared(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """How many categories the two paths have in common from the root on."""
+        first, second = self.paths[one], self.paths[other]
+        return np.asarray(((first == second) & (first != NONE)).sum(axis=-1))
+
+
+@dataclass(frozen=True)
+class TreeErrors:
+    """Where wrong predictions lie (thesis Table 7.2 and Figure 7.2).
+
+    - `right`: predictions equal to their target; `same_tree`, `different_tree`: wrong ones
+    - `depth_differences`: of those in the same tree, how many have which depth(c_p) − depth(c), ascending
+    - `distances`: of all wrong ones, how many have which plain tree distance, ascending
+    """
+
+    right: int
+    same_tree: int
+    different_tree: int
+    depth_differences: dict[int, int]
+    distances: dict[int, int]
+
+
+def tree_errors(tree: CategoryTree, target: np.ndarray, predicted: np.ndarray) -> TreeErrors:
+    """Compare (k,) rows of target categories c with the (k,) rows of the categories c_p that were predicted.
+
+    c_p is the category of the product on rank 1. Only pairs with c ≠ c_p are errors.
+    """
+    target, predicted = np.asarray(target, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
+    if target.shape != predicted.shape or target.ndim != 1:
+        raise CollectionError(f"targets {target.shape} and predictions {predicted.shape} must be two equal lists.")
+    wrong = target != predicted
+    target, predicted = target[wrong], predicted[wrong]
+    same = tree.same_tree(target, predicted)
+    return TreeErrors(
+        right=int((~wrong).sum()),
+        same_tree=int(same.sum()),
+        different_tree=int((~same).sum()),
+        depth_differences=_counts(tree.depth_differences(target[same], predicted[same])),
+        distances=_counts(tree.distances(target, predicted)),
+    )
+
+
+def _counts(values: np.ndarray) -> dict[int, int]:
+    found, counts = np.unique(values, return_counts=True)
+    return {int(value): int(count) for value, count in zip(found, counts, strict=True)}

@@ -1,0 +1,341 @@
+"""The catalogue: products with titles, pictures and attributes, and the tree of categories they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.errors import CollectionError, raise_faults
+from visir.fingerprint import hash_columns
+from visir.records.collection import Collection
+
+PRODUCTS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("title", pa.string()),  # null: the product has none
+        ("path", pa.string()),  # where the picture is, as in `Collection.images`; null: there is none
+        ("archive", pa.string()),
+        ("category_id", pa.string()),  # the most specific category of the product
+    ]
+)
+ATTRIBUTES = pa.schema([("product_id", pa.string()), ("name", pa.string()), ("value", pa.string())])
+CATEGORIES = pa.schema(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),  # what a person asks with; several categories may share a name
+        ("parent", pa.string()),  # null: a most general category, the root of a tree
+    ]
+)
+LONG = 10_000
+"""Attribute values and titles with more characters than this are told by `Catalogue.remarks`; nothing is cut."""
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """What category-to-image search looks through: products, their attributes, and a forest of categories.
+
+    Tables are immutable and columnar (PyArrow), as in `Collection`.
+
+    - `products`: one row per product: `id`; `title` (null if none); `path` and `archive` of its one picture relative to
+      `root` (null if none); `category_id`, its most specific category. The categories above that one are its path
+      (thesis section 7.4.1: every product has one path from a root to a leaf), so a product is relevant to each of
+      them. The most specific category of one product may be an inner category for another.
+    - `attributes`: one row per attribute: `product_id`, `name`, `value`; any number per product. Never empty: a product
+      about which nothing is known has no row.
+    - `categories`: one row per category: `id`, `name`, `parent`. Names repeat ("Accessories" under "Shoes" and under
+      "Cameras"), so categories are told apart by `id`: `path_id` of the names from the root on.
+    - `notes`: what the reader set aside, in words and counted; no part of the fingerprint.
+
+    Made by `Catalogue.of` or a reader. Raises `CollectionError` with every fault at once: missing and duplicate ids,
+    attributes of unknown products or without name or value, products in unknown categories, categories without a name,
+    with a parent that is not there (orphans) or that are their own ancestor (cycles). What is odd but legal is told by
+    `remarks`.
+    """
+
+    name: str
+    products: pa.Table
+    attributes: pa.Table
+    categories: pa.Table
+    root: Path = field(default_factory=Path)
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for table, schema in (("products", PRODUCTS), ("attributes", ATTRIBUTES), ("categories", CATEGORIES)):
+            object.__setattr__(self, table, _conform(getattr(self, table), schema, f"{self.name}: {table}"))
+        self._refuse_faults()
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        *,
+        ids: Sequence[str],
+        paths: Sequence[Sequence[str]],
+        titles: Sequence[str | None] | None = None,
+        attributes: Sequence[Sequence[tuple[str, str]]] | None = None,
+        image_paths: Sequence[str | None] | None = None,
+        image_archives: Sequence[str | None] | None = None,
+        extra_paths: Iterable[Sequence[str]] = (),
+        root: str | Path = ".",
+        source: str = "",
+        notes: Sequence[str] = (),
+    ) -> Catalogue:
+        """Make a catalogue from one list per column, all as long as `ids`.
+
+        - `paths`: per product the names of its categories from the most general to the most specific; categories are
+          made from them, in the order in which they first occur.
+        - `attributes`: per product (name, value) pairs.
+        - `extra_paths`: categories that no product need belong to.
+        """
+        columns = {"paths": paths, "titles": titles, "attributes": attributes}
+        columns |= {"image_paths": image_paths, "image_archives": image_archives}
+        for column, values in columns.items():
+            if values is not None and len(values) != len(ids):
+                raise CollectionError(f"{name}: {len(ids)} ids, but {len(values)} {column}.")
+        without = [ids[row] for row, path in enumerate(paths) if not path]
+        raise_faults(CollectionError, name, [f"product {one!r} has no category" for one in without])
+        categories: dict[str, tuple[str, str | None]] = {}
+        leaves = [_plant(path, categories) for path in paths]
+        for path in extra_paths:
+            _plant(path, categories)
+        pairs = [(one, *pair) for one, own in zip(ids, attributes or [()] * len(ids), strict=True) for pair in own]
+        nothing = [None] * len(ids)
+        return cls(
+            name,
+            pa.table(
+                {
+                    "id": _strings(ids, f"{name}: product ids"),
+                    "title": _strings(titles or nothing, f"{name}: titles"),
+                    "path": _strings(image_paths or nothing, f"{name}: pictures"),
+                    "archive": _strings(image_archives or nothing, f"{name}: archives"),
+                    "category_id": _strings(leaves, f"{name}: categories"),
+                }
+            ),
+            pa.table(
+                {
+                    part.name: _strings([pair[i] for pair in pairs], f"{name}: attributes ({part.name})")
+                    for i, part in enumerate(ATTRIBUTES)
+                }
+            ),
+            pa.table(
+                {
+                    "id": _strings(list(categories), f"{name}: categories"),
+                    "name": _strings([label for label, _ in categories.values()], f"{name}: categories"),
+                    "parent": _strings([above for _, above in categories.values()], f"{name}: categories"),
+                }
+            ),
+            Path(root),
+            source,
+            tuple(notes),
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash over products, attributes and categories: 32 hexadecimal digits, independent of row order.
+
+        Where the pictures lie does not enter, as in `Collection.fingerprint`; nor do `name`, `source` and `notes`.
+        """
+        parts = [
+            hash_columns([self.products[column] for column in ("id", "title", "category_id")]),
+            hash_columns([self.attributes[column] for column in ATTRIBUTES.names]),
+            hash_columns([self.categories[column] for column in CATEGORIES.names]),
+        ]
+        return hash_columns([pa.array(parts)], sort=False)
+
+    def keep_products(self, keep: pa.ChunkedArray | pa.Array | np.ndarray) -> Catalogue:
+        """The part whose products are true in the boolean mask `keep`, with their attributes and *all* categories.
+
+        The tree stays whole, so that the parts of a split share it: a category without products in the training part is
+        an unseen one.
+        """
+        products = self.products.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
+        attributes = self.attributes.filter(pc.is_in(self.attributes["product_id"], products["id"].combine_chunks()))
+        return Catalogue(self.name, products, attributes, self.categories, self.root, self.source, self.notes)
+
+    def pictures(self) -> Collection:
+        """The products that have a picture, as a collection of images (id: the product's) without captions.
+
+        This is how their vectors are had: encoders and the embedding store know collections.
+        """
+        shown = self.products.filter(pc.is_valid(self.products["path"]))
+        return Collection.build(
+            self.name,
+            images={"id": shown["id"], "path": shown["path"], "archive": shown["archive"]},
+            root=self.root,
+            source=self.source,
+        )
+
+    def describe(self) -> dict[str, object]:
+        """Counts that identify the catalogue at a glance."""
+        products = self.products
+        return {
+            "name": self.name,
+            "products": products.num_rows,
+            "with picture": products.num_rows - products["path"].null_count,
+            "with title": products.num_rows - products["title"].null_count,
+            "attributes": self.attributes.num_rows,
+            "categories": self.categories.num_rows,
+            "trees": self.categories["parent"].null_count,
+            "fingerprint": self.fingerprint,
+            "source": self.source,
+        }
+
+    def remarks(self) -> list[str]:
+        """What is odd but legal, one line each with a count and the first few ids; empty when nothing is."""
+        products, categories = self.products, self.categories
+        described = pc.is_in(products["id"], pc.unique(self.attributes["product_id"]))
+        lines = [
+            _told("products without a picture", products["id"].filter(pc.is_null(products["path"]))),
+            _told("products without a title", products["id"].filter(pc.is_null(products["title"]))),
+            _told("products without attributes", products["id"].filter(pc.invert(described))),
+            _told("categories without products", categories["id"].filter(pa.array(~self._inhabited()))),
+        ]
+        for what, owners, texts in (
+            ("titles", products["id"], products["title"]),
+            ("attribute values", self.attributes["product_id"], self.attributes["value"]),
+        ):
+            long = pc.greater(pc.fill_null(pc.utf8_length(texts), 0), LONG)
+            lengths = pc.utf8_length(texts.filter(long)).to_pylist()
+            named = [f"{one!r} ({n:,})" for one, n in zip(owners.filter(long).to_pylist(), lengths, strict=True)]
+            lines.append(_told(f"{what} longer than {LONG:,} characters (models cut them, visir does not)", named))
+        return [line for line in lines if line]
+
+    def _inhabited(self) -> np.ndarray:
+        """(categories,) bool: whether a product belongs to the category or to one below it."""
+        ids, parents = self.categories["id"], self.categories["parent"]
+        index = {one: row for row, one in enumerate(ids.to_pylist())}
+        above = [index.get(one, -1) for one in parents.to_pylist()]
+        alive = np.zeros(len(index), dtype=np.bool_)
+        for one in pc.unique(self.products["category_id"]).to_pylist():
+            row = index[one]
+            while row >= 0 and not alive[row]:
+                alive[row] = True
+                row = above[row]
+        return alive
+
+    def _refuse_faults(self) -> None:
+        faults: list[str] = []
+        for kind, kinds, table in (("product", "products", self.products), ("category", "categories", self.categories)):
+            ids = table["id"]
+            without = pc.sum(_blank(ids)).as_py() or 0
+            faults += [f"{kinds} without an id: {without:,}"] * bool(without)
+            counts = pc.value_counts(ids).to_pylist()
+            twice = [one for one in counts if one["counts"] > 1 and one["values"] not in (None, "")]
+            faults += [f"duplicate {kind} id {one['values']!r} ({one['counts']} times)" for one in twice]
+        products, categories, attributes = self.products, self.categories, self.attributes
+        known = pc.unique(categories["id"])
+        lost = products.filter(pc.invert(pc.is_in(products["category_id"], known)))
+        faults += [
+            f"product {row['id']!r} has no category"
+            if row["category_id"] is None
+            else f"product {row['id']!r} is in category {row['category_id']!r}, which is not in the tree"
+            for row in lost.to_pylist()
+        ]
+        nameless = categories["id"].filter(_blank(pc.utf8_trim_whitespace(categories["name"])))
+        faults += [f"category {one!r} has no name" for one in nameless.to_pylist()]
+        orphans = categories.filter(
+            pc.and_(pc.is_valid(categories["parent"]), pc.invert(pc.is_in(categories["parent"], known)))
+        )
+        faults += [
+            f"category {row['id']!r} is an orphan: its parent {row['parent']!r} is not in the tree"
+            for row in orphans.to_pylist()
+        ]
+        faults += [
+            f"categories in a cycle, each below the next: {' → '.join(map(repr, [*ring, ring[0]]))}"
+            for ring in _cycles(categories["id"].to_pylist(), categories["parent"].to_pylist())
+        ]
+        strange = attributes.filter(pc.invert(pc.is_in(attributes["product_id"], pc.unique(products["id"]))))
+        faults += [
+            f"attribute {row['name']!r} belongs to product {row['product_id']!r}, which is not in the catalogue"
+            for row in strange.to_pylist()
+        ]
+        for column in ("name", "value"):
+            empty = attributes.filter(_blank(pc.utf8_trim_whitespace(attributes[column])))
+            other = "value" if column == "name" else "name"
+            faults += [
+                f"product {row['product_id']!r} has an attribute without a {column} ({other} {_short(row[other])})"
+                for row in empty.to_pylist()
+            ]
+        raise_faults(
+            CollectionError,
+            f"{self.name}{f' ({self.source})' if self.source else ''}",
+            faults,
+            hint="mend the source: each category needs one parent that is there, or none if it is a root",
+        )
+
+
+def path_id(names: Sequence[str]) -> str:
+    """The id of the category with these names from the root on: "Apparel > Bottomwear > Skirts".
+
+    A ">" within a name is doubled, so that different paths have different ids.
+    """
+    return " > ".join(one.replace(">", ">>") for one in names)
+
+
+def _strings(values: Sequence[str | None], where: str) -> pa.Array:
+    try:
+        return pa.array(values, pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as fault:  # a number, half of a surrogate pair
+        raise CollectionError(f"{where}: not all are valid text ({fault}).", hint="mend it in the source") from None
+
+
+def _plant(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
+    """Add the categories of one path, and return the id of the last."""
+    above: str | None = None
+    for level, label in enumerate(path, start=1):
+        here = path_id(path[:level])
+        categories.setdefault(here, (label, above))
+        above = here
+    return above or ""
+
+
+def _cycles(ids: list[str], parents: list[str | None]) -> list[list[str]]:
+    """The rings among the parents, each from its smallest id on."""
+    above = dict(zip(ids, parents, strict=True))
+    done: set[str] = set()
+    rings: list[list[str]] = []
+    for start in ids:
+        walked: dict[str, int] = {}
+        here: str | None = start
+        while here is not None and here in above and here not in done and here not in walked:
+            walked[here] = len(walked)
+            here = above[here]
+        if here is not None and here in walked:
+            ring = list(walked)[walked[here] :]
+            first = ring.index(min(ring))
+            rings.append(ring[first:] + ring[:first])
+        done.update(walked)
+    return rings
+
+
+def _blank(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.equal(pc.fill_null(values, ""), "")
+
+
+def _short(value: str | None) -> str:
+    return repr(value) if value is None or len(value) <= 60 else f"{value[:60]!r}… ({len(value):,} characters)"
+
+
+def _told(what: str, found: pa.ChunkedArray | list[str]) -> str:
+    """ "what: 12 ('a', 'b', …)", or "" for none."""
+    if not len(found):
+        return ""
+    some = (
+        found[:_EXAMPLES] if isinstance(found, list) else [repr(one) for one in found.slice(0, _EXAMPLES).to_pylist()]
+    )
+    return f"{what}: {len(found):,} ({', '.join(some)}{', …' if len(found) > _EXAMPLES else ''})"
+
+
+def _conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        raise CollectionError(f"{where}: columns {missing} are missing; there are {table.column_names}.")
+    return table.select(schema.names).cast(schema).combine_chunks()
