@@ -24,6 +24,7 @@ from visir.cli.search import search
 from visir.cli.shortcuts import app as shortcuts
 from visir.cli.sparsify import sparsify
 from visir.cli.stress import stress
+from visir.cli.study import app as study
 from visir.cli.train import train
 
 app = typer.Typer(
@@ -52,6 +53,7 @@ def _root(
 app.add_typer(data, name="data")
 app.add_typer(shortcuts, name="shortcuts")
 app.add_typer(index, name="index")
+app.add_typer(study, name="study")
 for verb in (
     encode,
     train,

@@ -1,0 +1,200 @@
+"""The tables of the papers as visir made them: measured beside published, with verdicts; and one page for all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from visir.files import write_bytes
+from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
+from visir.reports.page import write_page
+from visir.reports.table import Cell, Column, Table
+from visir.studies.papers.answers import tree
+from visir.studies.papers.standing import STATES, Standing
+from visir.studies.papers.verdict import Verdict
+
+FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
+"""The forms that every table is written in, by their suffix."""
+DATA = {"same": "the data of the table", "other": "real data of another collection", "generated": "generated data"}
+
+
+def values_table(verdict: Verdict) -> Table:
+    """Every value that was looked at: measured, published, difference, verdict. What was not run is counted below."""
+    shown = [one for one in verdict.values if one.state != "not run"]
+    rows: list[list[Cell]] = [
+        [
+            one.system,
+            one.collection or None,
+            one.label,
+            one.ours,
+            one.spread,
+            one.published,
+            None if one.relative is None else 100 * one.relative,
+            one.state + (" ?" if one.doubt else ""),
+        ]
+        for one in shown
+    ]
+    digits = 4 if all(abs(one.published or 0) < 2 for one in shown) else 2
+    columns = [
+        Column("system"),
+        Column("collection"),
+        Column("value"),
+        Column("measured", digits),
+        Column("± sd", digits),
+        Column("published", digits),
+        Column("difference %", 1, signed=True),
+        Column("verdict"),
+    ]
+    for name in ("± sd", "collection"):  # of one seed there is no deviation; of Table 1, no collection
+        at = [one.name for one in columns].index(name)
+        if all(row[at] is None for row in rows):
+            columns.pop(at)
+            rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+    notes = [
+        f"{verdict.study.scale(verdict.scale).says}",
+        f"On {DATA[verdict.data]}; reproduced: within 5 % of the printed value (thesis 2.5.3)"
+        + ("" if verdict.data == "same" else "; on other data values are not judged, the order of systems is"),
+    ]
+    seeds = sorted({one.seed for one in verdict.cells if one.state == "done"})
+    notes.append(f"seeds {', '.join(map(str, seeds))}" if seeds else "nothing was run")
+    left = verdict.count("not run")
+    notes += [f"{left} printed values were not run at this scale"] if left else []
+    notes += ["?: the printed value is doubtful (visir study show)"] if any(one.doubt for one in shown) else []
+    notes += sorted({f"failed: {one.reason}" for one in shown if one.state == "failed"})
+    partial = {one.reason for one in shown if one.state == "not judged" and "only orders compare" not in one.reason}
+    notes += sorted(partial - {"no printed value"})
+    caption = f"{verdict.study.paper}: {verdict.study.title} ({verdict.scale})"
+    return Table.of(columns, rows, caption=caption, notes=notes)
+
+
+def orders_table(verdict: Verdict) -> Table | None:
+    """The pairs whose order is not the printed one; None when no pair was looked at."""
+    if not verdict.judged:
+        return None
+    rows: list[list[Cell]] = [
+        [one.collection or None, one.label, f"{one.higher} > {one.lower}"] for one in verdict.judged if not one.same
+    ]
+    notes = [f"{verdict.kept} of {len(verdict.judged)} pairs stand in the printed order; listed are the others"]
+    columns = [Column("collection"), Column("of"), Column("printed, and not so here")]
+    return Table.of(columns, rows, caption=f"{verdict.study.paper}: orders ({verdict.scale})", notes=notes)
+
+
+def shapes_table(verdict: Verdict) -> Table | None:
+    """What a figure shows, sentence by sentence; None for a table."""
+    if not verdict.shapes:
+        return None
+    rows: list[list[Cell]] = [[one.says, one.came_out, one.numbers] for one in verdict.shapes]
+    columns = [Column("the figure says"), Column("came out"), Column("numbers")]
+    return Table.of(columns, rows, caption=f"{verdict.study.paper}: shapes ({verdict.scale})")
+
+
+def tree_table(verdict: Verdict) -> Table | None:
+    """Thesis Figure 2.2: task, kind of collection, collection, and what came of its values and orders."""
+    leaves = tree(verdict)
+    if not leaves:
+        return None
+    rows: list[list[Cell]] = []
+    for one in leaves:
+        values = f"{one.reproduced} of {one.judged}" if one.judged else None
+        rows.append([one.task, one.centre, one.collection or None, values, f"{one.kept} of {one.pairs}"])
+    names = ("task", "kind", "collection", "values within 5 %", "pairs in the printed order")
+    return Table.of([Column(one) for one in names], rows, caption=f"{verdict.study.paper}: the tree ({verdict.scale})")
+
+
+def summary_table(found: Sequence[Standing]) -> Table:
+    """One row per table and figure, with counts below."""
+    rows: list[list[Cell]] = []
+    for one in found:
+        good, judged, printed = one.judged
+        best = one.verdicts[-1] if one.verdicts else None
+        order = f"{best.kept}/{len(best.judged)}" if best is not None and best.judged else None
+        shapes = [shape for part in one.verdicts[-1:] for shape in part.shapes]
+        came = f"{sum(bool(shape.came_out) for shape in shapes)}/{len(shapes)} shapes" if shapes else None
+        rows.append(
+            [
+                one.study.paper,
+                one.study.title,
+                one.state,
+                ", ".join(part.scale for part in one.verdicts) or None,
+                f"{good}/{judged} of {printed}" if judged else None,
+                order or came,
+                one.study.not_built
+                or next((said.because for said in one.answers if said.answer != "not looked at"), ""),
+            ]
+        )
+    counted = Counter(one.state for one in found)
+    notes = [", ".join(f"{counted[state]} {state}" for state in STATES)]
+    notes.append("values: within 5 % / judged, of printed; order: pairs in the printed order, at the largest scale run")
+    names = ("table", "what", "state", "scales", "values", "order", "because")
+    return Table.of([Column(one) for one in names], rows, caption="Every table and figure", notes=notes)
+
+
+def _because(found: Standing) -> str:
+    """What the first of the three questions that was looked at is answered by."""
+    return next((f"{one.question}: {one.answer}" for one in found.answers if one.answer != "not looked at"), "")
+
+
+def made_rows(verdict: Verdict) -> list[tuple[str, str]]:
+    """Protocol, hardware, versions and seeds of a scale, (label, value); what differs from cell to cell is counted."""
+    done = [one for one in verdict.cells if one.state == "done"]
+    rows: dict[str, dict[str, None]] = {}
+    for one in done:
+        said = {**one.measured.ran, **one.measured.protocol, "hardware": one.machine}
+        said |= {f"version of {name}": value for name, value in one.versions.items()}
+        for label, value in said.items():
+            rows.setdefault(label, {})[value] = None
+    found = []
+    for label, values in rows.items():
+        shown = " · ".join(list(values)[:4])
+        found.append((label, shown + (f" · and {len(values) - 4} more" if len(values) > 4 else "")))
+    seeds = ", ".join(map(str, sorted({one.seed for one in done})))
+    return [*found, ("seeds", seeds)] if done else []
+
+
+def tables_of(verdict: Verdict) -> list[Table]:
+    """All tables of one verdict."""
+    made = (values_table(verdict), orders_table(verdict), shapes_table(verdict), tree_table(verdict))
+    return [one for one in made if one is not None]
+
+
+def write_papers_report(out: Path, found: Sequence[Standing]) -> Path:
+    """`report.html` for all studies, and under `tables/` every table in Markdown, LaTeX and CSV; returns the page.
+
+    The same cells give the same bytes: times are not part of it.
+    """
+    files: dict[str, str] = {}
+    for one in found:
+        for verdict in one.verdicts:
+            stem = f"tables/{one.name}-{verdict.scale}"
+            for suffix, form in FORMS.items():
+                write_bytes(out / f"{stem}.{suffix}", form(values_table(verdict)).encode())
+            files[f"{stem}.csv"] = f"{one.study.paper}, {verdict.scale}; beside it .md and .tex"
+    summary = summary_table(found)
+    for suffix, form in FORMS.items():
+        write_bytes(out / f"tables/summary.{suffix}", form(summary).encode())
+    sections = [
+        {
+            "standing": one,
+            "parts": [
+                {
+                    "verdict": part,
+                    "tables": [to_html(table) for table in tables_of(part)],
+                    "made": made_rows(part),
+                    "scale": part.study.scale(part.scale),
+                }
+                for part in one.verdicts
+            ],
+        }
+        for one in found
+        if one.verdicts
+    ]
+    counted = Counter(one.state for one in found)
+    return write_page(
+        out / "report.html",
+        "papers.html.j2",
+        summary=to_html(summary),
+        counts=[(state, counted[state]) for state in STATES],
+        sections=sections,
+        files=sorted(files.items()),
+    )

@@ -1,0 +1,20 @@
+"""Acts: the kinds of cells there are, each one file, by the word that a study's file uses (`run = "train"`)."""
+
+from __future__ import annotations
+
+from visir.studies.papers.act import Act
+from visir.studies.papers.acts.count import Count
+from visir.studies.papers.acts.evaluate import Evaluate
+from visir.studies.papers.acts.logs import Logs
+from visir.studies.papers.acts.sparsify import Sparsify
+from visir.studies.papers.acts.stress import Stress
+from visir.studies.papers.acts.train import Train
+
+ACTS: dict[str, type[Act]] = {
+    "count": Count,
+    "evaluate": Evaluate,
+    "logs": Logs,
+    "sparsify": Sparsify,
+    "stress": Stress,
+    "train": Train,
+}

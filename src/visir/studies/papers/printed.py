@@ -1,0 +1,91 @@
+"""What a table prints, and what was measured in the same words: labels with their direction, the table's units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.published import PlainTable, Published, PublishedRow, judge, printed_value
+from visir.evaluation.published.judge import measure_of
+from visir.studies.papers.act import Work
+
+Key = tuple[str, str, str]
+"""(system, collection, label)."""
+
+USUAL = {
+    **{(direction, f"R@{k}"): f"hit@{k}" for direction in ("i2t", "t2i") for k in RSUM_CUTOFFS},
+    **{(direction, "rsum"): "rsum" for direction in ("i2t", "t2i", "both")},
+}
+"""What is said of an evaluation where no published row says what it wants: (direction, label) → measure."""
+
+
+def values_of(aggregates: Mapping[str, Mapping[str, float]], row: PublishedRow | None) -> dict[str, float]:
+    """The values that a published row prints, or `USUAL` without one, by "direction label", as far as they are there.
+
+    `aggregates[direction][measure]`: as of a `Result`, fractions; what comes out is in the table's units (percentages,
+    rsum in points). R@k is read as hit@k, its usual meaning in image–text retrieval, whatever the table meant; what the
+    table may have meant is for `explain` to say.
+    """
+    wanted = (
+        {(direction, label): measure_of(label) for direction, part in row.values.items() for label in part}
+        if row is not None
+        else USUAL
+    )
+    return {
+        f"{direction} {label}": printed_value(measure, aggregates[direction][measure], label)
+        for (direction, label), measure in wanted.items()
+        if measure in aggregates.get(direction, {})
+    }
+
+
+def nearest_reading(evaluation: Evaluation, work: Work) -> str:
+    """The reading that comes nearest to the published row, in a sentence; "" when all is well or nothing is judged."""
+    from visir.errors import VisirError
+    from visir.evaluation.explain import explain
+
+    row, decimals = work.row, work.decimals
+    if row is None or not work.judged:
+        return ""
+    if all(one.within for one in judge(evaluation.result.aggregates, row, decimals=decimals)):
+        return ""
+    try:
+        found = explain(evaluation, row, decimals=decimals)
+    except VisirError as fault:
+        return f"not explained: {fault.message}"
+    return " ".join((found.sentence, *found.remarks))
+
+
+def numbers_of(table: Published | PlainTable | None) -> dict[Key, float]:
+    """Every printed number, by (system, collection, label); nothing for None, a figure.
+
+    Of retrieval results labels are "i2t R@1", "both rsum". Of statistics, columns are systems and rows are labels,
+    without a collection: what is compared there are the columns (the brittleness paper's Table 1: sets of captions).
+    """
+    if table is None:
+        return {}
+    if isinstance(table, PlainTable):
+        found = {(column, "", row): table.number(row, column) for row in table.rows for column in table.columns}
+        return {key: value for key, value in found.items() if value is not None}
+    return {
+        (row.system, row.collection, f"{direction} {label}"): value
+        for row in table.rows
+        for direction, part in row.values.items()
+        for label, value in part.items()
+    }
+
+
+def doubts_of(table: Published | PlainTable | None) -> dict[Key, str]:
+    """Why some of those numbers are not to be trusted."""
+    if table is None:
+        return {}
+    if isinstance(table, PlainTable):
+        said = {(column, "", row): table.doubt(row, column) for row in table.rows for column in table.columns}
+    else:
+        said = {
+            (row.system, row.collection, f"{direction} {label}"): table.doubt(row, direction, label)
+            for row in table.rows
+            for direction, part in row.values.items()
+            for label in part
+        }
+    return {key: reason for key, reason in said.items() if reason}
