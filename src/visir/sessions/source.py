@@ -1,0 +1,60 @@
+"""Where a log lies: a file, a folder, several files, or an archive of them; as a table that the engine can read."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from visir.errors import VisirError
+from visir.sessions.mapping import Mapping
+
+ENDINGS = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz"), "json": (".json", ".jsonl", ".ndjson", ".json.gz")}
+
+
+def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, unpack_to: Path) -> list[Path]:
+    """The files of a log, those of a folder or an archive sorted by name; an archive is unpacked into `unpack_to`."""
+    if not isinstance(source, (str, Path)):
+        return [file for one in source for file in log_files(one, mapping, unpack_to)]
+    path = Path(source)
+    if tarfile_name(path):
+        folder = unpack_to / path.name
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+        path = folder
+    if path.is_dir():
+        files = sorted(one for one in path.rglob("*") if one.is_file() and one.name.endswith(ENDINGS[mapping.format]))
+        if not files:
+            raise VisirError(
+                f"{source}: no file that ends in {' or '.join(ENDINGS[mapping.format])}.",
+                hint=f"mapping {mapping.name!r} reads {mapping.format}; is it the right one?",
+            )
+        return files
+    if not path.is_file():
+        raise VisirError(f"{path}: no such file or folder.", hint="check the path")
+    return [path]
+
+
+def tarfile_name(path: Path) -> bool:
+    """Whether this is a tar archive by its name: `.tar`, `.tar.gz`, `.tar.xz`, `.tgz`."""
+    return path.is_file() and path.name.endswith((".tar", ".tar.gz", ".tar.xz", ".tar.bz2", ".tgz"))
+
+
+def table_sql(files: Sequence[Path], mapping: Mapping) -> str:
+    """The table expression that reads these files, columns matched by name, rows in the order of the files.
+
+    CSV is read as text and by RFC 4180: commas, double quotes. A line with too many columns or an open quote is not
+    guessed at; it lands among the malformed lines.
+    """
+    names = "[" + ", ".join(f"'{_escaped(one)}'" for one in files) + "]"
+    if mapping.format == "parquet":
+        return f"read_parquet({names}, union_by_name = true)"
+    if mapping.format == "json":
+        return f"read_json({names}, format = 'newline_delimited', union_by_name = true, sample_size = -1)"
+    options = "all_varchar = true, header = true, delim = ',', quote = '\"', escape = '\"', store_rejects = true"
+    each = [f"SELECT * FROM read_csv('{_escaped(one)}', {options})" for one in files]
+    return f"({' UNION ALL BY NAME '.join(each)})"  # the reader's own union by name keeps no refused lines
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("'", "''")
