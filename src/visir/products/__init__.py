@@ -3,3 +3,24 @@
 This room comes after `collections/` on the road and before `encoders/`: a catalogue knows nothing of models.
 Names are imported when first used.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visir.lazy import lazy
+
+if TYPE_CHECKING:
+    from visir.products.open import open_catalogue
+    from visir.products.tree import CategoryTree, tree_errors
+
+__all__ = ["CategoryTree", "open_catalogue", "tree_errors"]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "CategoryTree": "visir.products.tree",
+        "open_catalogue": "visir.products.open",
+        "tree_errors": "visir.products.tree",
+    },
+)

@@ -1,0 +1,16 @@
+"""What a reader of catalogues says about itself, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from visir.collections.descriptor import Described
+from visir.products.draft import ProductDraft
+
+
+@dataclass(frozen=True)
+class CatalogueFormat(Described):
+    """A layout of catalogues: `read(path, **options)` returns a `ProductDraft`."""
+
+    read: Callable[..., ProductDraft] = None  # type: ignore[assignment]

@@ -1,0 +1,142 @@
+"""What a reader of catalogues hands over: products to be, and everything it set aside, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from visir.collections.draft import Draft
+from visir.collections.readers.locate import place_images
+from visir.errors import CollectionError
+from visir.records.catalogue import Catalogue
+
+_EXAMPLES = 3
+
+
+@dataclass
+class ProductDraft:
+    """A catalogue before its pictures are placed.
+
+    Real catalogues have bad rows by the hundred, so a bad row is no reason to stop: it is set aside, counted by what is
+    wrong with it, and told in the catalogue's `notes` with the places of the first few. Nothing is dropped silently,
+    and nothing is mended beyond white space at the ends of category names, titles and attributes.
+    """
+
+    name: str
+    root: Path
+    source: str
+    paths: list[list[str]] = field(default_factory=list)
+    titles: list[str | None] = field(default_factory=list)
+    attributes: list[list[tuple[str, str]]] = field(default_factory=list)
+    asides: dict[str, list[str]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._pictures = Draft(self.name, self.root, self.source)
+        self._seen: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def aside(self, what: str, place: str, count: int = 1) -> None:
+        """Count something that is left out (`what`, in the plural) and keep where the first few are."""
+        self.counts[what] = self.counts.get(what, 0) + count
+        places = self.asides.setdefault(what, [])
+        if len(places) < _EXAMPLES:
+            places.append(place)
+
+    def add(
+        self,
+        place: str,
+        identifier: object,
+        path: object,
+        *,
+        title: object = None,
+        attributes: Iterable[tuple[object, object]] = (),
+        picture: object = None,
+    ) -> None:
+        """One product as the source has it, at `place` ("line 7"), unless something forbids.
+
+        - `path`: list of category names from the most general on. A product without one is set aside: whether it is
+          relevant to a query is unknown.
+        - `attributes`: (name, value) pairs; numbers become text; empty ones and repetitions are counted and left out
+        - `picture`: a file name, or the address it was downloaded from, whose last part is the file name
+        """
+        one = text_of(identifier)
+        if one is None:
+            self.aside("rows without a product id", place)
+        elif one in self._seen:
+            self.aside("rows with the id of an earlier product", f"{place}: {one!r}")
+        elif not path:
+            self.aside("products without a category", f"{place}: {one!r}")
+        elif not isinstance(path, list) or not all(isinstance(name, str) and name.strip() for name in path):
+            self.aside("products with an unreadable category path", f"{place}: {one!r}: {str(path)[:60]!r}")
+        else:
+            self._seen.add(one)
+            self._pictures.add_image(one, _file_name(picture))
+            self.paths.append([name.strip() for name in path])
+            self.titles.append(text_of(title))
+            self.attributes.append(self._clean(f"{place}: {one!r}", attributes))
+
+    def build(self, images: object = None) -> Catalogue:
+        """Place the pictures (as `place_images` does for collections) and make the catalogue.
+
+        Raises `CollectionError` when no product is left.
+        """
+        notes = [
+            f"set aside: {count:,} {what} ({'; '.join(self.asides[what])}{'; …' if count > _EXAMPLES else ''})"
+            for what, count in self.counts.items()
+        ]
+        if not self.paths:
+            reasons = "".join(f"\n  - {note}" for note in notes)
+            raise CollectionError(
+                f"{self.name} ({self.source}): no products in it.{reasons}", hint="right file, format?"
+            )
+        place_images(self._pictures, images)
+        return Catalogue.of(
+            self.name,
+            ids=self._pictures.ids,
+            paths=self.paths,
+            titles=self.titles,
+            attributes=self.attributes,
+            image_paths=self._pictures.paths,
+            image_archives=self._pictures.archives,
+            root=self.root.absolute(),
+            source="; ".join([self.source, *self._pictures.notes]),
+            notes=notes,
+        )
+
+    def _clean(self, place: str, attributes: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
+        kept: dict[tuple[str, str], None] = {}
+        for name, values in attributes:
+            label = text_of(name)
+            for value in values if isinstance(values, list) else [values]:
+                if isinstance(value, (dict, list)):
+                    self.aside("attributes that are not text", f"{place}: {label!r}")
+                    continue
+                text = text_of(value)
+                if label is None:
+                    self.aside("attributes without a name", place)
+                elif text is None:
+                    self.aside("attributes without a value", f"{place}: {label!r}")
+                elif (label, text) in kept:
+                    self.aside("repetitions of an attribute of the same product", f"{place}: {label!r}")
+                else:
+                    kept[label, text] = None
+        return list(kept)
+
+
+def text_of(value: object) -> str | None:
+    """The text of a cell, or None where there is nothing: null, blank, or the not-a-number that pandas writes."""
+    if value is None or value != value:
+        return None
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text.strip() or None
+
+
+def _file_name(value: object) -> str | None:
+    text = text_of(value)
+    if text is None or "://" not in text:
+        return text
+    return text.split("?")[0].rstrip("/").rsplit("/", 1)[-1] or None

@@ -1,0 +1,12 @@
+"""The layouts of catalogues, in the order in which they are tried. A new one is one new file and one line here."""
+
+from __future__ import annotations
+
+from visir.products.descriptor import CatalogueFormat
+from visir.products.readers import amazon, fashion, flipkart, table
+from visir.registry import Registry
+
+FORMATS: Registry[CatalogueFormat] = Registry("catalogue format")
+
+for _one in (flipkart.FORMAT, fashion.FORMAT, amazon.FORMAT, table.FORMAT):
+    FORMATS.add(_one.name, _one)

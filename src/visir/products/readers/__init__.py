@@ -1,0 +1,1 @@
+"""Readers of catalogues, each one file with a `FORMAT` that describes it."""

@@ -1,0 +1,100 @@
+"""The Flipkart sample of PromptCloud: a CSV file whose categories and specifications are cells of JSON and Ruby."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import orjson
+
+from visir.collections.descriptor import Option, one_of
+from visir.collections.readers.sniffing import plain_stem
+from visir.errors import CollectionError
+from visir.products.descriptor import CatalogueFormat
+from visir.products.draft import ProductDraft, text_of
+from visir.products.readers.rows import header, read_rows
+from visir.products.readers.table import first_of, pairs
+
+COLUMNS = ("uniq_id", "product_name", "product_category_tree", "product_specifications")
+_ARROW = re.compile(r'(?<!\\)"=>')
+_NIL = re.compile(r'(?<!\\)"=>nil\b')
+_CUT = "..."
+
+
+def read(path: Path, *, product_names: str = "drop") -> ProductDraft:
+    """Read the CSV file (20,000 products as published, or a part of it).
+
+    The last level of many paths (308 of the 1,050 in the part that courses use) is not a category but the product's own
+    name, cut to some 48 characters ("Elegance Polyester Multicolor Abstract Eyelet Do..."). With `product_names="drop"`
+    such a level is left out, which the notes tell: as a query it would be answered by its own title. "keep" reads the
+    paths as they stand.
+    """
+    draft = ProductDraft(plain_stem(path), path.parent, f"Flipkart sample {path.name}")
+    for place, row in read_rows(draft, path):
+        missing = [name for name in COLUMNS if name not in row]
+        if missing:
+            raise CollectionError(f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}")
+        label = f"{place}: {row['uniq_id']!r}"
+        names = _path(draft, label, row["product_category_tree"])
+        if product_names == "drop" and isinstance(names, list) and _is_name(names[-1], row["product_name"]):
+            if len(names) == 1:
+                draft.aside("products whose only category is their own name", label)
+                continue
+            draft.aside("last levels of paths that are the product's own name (the product is kept)", label)
+            names = names[:-1]
+        specified = list(pairs(draft, label, _as_json(row["product_specifications"])))
+        # {"product_specification" => […]}: one entry whose value is the list, a single object, or nil
+        inner = specified[0][1] if len(specified) == 1 and specified[0][0] == "product_specification" else None
+        draft.add(
+            place,
+            row["uniq_id"],
+            names,
+            title=row["product_name"],
+            attributes=list(pairs(draft, label, inner)),
+            picture=first_of(row.get("image")),
+        )
+    return draft
+
+
+def _path(draft: ProductDraft, place: str, cell: str) -> object:
+    """The names in a cell such as ["Watches >> Wrist Watches"]; what is no such cell as it stands, to be set aside."""
+    try:
+        trees = orjson.loads(cell)
+    except orjson.JSONDecodeError:
+        return cell
+    if not isinstance(trees, list) or not all(isinstance(one, str) for one in trees):
+        return cell
+    if len(trees) > 1:
+        draft.aside("further category paths of a product that has several", place, len(trees) - 1)
+    return [name.strip() for name in trees[0].split(">>")] if trees and trees[0].strip() else None
+
+
+def _as_json(text: str) -> str:
+    """A Ruby hash as JSON. Within strings quotes are escaped, so an arrow there never follows a bare one."""
+    return _ARROW.sub('":', _NIL.sub('":null', text))
+
+
+def _is_name(level: str, title: str) -> bool:
+    """Whether a level is the product's name: its beginning, cut; or the whole of it, alone or with words behind."""
+    stem, name = level.removesuffix(_CUT).strip().casefold(), (text_of(title) or "").casefold()
+    return bool(name) and (
+        stem == name or stem.startswith(f"{name} ") or (level.endswith(_CUT) and name.startswith(stem))
+    )
+
+
+FORMAT = CatalogueFormat(
+    name="flipkart",
+    title="Flipkart sample (PromptCloud)",
+    layout="flipkart_com-ecommerce_sample.csv (.gz, .xz), pictures beside it",
+    reference="https://www.kaggle.com/datasets/PromptCloudHQ/flipkart-products",
+    sniff=lambda path: path.is_file() and set(COLUMNS) <= set(header(path)),
+    options=(
+        Option(
+            "product_names",
+            "a path's last level that is the product's own name: drop or keep",
+            "drop",
+            one_of("drop", "keep"),
+        ),
+    ),
+    read=read,
+)
