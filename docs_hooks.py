@@ -214,6 +214,22 @@ def _published() -> str:
     return _table(("name", "title", "kind", "rows × columns", "doubtful cells"), map(row, every_table()))
 
 
+def _studies() -> str:
+    """Every table and figure: what it is, its scales with their hours, or what it waits for."""
+    from visir.studies.papers.study import names, read_study
+
+    def row(name: str) -> tuple[str, ...]:
+        one = read_study(name)
+        scales = ", ".join(f"`{scale}` {_hours(one.scale(scale).hours)}" for scale in one.scales)
+        return f"`{name}`", one.paper, one.title, scales or f"not built yet: {one.not_built}"
+
+    return _table(("name", "which", "what", "scales, about"), map(row, names()))
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:g} h" if hours >= 1 else f"{60 * hours:.0f} min"
+
+
 def _published_doubts() -> str:
     """The doubts as the files state them: one line may be about a whole column."""
     from visir.evaluation.published import CellDoubt, every_table, open_table
@@ -246,4 +262,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "recipes-small": lambda: _recipes("recipes"),
     "recipes-ltd": lambda: _recipes("ltd"),
     "recipes-shortcuts": lambda: _recipes("shortcuts"),
+    "studies": _studies,
 }

@@ -229,3 +229,22 @@ def test_the_authors_logs_reproduce_their_tables(tmp_path: Path) -> None:
     assert said["CLIP, Flickr30k"].startswith("capped_recall (hits / min(k, positives))")
     assert "reproduces 5 of 5 published values" in said["CLIP, Flickr30k"]
     assert len(said) == 10, "every cell with image-to-text logs; text to image comes out as printed"
+
+
+@pytest.mark.skipif(
+    not (data_directory() / "svl-figure.json").is_file() or not (data_directory() / "ltd-trajectories").is_dir(),
+    reason="needs the values behind the figures: VISIR_DATA/svl-figure.json, VISIR_DATA/ltd-trajectories",
+)
+def test_what_the_papers_say_of_their_figures_is_looked_at_in_their_own_numbers(tmp_path: Path) -> None:
+    one = read_study("thesis-figure-4-5")
+    found = verdict("f", one, "logs", run(one, "f", "logs", tmp_path, jobs=1))
+    assert found.states["done"] == 18
+    # Section 4.5.1 holds but for "with every bit": 0 bits 344.4, 1 bit 366.5.
+    assert [shape.came_out for shape in found.shapes] == [True, True, True, True, False, False]
+    two = read_study("ltd-figure-2")
+    second = verdict("g", two, "logs", run(two, "g", "logs", tmp_path, jobs=1))
+    # All but one: under η 0.05 the loss ends at 0.094, λ at its cap of 100.
+    assert [shape.came_out for shape in second.shapes] == [True, False, True, True, True, True, True, True]
+    first = answers([found, second])[0]
+    assert first.answer == "not looked at", "quoted numbers answer nothing"
+    assert "of the authors' own numbers, which answers nothing, 11 of 14 shapes" in first.because

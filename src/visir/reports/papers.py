@@ -16,7 +16,12 @@ from visir.studies.papers.verdict import Verdict
 
 FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
 """The forms that every table is written in, by their suffix."""
-DATA = {"same": "the data of the table", "other": "real data of another collection", "generated": "generated data"}
+DATA = {
+    "same": "On the data of the table; reproduced: within 5 % of the printed value (thesis 2.5.3)",
+    "other": "On real data of another collection: values are not judged, the order of systems is",
+    "quoted": "The authors' own numbers: nothing is measured, what the paper says of them is looked at",
+    "generated": "On generated data: values are not judged, and orders only show that the study runs",
+}
 
 
 def values_table(verdict: Verdict) -> Table:
@@ -35,7 +40,8 @@ def values_table(verdict: Verdict) -> Table:
         ]
         for one in shown
     ]
-    digits = 4 if all(abs(one.published or 0) < 2 for one in shown) else 2
+    printed = [abs(one.published) for one in shown if one.published is not None]
+    digits = 4 if printed and max(printed) < 2 else 2  # similarities and shares need more of them than percentages
     columns = [
         Column("system"),
         Column("collection"),
@@ -52,9 +58,8 @@ def values_table(verdict: Verdict) -> Table:
             columns.pop(at)
             rows = [[*row[:at], *row[at + 1 :]] for row in rows]
     notes = [
-        f"{verdict.study.scale(verdict.scale).says}",
-        f"On {DATA[verdict.data]}; reproduced: within 5 % of the printed value (thesis 2.5.3)"
-        + ("" if verdict.data == "same" else "; on other data values are not judged, the order of systems is"),
+        verdict.study.scale(verdict.scale).says,
+        DATA[verdict.data],
     ]
     seeds = sorted({one.seed for one in verdict.cells if one.state == "done"})
     notes.append(f"seeds {', '.join(map(str, seeds))}" if seeds else "nothing was run")

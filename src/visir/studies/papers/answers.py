@@ -44,9 +44,10 @@ def answers(verdicts: Sequence[Verdict], beside: Sequence[Verdict] = ()) -> tupl
       our own values alone; asked only where a study, or it with the one beside it, has both
     """
     same = [one for one in verdicts if one.data == "same"]
+    quoted = [one for one in verdicts if one.data == "quoted"]
     other = [one for one in verdicts if one.data == "other"]
     generated = [one for one in verdicts if one.data == "generated"]
-    return (_reproducible(same), _replicable(other, generated), _generalisable([*verdicts, *beside]))
+    return (_reproducible(same, quoted), _replicable(other, generated), _generalisable([*verdicts, *beside]))
 
 
 def tree(verdict: Verdict) -> tuple[Leaf, ...]:
@@ -74,20 +75,24 @@ def tree(verdict: Verdict) -> tuple[Leaf, ...]:
     return tuple(leaves)
 
 
-def _reproducible(verdicts: Sequence[Verdict]) -> Answered:
+def _reproducible(verdicts: Sequence[Verdict], quoted: Sequence[Verdict]) -> Answered:
     question = "reproducible (same data)"
     values = [one for part in verdicts for one in part.values if one.relative is not None]
     pairs = [one for part in verdicts for one in part.judged]
     shapes = [one for part in verdicts for one in part.shapes if one.came_out is not None]
+    of_quoted = _counts(quoted)
+    also = f"; of the authors' own numbers, which answers nothing, {of_quoted[2]}" if of_quoted[1] else ""
     if not values and not pairs and not shapes:
-        return Answered(question, "not looked at", "nothing was run on the data of the table")
+        return Answered(question, "not looked at", f"nothing was run on the data of the table{also}")
     good = sum(one.state == "reproduced" for one in values)
     kept, out = sum(bool(one.same) for one in pairs), sum(bool(one.came_out) for one in shapes)
     said = []
     said += [f"{good} of {len(values)} values within 5 %"] if values else []
     said += [f"{kept} of {len(pairs)} pairs in the printed order"] if pairs else []
     said += [f"{out} of {len(shapes)} shapes"] if shapes else []
-    return Answered(question, _answer(good + kept + out, len(values) + len(pairs) + len(shapes)), ", ".join(said))
+    return Answered(
+        question, _answer(good + kept + out, len(values) + len(pairs) + len(shapes)), ", ".join(said) + also
+    )
 
 
 def _replicable(verdicts: Sequence[Verdict], generated: Sequence[Verdict]) -> Answered:
@@ -114,7 +119,7 @@ def _generalisable(verdicts: Sequence[Verdict]) -> Answered:
     question = "generalisable (scenes to single objects)"
     signs: dict[tuple[str, str, str], dict[str, set[int]]] = {}
     for part in verdicts:
-        if part.data == "generated" or part.study.pairs != "systems":
+        if part.data in ("generated", "quoted") or part.study.pairs != "systems":
             continue
         ours = {(one.collection, one.label, one.system): one.ours for one in part.values if one.ours is not None}
         for (collection, label, one), mine in ours.items():

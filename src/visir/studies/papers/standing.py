@@ -30,9 +30,9 @@ class Standing:
         if self.study.not_built:
             return "not built yet"
         looked = [one for one in self.verdicts if one.states["done"]]
-        if any(one.data != "generated" for one in looked):
+        if any(one.data in ("same", "other") for one in looked):
             return "verified on real data"
-        return "run at smoke scale only" if looked else "not run"
+        return "run at smoke scale only" if any(one.data == "generated" for one in looked) else "not run"
 
     @property
     def judged(self) -> tuple[int, int, int]:

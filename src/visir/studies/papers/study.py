@@ -23,14 +23,15 @@ from visir.training.settings import Settings
 TABLES = Path(__file__).parent / "tables"
 ScaleName = Literal["smoke", "replica", "logs", "full"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
-Data = Literal["generated", "other", "same"]
+Data = Literal["generated", "other", "quoted", "same"]
 
 
 class Scale(Settings):
     """How a table is made at one scale.
 
     - `data`: "same", the data of the table, so that values are judged; "other", real data of another collection, or
-      "generated" scenes: then only the order of systems is
+      "generated" scenes: then only the order of systems is; "quoted", the authors' own numbers, where nothing is
+      measured and only what is said of them can be looked at
     - `says`: what is done, in a sentence; `hardware`, `hours`: what it takes
     - `seeds`: every cell is done with each of them
     - `each`: settings of all cells, in front of their own; `cells`: one table per cell, see `acts/`

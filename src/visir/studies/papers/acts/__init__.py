@@ -6,6 +6,7 @@ from visir.studies.papers.act import Act
 from visir.studies.papers.acts.count import Count
 from visir.studies.papers.acts.evaluate import Evaluate
 from visir.studies.papers.acts.logs import Logs
+from visir.studies.papers.acts.plotted import Plotted
 from visir.studies.papers.acts.sparsify import Sparsify
 from visir.studies.papers.acts.stress import Stress
 from visir.studies.papers.acts.train import Train
@@ -14,6 +15,7 @@ ACTS: dict[str, type[Act]] = {
     "count": Count,
     "evaluate": Evaluate,
     "logs": Logs,
+    "plotted": Plotted,
     "sparsify": Sparsify,
     "stress": Stress,
     "train": Train,
