@@ -128,6 +128,27 @@ def test_bad_rows_are_set_aside_and_counted(tmp_path: Path) -> None:
     assert any("'10' (10,000,000)" in line for line in catalogue.remarks())
 
 
+def test_structures_where_text_is_expected_and_endless_paths(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": ["1"], "category_path": ["A"]},
+        {"id": "2", "category_path": ["A"], "title": {"en": "x"}, "image": {"bytes": "", "path": None}},
+        {"id": "3", "category_path": ">".join("a" * 1_000_000)},
+        {"id": "4", "category_path": ["A"] * 64},
+        {"id": "5", "category_path": {"A": "B"}},
+    ]
+    catalogue = open_catalogue(write(tmp_path / "shop.jsonl", "\n".join(map(json.dumps, rows))))
+    assert catalogue.products["id"].to_pylist() == ["2", "4"]
+    assert catalogue.products["title"].to_pylist() == [None, None]
+    assert asides(catalogue) == {
+        "rows without a product id": 1,
+        "titles that are not text": 1,
+        "pictures that are no file name": 1,
+        "products with a category path of more than 64 levels": 1,
+        "products with an unreadable category path": 1,
+    }
+    assert all(len(note) < 200 for note in catalogue.notes)
+
+
 def test_bad_csv_rows_are_set_aside_with_their_lines(tmp_path: Path) -> None:
     text = 'id,category,title\n1,A,x\n2,A\n3,A,"y"z\n4,A,w\n\n5,A,"never closed\n6,A,v\n'
     catalogue = open_catalogue(write(tmp_path / "shop.csv", text))

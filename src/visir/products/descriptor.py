@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from visir.collections.descriptor import Described
 from visir.products.draft import ProductDraft
+from visir.records import Catalogue
 
 
 @dataclass(frozen=True)
 class CatalogueFormat(Described):
-    """A layout of catalogues: `read(path, **options)` returns a `ProductDraft`."""
+    """A layout of catalogues: `read(path, **options)` returns a `ProductDraft`, or a catalogue as it is."""
 
-    read: Callable[..., ProductDraft] = None  # type: ignore[assignment]
+    read: Callable[..., ProductDraft | Catalogue] = None  # type: ignore[assignment]

@@ -11,6 +11,8 @@ from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError
 from visir.records.catalogue import Catalogue
 
+DEEPEST = 64
+"""A path of more levels (the thesis's deepest has nine) is text that happens to hold many separators."""
 _EXAMPLES = 3
 
 
@@ -63,7 +65,7 @@ class ProductDraft:
         - `attributes`: (name, value) pairs; numbers become text; empty ones and repetitions are counted and left out
         - `picture`: a file name, or the address it was downloaded from, whose last part is the file name
         """
-        one = text_of(identifier)
+        one = None if isinstance(identifier, (dict, list)) else text_of(identifier)
         if one is None:
             self.aside("rows without a product id", place)
         elif one in self._seen:
@@ -71,13 +73,18 @@ class ProductDraft:
         elif not path:
             self.aside("products without a category", f"{place}: {one!r}")
         elif not isinstance(path, list) or not all(isinstance(name, str) and name.strip() for name in path):
-            self.aside("products with an unreadable category path", f"{place}: {one!r}: {str(path)[:60]!r}")
+            self.aside("products with an unreadable category path", f"{place}: {one!r}: {_start(path)}")
+        elif len(path) > DEEPEST:
+            self.aside(
+                f"products with a category path of more than {DEEPEST} levels", f"{place}: {one!r}: {len(path):,}"
+            )
         else:
             self._seen.add(one)
-            self._pictures.add_image(one, _file_name(picture))
+            label = f"{place}: {one!r}"
+            self._pictures.add_image(one, _file_name(self._plain("pictures that are no file name", label, picture)))
             self.paths.append([name.strip() for name in path])
-            self.titles.append(text_of(title))
-            self.attributes.append(self._clean(f"{place}: {one!r}", attributes))
+            self.titles.append(text_of(self._plain("titles that are not text", label, title)))
+            self.attributes.append(self._clean(label, attributes))
 
     def build(self, images: object = None) -> Catalogue:
         """Place the pictures (as `place_images` does for collections) and make the catalogue.
@@ -107,6 +114,13 @@ class ProductDraft:
             notes=notes,
         )
 
+    def _plain(self, what: str, place: str, value: object) -> object:
+        """The value unless it is a structure, which is counted."""
+        if isinstance(value, (dict, list)):
+            self.aside(f"{what} (the product is kept)", f"{place}: {_start(value)}")
+            return None
+        return value
+
     def _clean(self, place: str, attributes: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
         kept: dict[tuple[str, str], None] = {}
         for name, values in attributes:
@@ -125,6 +139,11 @@ class ProductDraft:
                 else:
                     kept[label, text] = None
         return list(kept)
+
+
+def _start(value: object) -> str:
+    """How something begins, whatever its length."""
+    return repr((value if isinstance(value, str) else str(value[:5] if isinstance(value, list) else value))[:60])
 
 
 def text_of(value: object) -> str | None:

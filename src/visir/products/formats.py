@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from visir.products import generated
 from visir.products.descriptor import CatalogueFormat
 from visir.products.readers import amazon, fashion, flipkart, table
 from visir.registry import Registry
 
 FORMATS: Registry[CatalogueFormat] = Registry("catalogue format")
 
-for _one in (flipkart.FORMAT, fashion.FORMAT, amazon.FORMAT, table.FORMAT):
+for _one in (flipkart.FORMAT, fashion.FORMAT, amazon.FORMAT, table.FORMAT, generated.FORMAT):
     FORMATS.add(_one.name, _one)

@@ -17,7 +17,7 @@ def open_catalogue(
 ) -> Catalogue:
     """Open a catalogue of any known layout (plain, `.gz` or `.xz`), its format told from its content.
 
-    - `path_or_spec`: a file, a folder with one such file in it, or "format:path"
+    - `path_or_spec`: a file, a folder with one such file in it, or "format:path"; "generated:2000" makes 2,000 products
     - `images`: where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
       the source, and what was found is told in the catalogue's `source`. "none" goes without.
     - `options`: those of the format
@@ -31,14 +31,20 @@ def open_catalogue(
             raise CollectionError(f"{text!r} names the format {name!r}, and format={format!r} another.")
         format, text = name, rest
     path = Path(text)
-    if not path.exists():
-        raise CollectionError(f"{path}: no such file or folder.", hint="check the path")
+    if format is None and not path.exists():
+        raise CollectionError(
+            f"{path}: no such file or folder.", hint="check the path; generated products need none: generated:2000"
+        )
     found, path = (FORMATS.get(format), path) if format is not None else _sniffed(path)
     if path.is_dir():
         raise CollectionError(f"{path}: a folder; {found.name} is a file.", hint=f"layout: {found.layout}")
     with collector_paused():
-        draft = found.read(path, **found.resolve(options))
-    return draft.build(images)
+        read = found.read(path, **found.resolve(options))
+    if isinstance(read, Catalogue):
+        if images is not None:
+            raise CollectionError(f"{found.name} has its own pictures; images= does not apply.")
+        return read
+    return read.build(images)
 
 
 def _sniffed(path: Path) -> tuple[CatalogueFormat, Path]:
