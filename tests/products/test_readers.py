@@ -277,6 +277,8 @@ def test_the_door_says_what_is_wrong(tmp_path: Path) -> None:
         open_catalogue(tmp_path / "nothing.csv")
     with pytest.raises(CollectionError, match="no column of categories"):
         open_catalogue(write(tmp_path / "d.csv", "id,kind\n1,A\n"), format="products")
+    with pytest.raises(CollectionError, match="not a CSV file, as this layout is"):
+        open_catalogue(write(tmp_path / "f.jsonl", "{}"), format="flipkart")
     with pytest.raises(CollectionError, match="unknown option 'seperator'"):
         open_catalogue(shop, seperator="|")
     with pytest.raises(VisirError, match="unknown catalogue format 'flipcart'"):

@@ -8,7 +8,7 @@ from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError
 from visir.products.descriptor import CatalogueFormat
 from visir.products.draft import ProductDraft, text_of
-from visir.products.readers.rows import header, read_rows
+from visir.products.readers.rows import header, read_cells
 
 LEVELS = ("masterCategory", "subCategory", "articleType")
 ATTRIBUTES = ("gender", "baseColour", "season", "year", "usage")
@@ -21,7 +21,7 @@ def read(path: Path) -> ProductDraft:
     A few titles of the published file hold unquoted commas, so their rows have too many values and are set aside.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"fashion product images {path.name}")
-    for place, row in read_rows(draft, path):
+    for place, row in read_cells(draft, path):
         missing = [name for name in ("id", *LEVELS) if name not in row]
         if missing:
             raise CollectionError(f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}")

@@ -12,7 +12,7 @@ from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError
 from visir.products.descriptor import CatalogueFormat
 from visir.products.draft import ProductDraft, text_of
-from visir.products.readers.rows import header, read_rows
+from visir.products.readers.rows import header, read_cells
 from visir.products.readers.table import first_of, pairs
 
 COLUMNS = ("uniq_id", "product_name", "product_category_tree", "product_specifications")
@@ -30,7 +30,7 @@ def read(path: Path, *, product_names: str = "drop") -> ProductDraft:
     paths as they stand.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"Flipkart sample {path.name}")
-    for place, row in read_rows(draft, path):
+    for place, row in read_cells(draft, path):
         missing = [name for name in COLUMNS if name not in row]
         if missing:
             raise CollectionError(f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}")

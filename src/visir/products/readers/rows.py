@@ -31,6 +31,16 @@ def read_rows(draft: ProductDraft, path: Path) -> Iterator[tuple[str, dict[str, 
         yield from tables.read_rows(path)
 
 
+def read_cells(draft: ProductDraft, path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """(place, row) of every readable row of a layout that is published as CSV, where every cell is text."""
+    if not plain_name(path).lower().endswith((".csv", ".tsv")):
+        raise CollectionError(
+            f"{path}: not a CSV file, as this layout is.",
+            hint="format='products' reads declared columns of other tables",
+        )
+    yield from read_rows(draft, path)
+
+
 def header(path: Path) -> list[str]:
     """The columns that the beginning of a file shows, for telling formats apart; none where it cannot be read."""
     name = plain_name(path).lower()
