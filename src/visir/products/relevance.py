@@ -38,9 +38,8 @@ def relevant_products(catalogue: Catalogue, setting: Setting) -> Qrels:
         asks = tree.depths == 1
     elif setting == "specific":
         asks = np.isin(np.arange(len(tree)), own)
-    product, level = np.nonzero(
-        (paths != NONE) & asks[paths]
-    )  # paths are NONE behind their end, whatever asks[-1] says
+    # Behind a path's end stands NONE, which as an index means the last category: hence both conditions.
+    product, level = np.nonzero((paths != NONE) & asks[paths])
     return Qrels.of(
         pa.array(tree.ids, pa.string()).take(pa.array(paths[product, level])),
         catalogue.products["id"].take(pa.array(product)),
