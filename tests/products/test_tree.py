@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from visir.errors import CollectionError
@@ -97,6 +97,7 @@ def forests(draw: st.DrawFn) -> CategoryTree:
     return CategoryTree(tuple(map(str, range(count))), tuple(map(str, range(count))), moved)
 
 
+@settings(deadline=None)
 @given(forests())
 def test_every_pair_of_a_forest_by_walking(tree: CategoryTree) -> None:
     def way(row: int) -> list[int]:

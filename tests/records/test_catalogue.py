@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from visir.errors import CollectionError
@@ -56,6 +56,7 @@ def test_categories_come_from_paths_and_same_names_stay_apart() -> None:
 names = st.lists(st.text(alphabet="a> ", min_size=1).map(str.strip).filter(bool), min_size=1, max_size=4)
 
 
+@settings(deadline=None)
 @given(names, names)
 def test_different_paths_have_different_ids(one: list[str], other: list[str]) -> None:
     assert (path_id(one) == path_id(other)) == (one == other)
