@@ -5,8 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from visir.files import data_directory
+
+# A busy machine is slow now and then, and that is no fault of what is tested.
+settings.register_profile("visir", deadline=None)
+settings.load_profile("visir")
 
 
 @pytest.fixture(scope="session")
