@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ROWS_PER_BUCKET = 4_000_000
-"""Rows of the log per bucket unless told otherwise: about a gigabyte of memory."""
+"""Rows of the log per bucket unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
