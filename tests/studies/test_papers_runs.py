@@ -31,7 +31,7 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_report(tmp_path: Path) -> N
     path, out, whole = counting(tmp_path), tmp_path / "killed", tmp_path / "whole"
     kept = out / "toy" / "smoke" / "cells"
     process = subprocess.Popen([sys.executable, str(Path(papers_killed.__file__)), str(path), str(out)])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not list(kept.glob("*.json")) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
@@ -157,3 +157,20 @@ def test_trainings_are_shared_between_studies(tmp_path: Path) -> None:
     kept = read_json(next((tmp_path / "out/one/smoke/cells").glob("II*")))
     assert kept["versions"]["visir"]
     assert kept["measured"]["protocol"]["collection"] == "scenes"
+
+
+@pytest.mark.slow
+def test_a_training_that_outlives_its_study_is_waited_for(tmp_path: Path) -> None:
+    path, out = tmp_path / "toy.toml", tmp_path / "out"
+    path.write_text(TRAINING.replace("epochs=1", "epochs=4"))
+    process = subprocess.Popen([sys.executable, str(Path(papers_killed.__file__)), str(path), str(out)])
+    deadline = time.monotonic() + 240
+    while not list(out.glob("shared/trainings/*/seed0/checkpoint/training.lock")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not list((out / "toy/smoke/cells").glob("*")), "killed before the first cell was finished"
+    cells = run(read_study(path), "toy", "smoke", out)
+    assert [(one.state, one.reason) for one in cells] == [("done", "")] * 2
+    whole = run(read_study(path), "toy", "smoke", tmp_path / "whole")
+    assert [one.measured.values for one in cells] == [one.measured.values for one in whole]

@@ -41,8 +41,25 @@ def trained(recipe: Recipe, work: Work) -> Path:
     trial = Trial(f"{recipe.name}-{hash_json(said)[:10]}/seed{recipe.seed}", recipe, evaluations)
     out = work.shared / "trainings"
     with work.locks.of(trial.folder(out)):
+        wait_for(trial.folder(out))
         carry_out([trial], out, jobs=1)
     return trial.folder(out)
+
+
+def wait_for(folder: Path) -> None:
+    """Wait for a training in this trial's folder that another process has in work.
+
+    When a study is killed, its trainings are not: they are processes of their own and go on. So will the study, once
+    they are done.
+    """
+    from visir.encoders.locks import locked
+    from visir.studies.trial import CHECKPOINT
+    from visir.training.folder import LOCK_FILE
+
+    lock = folder / CHECKPOINT / LOCK_FILE
+    if lock.is_file():
+        with locked(lock, waiting=f"{folder}: is being trained by another process; waiting for it", elsewhere="--out"):
+            pass
 
 
 def system_of(model: str | None, first: First | None, work: Work, where: str) -> str:

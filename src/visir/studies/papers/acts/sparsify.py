@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from visir.fingerprint import hash_json
 from visir.studies.papers.act import Act, Measured, Work
-from visir.studies.papers.trained import First, system_of
+from visir.studies.papers.trained import First, system_of, wait_for
 
 
 class Sparsify(Act):
@@ -48,6 +48,7 @@ class Sparsify(Act):
             dense = dense_evaluation(recipe, out, "test")
         trial = SparseTrial(f"{recipe.name}-{hash_json(said)[:10]}/seed{recipe.seed}", recipe)
         with work.locks.of(trial.folder(out)):
+            wait_for(trial.folder(out))
             carry_out([trial], out, jobs=1)
         found, costs, captions = trial.evaluation(out), trial.costs(out), trial.captions(out)
         names = {"hit@1": "R@1", "hit@5": "R@5", "mrr@10": "mrr@10"}
