@@ -157,6 +157,16 @@ def test_trainings_are_shared_between_studies(tmp_path: Path) -> None:
     kept = read_json(next((tmp_path / "out/one/smoke/cells").glob("II*")))
     assert kept["versions"]["visir"]
     assert kept["measured"]["protocol"]["collection"] == "scenes"
+    # Evaluated as a model of its own, the checkpoint says the same, and nothing says where it lies.
+    first = '{ recipe = "vsepp-scenes-infonce", set = [' + TRAINING.partition("\nset = [")[2].strip() + " }"
+    text = TRAINING.partition("cells = [")[0] + 'cells = [{ system = "I", collection = "scenes", run = "evaluate", '
+    (tmp_path / "three.toml").write_text(f'{text}source = "scenes:60?size=64", first = {first} }}]\n')
+    (again,) = run(read_study(tmp_path / "three.toml"), "three", "smoke", tmp_path / "out")
+    assert again.reason == ""
+    assert again.measured.values == cells[0].measured.values
+    assert again.measured.ran["system"] == "vsepp-scenes-infonce"
+    for one in (tmp_path / "out").glob("*/smoke/cells/*.json"):
+        assert str(tmp_path) not in one.read_text()
 
 
 @pytest.mark.slow

@@ -56,6 +56,7 @@ class Evaluate(Act):
                 measures=MEASURES,
                 rerank=None if self.rerank is None else load(expand(self.rerank)),
                 k_test=self.k_test,
+                name=self.model or (self.first.recipe if self.first else None),  # a checkpoint's own name is its path
             )
             save(found, work.folder / "evaluation")
         protocol = found.result.protocol

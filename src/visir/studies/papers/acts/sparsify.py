@@ -63,7 +63,7 @@ class Sparsify(Act):
             values,
             {
                 "system": f"{recipe.name}, {recipe.expansion.variant}, η {recipe.loss.eta:g}",
-                "dense model": dense.result.system,
+                "dense model": self.first.recipe if self.first else recipe.encoder,
                 "collection": protocol.collection,
                 "fingerprint": protocol.collection_fingerprint[:12],
             },

@@ -50,7 +50,7 @@ class Stress(Act):
             found = [
                 stress(
                     collection, load(one), split=self.split, gallery=self.gallery, profile=self.profile,
-                    pictures=[], seed=work.seed,
+                    pictures=[], seed=work.seed, name=self.first.recipe if self.first else one,
                 )
                 for one in names
             ]  # fmt: skip
