@@ -1,0 +1,143 @@
+"""The vectors of a catalogue: what frozen encoders say about its categories, pictures, titles and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError, raise_faults
+from visir.records import EncoderCard
+from visir.records.catalogue import Catalogue
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+ABSENT = -1
+"""The row of a product that has no picture, or no title."""
+
+
+@dataclass(frozen=True, eq=False)
+class Modality:
+    """Pictures or titles of the products.
+
+    - `vectors`: (m, d) float32, memory-mapped or not; as the encoder gives them, not normalised
+    - `rows`: (n,) int64, the row of each product; `ABSENT` (−1) where it has none. Products may share a row.
+    """
+
+    vectors: Floats
+    rows: Ints
+
+    @property
+    def width(self) -> int:
+        """d, the length of one vector."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """(n,) bool: which products have one."""
+        return np.asarray(self.rows != ABSENT)
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeVectors:
+    """The attributes of the products: any number each, in the order of `catalogue.attributes`.
+
+    - `vectors`: (m, d) float32, one per distinct text "name: value"
+    - `rows`, `offsets`: product i has the attributes `rows[offsets[i]:offsets[i + 1]]`; `offsets` is (n + 1,) int64
+    """
+
+    vectors: Floats
+    rows: Ints
+    offsets: Ints
+
+    @property
+    def width(self) -> int:
+        """d, the length of one vector."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def counts(self) -> Ints:
+        """(n,) int64: how many attributes each product has."""
+        return np.diff(self.offsets)
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """(n,) bool: which products have any."""
+        return np.asarray(self.counts > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogueVectors:
+    """A catalogue and the vectors of everything in it that a model reads.
+
+    - `categories`: (c, d) float32 vectors of the categories' *names*, in the order of `catalogue.categories`
+    - `images`, `titles`, `attributes`: of the products, in the order of `catalogue.products`; None when they were not
+      asked for. A product that lacks one keeps its place (`Modality.present`); what a model puts there is its affair.
+    - `cards`: who encoded: "categories", "images", "titles", "attributes" to the encoder's card
+
+    Made by `encode_catalogue`, or by hand from vectors that are there already. Raises `EmbeddingError` with every fault
+    at once when numbers of rows do not fit the catalogue.
+    """
+
+    catalogue: Catalogue
+    categories: Floats
+    images: Modality | None = None
+    titles: Modality | None = None
+    attributes: AttributeVectors | None = None
+    cards: Mapping[str, EncoderCard] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = self.catalogue.products.num_rows
+        faults = []
+        if self.categories.ndim != 2 or len(self.categories) != self.catalogue.categories.num_rows:
+            count = self.catalogue.categories.num_rows
+            faults.append(f"categories: {self.categories.shape} for {count:,} categories; expected ({count}, d)")
+        for name, one in (("images", self.images), ("titles", self.titles)):
+            if one is not None:
+                faults += _faults(name, one.vectors, one.rows, smallest=ABSENT)
+                faults += [f"{name}: {len(one.rows):,} rows for {n:,} products"] * (len(one.rows) != n)
+        if self.attributes is not None:
+            own = self.attributes
+            faults += _faults("attributes", own.vectors, own.rows, smallest=0)
+            if len(own.offsets) != n + 1 or own.offsets[0] != 0 or own.offsets[-1] != len(own.rows):
+                faults.append(f"attributes: offsets must be {n + 1:,} numbers from 0 to {len(own.rows):,}")
+            elif (own.counts < 0).any():
+                faults.append("attributes: offsets must not fall")
+        raise_faults(EmbeddingError, f"{self.catalogue.name}: vectors that do not fit the catalogue", faults)
+
+    def __len__(self) -> int:
+        """The number of products."""
+        return self.catalogue.products.num_rows
+
+    def keep_products(self, keep: NDArray[np.bool_]) -> CatalogueVectors:
+        """The part whose products are true in `keep`, with the whole tree (`Catalogue.keep_products`).
+
+        Vectors are shared, not copied: only rows are chosen.
+        """
+        keep = np.asarray(keep, dtype=np.bool_)
+        attributes = self.attributes
+        if attributes is not None:
+            counts = attributes.counts
+            attributes = replace(
+                attributes,
+                rows=attributes.rows[np.repeat(keep, counts)],
+                offsets=np.concatenate([[0], np.cumsum(counts[keep])]).astype(np.int64),
+            )
+        return replace(
+            self,
+            catalogue=self.catalogue.keep_products(keep),
+            images=self.images and replace(self.images, rows=self.images.rows[keep]),
+            titles=self.titles and replace(self.titles, rows=self.titles.rows[keep]),
+            attributes=attributes,
+        )
+
+
+def _faults(name: str, vectors: Floats, rows: Ints, smallest: int) -> list[str]:
+    if vectors.ndim != 2:
+        return [f"{name}: vectors must be an (m, d) matrix, not {vectors.shape}"]
+    if len(rows) and (rows.min() < smallest or rows.max() >= len(vectors)):
+        return [f"{name}: rows from {rows.min()} to {rows.max()} for {len(vectors):,} vectors"]
+    return []
