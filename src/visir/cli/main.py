@@ -18,6 +18,7 @@ from visir.cli.explain import explain
 from visir.cli.explain_vector import explain_vector
 from visir.cli.granularity import granularity
 from visir.cli.index import app as index
+from visir.cli.intent import app as intent
 from visir.cli.perturb import perturb
 from visir.cli.probe import probe
 from visir.cli.search import search
@@ -53,6 +54,7 @@ def _root(
 app.add_typer(data, name="data")
 app.add_typer(shortcuts, name="shortcuts")
 app.add_typer(index, name="index")
+app.add_typer(intent, name="intent")
 app.add_typer(study, name="study")
 for verb in (
     encode,
