@@ -1,7 +1,7 @@
 """The product side of search: catalogues and their category trees (thesis chapter 7).
 
-This room comes after `collections/` on the road and before `encoders/`: a catalogue knows nothing of models.
-Names are imported when first used.
+This room stands behind `evaluation/` on the road. Its catalogues, readers and tree know nothing of models; names are
+imported when first used, so that opening a catalogue stays light.
 """
 
 from __future__ import annotations
