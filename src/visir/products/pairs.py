@@ -29,11 +29,11 @@ def drawn_categories(catalogue: Catalogue, setting: Setting, seed: int = 0) -> N
     tree = CategoryTree.of(catalogue)
     own = tree.rows(catalogue.products["category_id"])
     if setting == "general":
-        return tree.roots[own]
+        return np.asarray(tree.roots[own])
     if setting == "specific":
         return own
     ids = catalogue.products["id"].to_pylist()
     digests = b"".join(blake2b(one.encode(), digest_size=8).digest() for one in ids)
     places = np.frombuffer(digests, dtype="<i8").astype(np.int64)
     level = splitmix64(seed_of(seed), places) % tree.depths[own].astype(np.uint64)
-    return tree.paths[own, level.astype(np.int64)]
+    return np.asarray(tree.paths[own, level.astype(np.int64)])

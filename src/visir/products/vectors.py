@@ -110,7 +110,7 @@ class CatalogueVectors:
 
     def __len__(self) -> int:
         """The number of products."""
-        return self.catalogue.products.num_rows
+        return int(self.catalogue.products.num_rows)
 
     def keep_products(self, keep: NDArray[np.bool_]) -> CatalogueVectors:
         """The part whose products are true in `keep`, with the whole tree (`Catalogue.keep_products`).
