@@ -8,6 +8,7 @@ import lzma
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -94,8 +95,8 @@ def read_bytes(path: str | Path) -> bytes:
     with open_binary(path) as stream:
         try:
             return stream.read()
-        except (EOFError, OSError, lzma.LZMAError) as fault:
-            raise VisirError(f"{path}: cannot be decompressed: {fault}", hint="is the download complete?") from fault
+        except _BROKEN as fault:
+            raise _undecompressed(path, fault) from fault
 
 
 def open_binary(path: str | Path) -> IO[bytes]:
@@ -121,6 +122,21 @@ def read_lines(path: str | Path) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
+def iter_lines(path: str | Path) -> Iterator[bytes]:
+    """The lines of `read_lines` one by one, as bytes: for files that are larger than memory should hold.
+
+    A byte order mark is left out. Whether a line is UTF-8 is for the caller to see. A file that cannot be decompressed
+    to its end raises only where it breaks, after the lines before.
+    """
+    with open_binary(path) as stream:
+        try:
+            for number, line in enumerate(stream):
+                line = line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line
+                yield line.removesuffix(b"\n").removesuffix(b"\r")
+        except _BROKEN as fault:
+            raise _undecompressed(path, fault) from fault
+
+
 def read_text(path: str | Path) -> str:
     """A UTF-8 text file (plain, `.gz`, `.xz`), a byte order mark left out; a byte that is not UTF-8 names its line."""
     data = read_bytes(path)
@@ -144,6 +160,13 @@ def cache_directory() -> Path:
     import platformdirs
 
     return Path(os.environ.get("VISIR_CACHE") or platformdirs.user_cache_dir("visir"))
+
+
+_BROKEN = (EOFError, OSError, lzma.LZMAError, zlib.error)
+
+
+def _undecompressed(path: str | Path, fault: Exception) -> VisirError:
+    return VisirError(f"{path}: cannot be decompressed: {fault}", hint="is the download complete?")
 
 
 def _to_disk(written: Path) -> None:

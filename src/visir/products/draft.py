@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pyarrow as pa
 
 from visir.collections.draft import Draft
 from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError
-from visir.records.catalogue import Catalogue
+from visir.records.catalogue import ATTRIBUTES, Catalogue, plant
 
 DEEPEST = 64
 """A path of more levels (the thesis's deepest has nine) is text that happens to hold many separators."""
 _EXAMPLES = 3
+_CHUNK_ROWS, _CHUNK_CHARACTERS = 1 << 18, 1 << 26
 
 
 @dataclass
@@ -23,23 +26,28 @@ class ProductDraft:
     Real catalogues have bad rows by the hundred, so a bad row is no reason to stop: it is set aside, counted by what is
     wrong with it, and told in the catalogue's `notes` with the places of the first few. Nothing is dropped silently,
     and nothing is mended beyond white space at the ends of category names, titles and attributes.
+
+    What is kept lies in columns from the start: a list of tuples per product would take several times the memory of the
+    catalogue that it becomes.
     """
 
     name: str
     root: Path
     source: str
-    paths: list[list[str]] = field(default_factory=list)
-    titles: list[str | None] = field(default_factory=list)
-    attributes: list[list[tuple[str, str]]] = field(default_factory=list)
     asides: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._pictures = Draft(self.name, self.root, self.source)
         self._seen: set[str] = set()
+        self._categories: dict[str, tuple[str, str | None]] = {}
+        self._paths: dict[tuple[str, ...], str] = {}
+        self._leaves: list[str] = []
+        self._titles: list[str | None] = []
+        self._attributes = _Attributes(self.name)
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self._leaves)
 
     def aside(self, what: str, place: str, count: int = 1) -> None:
         """Count something that is left out (`what`, in the plural) and keep where the first few are."""
@@ -82,9 +90,10 @@ class ProductDraft:
             self._seen.add(one)
             label = f"{place}: {one!r}"
             self._pictures.add_image(one, _file_name(self._plain("pictures that are no file name", label, picture)))
-            self.paths.append([name.strip() for name in path])
-            self.titles.append(text_of(self._plain("titles that are not text", label, title)))
-            self.attributes.append(self._clean(label, attributes))
+            names = tuple(name.strip() for name in path)
+            self._leaves.append(self._paths.get(names) or self._paths.setdefault(names, plant(names, self._categories)))
+            self._titles.append(text_of(self._plain("titles that are not text", label, title)))
+            self._attributes.add(one, self._clean(label, attributes))
 
     def build(self, images: object = None) -> Catalogue:
         """Place the pictures (as `place_images` does for collections) and make the catalogue.
@@ -95,23 +104,35 @@ class ProductDraft:
             f"set aside: {count:,} {what} ({'; '.join(self.asides[what])}{'; …' if count > _EXAMPLES else ''})"
             for what, count in self.counts.items()
         ]
-        if not self.paths:
+        if not self._leaves:
             reasons = "".join(f"\n  - {note}" for note in notes)
             raise CollectionError(
                 f"{self.name} ({self.source}): no products in it.{reasons}", hint="right file, format?"
             )
         place_images(self._pictures, images)
-        return Catalogue.of(
+        pictures, categories = self._pictures, self._categories
+        return Catalogue(
             self.name,
-            ids=self._pictures.ids,
-            paths=self.paths,
-            titles=self.titles,
-            attributes=self.attributes,
-            image_paths=self._pictures.paths,
-            image_archives=self._pictures.archives,
-            root=self.root.absolute(),
-            source="; ".join([self.source, *self._pictures.notes]),
-            notes=notes,
+            pa.table(
+                {
+                    "id": _strings(pictures.ids, self.name),
+                    "title": _strings(self._titles, self.name),
+                    "path": _strings(pictures.paths, self.name),
+                    "archive": _strings(pictures.archives, self.name),
+                    "category_id": _strings(self._leaves, self.name),
+                }
+            ),
+            self._attributes.table(),
+            pa.table(
+                {
+                    "id": _strings(list(categories), self.name),
+                    "name": _strings([name for name, _ in categories.values()], self.name),
+                    "parent": _strings([above for _, above in categories.values()], self.name),
+                }
+            ),
+            self.root.absolute(),
+            "; ".join([self.source, *pictures.notes]),
+            tuple(notes),
         )
 
     def _plain(self, what: str, place: str, value: object) -> object:
@@ -139,6 +160,39 @@ class ProductDraft:
                 else:
                     kept[label, text] = None
         return list(kept)
+
+
+class _Attributes:
+    """The attributes' table in the making: Python's texts become a chunk of columns every now and then."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._chunks: list[pa.Table] = []
+        self._columns: tuple[list[str], list[str], list[str]] = ([], [], [])
+        self._size = 0
+
+    def add(self, owner: str, pairs: list[tuple[str, str]]) -> None:
+        for column, values in zip(self._columns, ([owner] * len(pairs), *zip(*pairs, strict=True)), strict=False):
+            column.extend(values)
+        self._size += sum(len(value) for _, value in pairs)
+        if len(self._columns[0]) >= _CHUNK_ROWS or self._size >= _CHUNK_CHARACTERS:
+            self._flush()
+
+    def table(self) -> pa.Table:
+        self._flush()
+        return pa.concat_tables(self._chunks)
+
+    def _flush(self) -> None:
+        columns = zip(ATTRIBUTES.names, self._columns, strict=True)
+        self._chunks.append(pa.table({name: _strings(values, self._name) for name, values in columns}))
+        self._columns, self._size = ([], [], []), 0
+
+
+def _strings(values: Sequence[str | None], where: str) -> pa.Array:
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError as fault:  # half of a surrogate pair
+        raise CollectionError(f"{where}: not all is valid text ({fault}).", hint="mend it in the source") from None
 
 
 def _start(value: object) -> str:

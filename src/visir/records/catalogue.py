@@ -103,9 +103,10 @@ class Catalogue:
         without = [ids[row] for row, path in enumerate(paths) if not path]
         raise_faults(CollectionError, name, [f"product {one!r} has no category" for one in without])
         categories: dict[str, tuple[str, str | None]] = {}
-        leaves = [_plant(path, categories) for path in paths]
+        known: dict[tuple[str, ...], str] = {}
+        leaves = [known.get(key) or known.setdefault(key, plant(key, categories)) for key in map(tuple, paths)]
         for path in extra_paths:
-            _plant(path, categories)
+            plant(path, categories)
         pairs = [(one, *pair) for one, own in zip(ids, attributes or [()] * len(ids), strict=True) for pair in own]
         nothing = [None] * len(ids)
         return cls(
@@ -227,9 +228,13 @@ class Catalogue:
             ids = table["id"]
             without = pc.sum(_blank(ids)).as_py() or 0
             faults += [f"{kinds} without an id: {without:,}"] * bool(without)
-            counts = pc.value_counts(ids).to_pylist()
-            twice = [one for one in counts if one["counts"] > 1 and one["values"] not in (None, "")]
-            faults += [f"duplicate {kind} id {one['values']!r} ({one['counts']} times)" for one in twice]
+            counts = pc.value_counts(ids)
+            twice = counts.filter(pc.greater(pc.struct_field(counts, "counts"), 1)).to_pylist()
+            faults += [
+                f"duplicate {kind} id {one['values']!r} ({one['counts']} times)"
+                for one in twice
+                if one["values"] not in (None, "")
+            ]
         products, categories, attributes = self.products, self.categories, self.attributes
         known = pc.unique(categories["id"])
         lost = products.filter(pc.invert(pc.is_in(products["category_id"], known)))
@@ -287,8 +292,8 @@ def _strings(values: Sequence[str | None], where: str) -> pa.Array:
         raise CollectionError(f"{where}: not all are valid text ({fault}).", hint="mend it in the source") from None
 
 
-def _plant(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
-    """Add the categories of one path, and return the id of the last."""
+def plant(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
+    """Add the categories of one path to {id: (name, parent)}, and return the id of the last."""
     above: str | None = None
     for level, label in enumerate(path, start=1):
         here = path_id(path[:level])

@@ -14,7 +14,7 @@ from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError
 from visir.products.descriptor import CatalogueFormat
 from visir.products.draft import ProductDraft
-from visir.products.readers.rows import header, read_rows
+from visir.products.readers.rows import columns, header, read_rows
 
 ID_COLUMNS = ("id", "product_id", "uniq_id", "asin", "sku")
 TITLE_COLUMNS = ("title", "product_name", "product_title", "name")
@@ -43,9 +43,10 @@ def read(
     - Columns of one list are told by usual names when not declared; several with usual names are an error.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"table {path.name}")
-    rows = list(read_rows(draft, path))
-    there = list(dict.fromkeys(name for _, row in rows for name in row))
-    if not rows:
+    there = columns(path)
+    if not there:
+        for _ in read_rows(draft, path):  # nothing to keep, but what is wrong with the lines is to be told
+            pass
         return draft
     identifier = one_column(path, there, id_column, ID_COLUMNS, "id")
     levels = _named(path, there, category_column)
@@ -59,7 +60,7 @@ def read(
     image = one_column(path, there, image_column, IMAGE_COLUMNS, "image")
     bundle = one_column(path, there, attributes_column, ATTRIBUTES_COLUMNS, "attributes")
     single = _named(path, there, attribute_columns)
-    for place, row in rows:
+    for place, row in read_rows(draft, path):
         label = f"{place}: {str(row.get(identifier))!r}"
         described = list(pairs(draft, label, row.get(bundle))) if bundle else []
         # An empty cell says that the product has no such attribute, not that somebody forgot its value.
