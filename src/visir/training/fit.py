@@ -17,7 +17,7 @@ from visir.training.curve import Epoch
 from visir.training.inputs.base import Examples
 from visir.training.objectives.objective import Objective
 from visir.training.processes import Processes
-from visir.training.recipe import Recipe
+from visir.training.regime import Regime
 from visir.training.state import STATE_FILE, clear_unfinished
 from visir.training.step_log import STEPS_FILE, StepLog
 from visir.training.training import Training
@@ -43,7 +43,7 @@ class Fitted:
 
 
 def fit(
-    recipe: Recipe,
+    recipe: Regime,
     towers: Mapping[Modality, Tower],
     objective: Objective,
     train: Examples,
@@ -53,17 +53,17 @@ def fit(
     resume: bool = False,
     report: Report | None = None,
     save_seconds: float = SAVE_SECONDS,
+    unit: str = "captions",
 ) -> Fitted:
     """Train `towers` under `objective` on `train`, choose the epoch on `validation`.
 
-    Of the recipe it reads seed, device, precision, optimiser, schedule, averaging, selection and the sides' rates; the
-    towers are what was built of the rest, and are changed in place.
+    Of the recipe it reads what a `Regime` has; the towers are what was built of the rest, and are changed in place.
 
     - `folder`: where the state (one file, replaced in one step after each epoch, and every `save_seconds` within one)
       and the log of steps are written; None keeps neither
     - `resume`: go on from that state when there is one. On the CPU the result is the same, bit for bit, as without the
       interruption: what is random in a step depends on the seed and the step's place alone.
-    - `report`: called after each epoch
+    - `report`: called after each epoch; `unit`: what the progress counts, in the plural
 
     Under `torchrun` or `accelerate launch` all processes call this alike; each trains on its share of every batch, with
     everybody's vectors as negatives, and gets the same result. The first one alone writes, validates and reports;
@@ -85,7 +85,7 @@ def fit(
     with (
         torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []),
         closing(StepLog(written, training.steps_done)) as log,
-        _progress(recipe.name, training.captions_left, processes) as advance,
+        _progress(recipe.name, training.captions_left, unit, processes) as advance,
     ):
 
         def save() -> None:
@@ -109,5 +109,5 @@ def fit(
     return Fitted(training.chosen_towers(), tuple(training.curve), training.chosen, training.facts)
 
 
-def _progress(what: str, captions: int, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:
-    return Progress(what, captions, "captions") if processes.is_first else nullcontext(lambda captions: None)
+def _progress(what: str, total: int, unit: str, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:
+    return Progress(what, total, unit) if processes.is_first else nullcontext(lambda captions: None)

@@ -111,14 +111,17 @@ class Loop:
                 torch.cat([one.owners.to(device, non_blocking=True) for one in batches]),
                 _together([one.targets for one in batches], device),
                 _together([one.tokens for one in batches], device),
+                None if batches[0].classes is None else torch.cat([one.classes.to(device) for one in batches]),
             )
             if processes.count == 1:
                 return self._losses(own)
             both = torch.cat([images, texts], dim=1)[: share.own]
             images, texts = processes.gather(both, share.sizes).split(images.shape[1], dim=1)
             owners = torch.from_numpy(self.train.owners[share.rows]).to(device, non_blocking=True)
+            known = self.train.classes
+            classes = None if known is None else torch.from_numpy(known[share.rows]).to(device, non_blocking=True)
             weight = share.own * processes.count / len(share.rows)
-            return self._losses(own, Pairs(images, texts, owners), weight)
+            return self._losses(own, Pairs(images, texts, owners, classes=classes), weight)
 
         weight = len(share.rows) / captions
         return backward(vectors_of, len(batches), losses_of, lambda total: self.precision.scale(weight * total))

@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from visir.encoders.towers.base import Tower
 from visir.errors import ConfigurationError
 from visir.training.processes import Processes
-from visir.training.recipe import Recipe
+from visir.training.regime import Regime
 
 
 class BatchStatistics:
@@ -24,7 +24,7 @@ class BatchStatistics:
     throughout depend on no batch, and neither do those of pretrained halves, which keep their running statistics.
     """
 
-    def __init__(self, towers: nn.ModuleDict, recipe: Recipe, processes: Processes, captions: int) -> None:
+    def __init__(self, towers: nn.ModuleDict, recipe: Regime, processes: Processes, captions: int) -> None:
         self._replaced: list[tuple[nn.Module, str, nn.Module]] = []
         throughout = recipe.schedule.frozen_epochs >= recipe.optimiser.epochs
         towers.train()

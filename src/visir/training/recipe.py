@@ -125,6 +125,11 @@ class Recipe(Settings):
     averaging: Averaging = Averaging()
     selection: Selection = Selection()
 
+    @property
+    def rates(self) -> dict[str, float]:
+        """The peak learning rates of the sides that have one of their own."""
+        return {side: rate for side, rate in (("image", self.image.rate), ("text", self.text.rate)) if rate}
+
 
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
     """Read a recipe; `changes` are "section.key=value" and win over the file.

@@ -29,7 +29,7 @@ from visir.training.objectives.objective import Objective
 from visir.training.optimiser import build_optimiser, moments, restore_moments
 from visir.training.precision import Precision
 from visir.training.processes import Processes
-from visir.training.recipe import Recipe
+from visir.training.regime import Regime
 from visir.training.schedule import Timetable
 from visir.training.state import load_state, named, refuse_another_run, save_state, under
 from visir.training.step_log import Step
@@ -41,7 +41,7 @@ class Training:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: Regime,
         towers: Mapping[Modality, Tower],
         objective: Objective,
         train: Examples,
@@ -55,8 +55,8 @@ class Training:
         self.freezing.refuse_nothing(self.modules, recipe.schedule.frozen_epochs)
         self.statistics = BatchStatistics(self.towers, recipe, processes, len(train))
         settings = recipe.optimiser
-        rates = {side: rate for side, rate in (("image", recipe.image.rate), ("text", recipe.text.rate)) if rate}
-        self.optimiser = build_optimiser(dict(self.towers.items()) | {"objective": objective}, settings, rates)
+        parts = dict(self.towers.items()) | {"objective": objective}
+        self.optimiser = build_optimiser(parts, settings, recipe.rates)
         self.steps = steps_per_epoch(len(train), settings.batch, settings.accumulate)
         self.timetable = Timetable(recipe.schedule, settings.epochs, self.steps)
         self.precision = Precision(recipe.precision, processes.device)

@@ -55,6 +55,7 @@ class Batch:
     - `owners`: (n,) int64, the row of each pair's image; equal for captions of one image
     - `targets`: (n, t) float32 latent targets of the captions (LTD), or None
     - `tokens`: (n, L) int64 token ids of the captions for an input decoder (ITD), 0 is padding, or None
+    - `classes`: (n,) int64 classes of the captions, or None
     """
 
     images: Inputs
@@ -62,6 +63,7 @@ class Batch:
     owners: Any
     targets: Any = None
     tokens: Any = None
+    classes: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,7 @@ class Examples:
     - `images`, `texts`: sources; `owners`: (m,) int64, the image row of each caption
     - `captions`: (m,) caption ids, for messages
     - `targets`: a source of (n, t) latent targets, or None; `tokens`: one of padded token ids, or None
+    - `classes`: (m,) int64, what each caption is beyond the image it belongs to, for objectives that ask; or None
     - `origin`: fingerprints of what the examples are made of (split, backbones, targets): plain values
     """
 
@@ -81,6 +84,7 @@ class Examples:
     origin: dict[str, Any]
     targets: Source | None = None
     tokens: Source | None = None
+    classes: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.owners)
@@ -96,4 +100,5 @@ class Examples:
             owners=torch.from_numpy(owners),
             targets=None if self.targets is None else self.targets.batch(rows, draw),
             tokens=None if self.tokens is None else self.tokens.batch(rows),
+            classes=None if self.classes is None else torch.from_numpy(self.classes[rows]),
         )

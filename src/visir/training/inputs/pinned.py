@@ -20,6 +20,7 @@ def pinned(batch: Batch) -> Batch:
         owners=batch.owners.pin_memory(),
         targets=None if batch.targets is None else batch.targets.pin_memory(),
         tokens=None if batch.tokens is None else batch.tokens.pin_memory(),
+        classes=None if batch.classes is None else batch.classes.pin_memory(),
     )
 
 

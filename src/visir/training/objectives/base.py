@@ -15,6 +15,7 @@ class Pairs:
     - `images`, `texts`: (n, d) unit vectors; `owners`: (n,) integers, equal for captions of one image
     - `targets`: (n, t) latent targets of the captions, or None
     - `tokens`: (n, L) token ids of the captions, 0 is padding, or None
+    - `classes`: (n,) integers, what the captions are beyond the image they belong to, or None
     """
 
     images: Tensor
@@ -22,6 +23,7 @@ class Pairs:
     owners: Tensor
     targets: Tensor | None = None
     tokens: Tensor | None = None
+    classes: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,65 @@
+"""What every training needs to be told, whatever it trains: the part of a recipe that `fit` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+from visir.training.recipe import Averaging, Optimiser, Schedule, Selection
+
+
+class Regime(Protocol):
+    """A recipe as far as the loop is concerned: how towers are trained, not what they are. See `recipe.Recipe`.
+
+    - `rates`: side to peak learning rate, of the sides that have one of their own
+    - `model_dump`: everything in it as plain values, by which a state is known to be of the same training
+    """
+
+    @property
+    def name(self) -> str:
+        """What the training is called while it runs."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Of shuffling, augmentation and dropout."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+        ...
+
+    @property
+    def precision(self) -> Literal["float32", "bfloat16", "float16"]:
+        """Of the forward pass."""
+        ...
+
+    @property
+    def optimiser(self) -> Optimiser:
+        """How the weights move."""
+        ...
+
+    @property
+    def schedule(self) -> Schedule:
+        """The learning rate over time."""
+        ...
+
+    @property
+    def averaging(self) -> Averaging:
+        """Of the weights within an epoch."""
+        ...
+
+    @property
+    def selection(self) -> Selection:
+        """Which epoch is kept."""
+        ...
+
+    @property
+    def rates(self) -> Mapping[str, float]:
+        """Peak learning rates by side."""
+        ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """All settings as plain values (pydantic's)."""
+        ...
