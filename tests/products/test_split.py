@@ -1,0 +1,62 @@
+"""Folds by product id, and what a training part has seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from visir.errors import ConfigurationError
+from visir.products import CategoryTree
+from visir.products.generated import planted
+from visir.products.pairs import drawn_categories
+from visir.products.split import VALIDATION, Split, folds, seen_categories
+from visir.records import Catalogue
+
+
+def test_every_product_is_tested_once_and_lies_in_one_part() -> None:
+    splits = folds(planted(500).catalogue, 5, seed=3)
+    assert [one.name for one in splits] == [f"fold {k} of 5, seed 3" for k in range(1, 6)]
+    assert (sum(one.test.astype(int) for one in splits) == 1).all()
+    for one in splits:
+        assert (one.train.astype(int) + one.validation + one.test == 1).all()
+        assert 60 < one.test.sum() < 140  # 100 expected, a standard deviation of 9
+        assert abs(one.validation.sum() / (~one.test).sum() - VALIDATION) < 0.06
+
+
+def test_products_that_are_added_move_no_other() -> None:
+    whole = planted(400).catalogue
+    some = np.random.default_rng(0).random(400) < 0.5
+    for large, small in zip(folds(whole), folds(whole.keep_products(some)), strict=True):
+        for part in ("train", "validation", "test"):
+            assert (getattr(large, part)[some] == getattr(small, part)).all()
+
+
+def test_another_seed_is_another_cut() -> None:
+    catalogue = planted(400).catalogue
+    assert (folds(catalogue, seed=0)[0].test != folds(catalogue, seed=1)[0].test).mean() > 0.2
+
+
+def test_refuses_what_cannot_be_cut() -> None:
+    with pytest.raises(ConfigurationError, match="1 folds: at least 2"):
+        folds(planted(50).catalogue, 1)
+    with pytest.raises(ConfigurationError, match=r"no product in its .* part \(4 products in all\)"):
+        folds(planted(4).catalogue, 5)
+
+
+def test_seen_are_the_categories_of_training_pairs() -> None:
+    catalogue = Catalogue.of(
+        "small",
+        ids=["a", "b", "c"],
+        paths=[["Clothes", "Skirts"], ["Clothes", "Hats"], ["Toys", "Trains"]],
+        extra_paths=[["Toys", "Skirts"]],
+    )
+    split = Split(np.array([True, False, False]), np.array([False, True, False]), np.array([False, False, True]))
+    ids = CategoryTree.of(catalogue).ids
+
+    def seen(setting: str) -> list[str]:
+        return [ids[row] for row in np.flatnonzero(seen_categories(catalogue, split, setting))]  # type: ignore[arg-type]
+
+    assert seen("general") == ["Clothes"]
+    # Hats belongs to a validation product, and of "Toys > Skirts" only the name was seen: both are unseen.
+    assert seen("specific") == ["Clothes > Skirts"]
+    assert seen("all") == [ids[drawn_categories(catalogue, "all")[0]]]
