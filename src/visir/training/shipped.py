@@ -15,9 +15,9 @@ _FOLDER = Path(visir.__file__).parent / "recipes"
 def shipped_recipes(verb: str = "train") -> dict[str, Path]:
     """Their files by name, in alphabetical order; the folders they lie in are no part of the name.
 
-    `verb`: of the command that runs them, with which each file opens: "train" or "sparsify".
+    `verb`: of the command that runs them, with which each file opens: "train", "sparsify" or "categories train".
     """
-    return dict(sorted((one.stem, one) for one in _FOLDER.rglob("*.toml") if _verb(one) == verb))
+    return dict(sorted((one.stem, one) for one in _FOLDER.rglob("*.toml") if _opens(one, verb)))
 
 
 def find_recipe(name: str | Path, verb: str = "train") -> Path:
@@ -47,10 +47,10 @@ sparse_base_of = partial(base_of, verb="sparsify")
 """The same for recipes of sparse heads."""
 
 
-def _verb(path: Path) -> str:
-    """The command that a recipe's first line names: "# visir VERB NAME"."""
+def _opens(path: Path, verb: str) -> bool:
+    """Whether this is the command that a recipe's first line names: "# visir VERB NAME"."""
     with path.open(encoding="utf-8") as lines:
-        return (lines.readline().split() + [""] * 3)[2]
+        return lines.readline().startswith(f"# visir {verb} ")
 
 
 def summary(path: Path) -> str:
@@ -61,6 +61,6 @@ def summary(path: Path) -> str:
             text = line.removeprefix("#").strip()
             if not line.startswith("#") or (said and not text):
                 break
-            if text and not text.startswith(("visir train ", "visir sparsify ")):
+            if text and not text.startswith("visir "):
                 said.append(text)
     return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(said))[0]

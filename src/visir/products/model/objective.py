@@ -1,0 +1,106 @@
+"""What a category model makes small: InfoNCE between categories and products, eqs 7.7–7.9, and what goes beyond."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from visir.errors import ConfigurationError
+from visir.products.tree import NONE, CategoryTree
+from visir.training.objectives.base import Pairs
+from visir.training.objectives.similarity import cosines
+from visir.training.objectives.temperature import Temperature
+from visir.training.settings import Settings
+from visir.training.sides import Positive
+
+Targets = Literal["pairs", "multi-positive"]
+
+
+class CategoryLoss(Settings):
+    """Eqs 7.7–7.9; see `CategoryInfoNCE`.
+
+    - `temperature`: τ, 1 in the thesis; `learn_temperature`: go on learning it
+    - `balance`: λ, the weight of product to category; category to product has 1 − λ
+    - `targets`: "pairs" (the thesis) or "multi-positive"
+    - `hierarchy`: weight of the tree penalty; 0 is none (the thesis)
+    """
+
+    temperature: Positive = 1.0
+    learn_temperature: bool = False
+    balance: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
+    targets: Targets = "pairs"
+    hierarchy: Annotated[float, Field(ge=0.0)] = 0.0
+
+
+class CategoryInfoNCE(nn.Module):
+    """InfoNCE over a batch of category–product pairs, in both directions.
+
+    With cosines s_jk of category j and product k, S = s / τ and targets T whose rows sum to 1:
+
+        ℓ_j(c→p) = −Σ_k T_jk log( exp S_jk / Σ_m exp S_jm )          (7.7)
+        ℓ_j(p→c) = −Σ_k T′_jk log( exp S_kj / Σ_m exp S_mj )         (7.8)
+        L = mean_j  λ ℓ_j(p→c) + (1 − λ) ℓ_j(c→p)                    (7.9)
+
+    - targets "pairs": T = T′ = 1 on the diagonal, which is the thesis's loss. Two products of one category in a batch
+      are then each other's negatives although both are right.
+    - targets "multi-positive": whatever is right shares the target evenly: T_jk = 1 / |P(j)| for the products k that
+      belong to category j, and T′ likewise for the categories of product j. A product belongs to every category of its
+      path, so an ancestor that another pair drew is right too, whichever category the product itself was drawn with.
+      (L_out of Khosla et al., "Supervised contrastive learning", NeurIPS 2020, eq. 2; L_in, the other reading, is
+      content when one of several positives is found.)
+    - `hierarchy` γ > 0 adds γ · mean_j λ E_j(p→c) + (1 − λ) E_j(c→p), where E_j(c→p) = Σ_k softmax_k(S_jk) · up(j, k)
+      is how many levels one has to climb from category j, on average over what it finds, until the product found
+      belongs: 0 for a right one, 1 for a product of the parent, depth(j) for one of another tree. The thesis asks for a
+      loss that minimises the tree distance of predictions (section 7.6.1) and gives none. Climbing from the category,
+      and not the way from one category to the other, so that an error costs the same however deep the product lies.
+
+    `pairs.images` are categories, `pairs.texts` products, `pairs.owners` the rows of the categories they were paired
+    with and `pairs.classes` those of the products' own, most specific categories.
+    """
+
+    paths: Tensor
+    depths: Tensor
+
+    def __init__(self, settings: CategoryLoss, tree: CategoryTree) -> None:
+        super().__init__()
+        self.settings = settings
+        self.temperature = Temperature(settings.temperature, learnt=settings.learn_temperature)
+        # Not trained, and a function of the catalogue: no part of a saved state.
+        self.register_buffer("paths", torch.from_numpy(tree.paths), persistent=False)
+        self.register_buffer("depths", torch.from_numpy(tree.depths), persistent=False)
+
+    def forward(self, pairs: Pairs) -> Tensor:
+        """The loss of a batch, a scalar."""
+        asked = self.settings
+        logits: Tensor = self.temperature(cosines(pairs))
+        up = self.levels(pairs) if asked.targets != "pairs" or asked.hierarchy else None
+        to_product = _loss(logits, up, asked)
+        to_category = _loss(logits.T, None if up is None else up.T, asked)
+        return asked.balance * to_category + (1 - asked.balance) * to_product
+
+    def levels(self, pairs: Pairs) -> Tensor:
+        """(n, n) integers up(j, k): levels from category j up to the first that product k belongs to; 0: it is right.
+
+        In another tree there is none: one level above the root, depth(j) in all.
+        """
+        if pairs.classes is None:
+            raise ConfigurationError("this loss needs the products' own categories; give `Examples.classes`.")
+        path, own = self.paths[pairs.owners], self.paths[pairs.classes]
+        shared = (path[:, None] == own[None, :]) & (path != NONE)[:, None]
+        return self.depths[pairs.owners][:, None] - shared.sum(-1)
+
+
+def _loss(logits: Tensor, up: Tensor | None, asked: CategoryLoss) -> Tensor:
+    """One direction; queries along the rows."""
+    log_shares = logits.log_softmax(dim=1)
+    if up is not None and asked.targets == "multi-positive":
+        right = (up == 0).to(logits.dtype)
+        loss = -(right * log_shares).sum(1) / right.sum(1)
+    else:
+        loss = -log_shares.diagonal()
+    if up is not None and asked.hierarchy:
+        loss = loss + asked.hierarchy * (log_shares.exp() * up).sum(1)
+    return loss.mean()

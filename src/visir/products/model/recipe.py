@@ -1,0 +1,106 @@
+"""The recipe of a category model: one small TOML file that says everything a training depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, Field
+
+from visir.products.model.objective import CategoryLoss
+from visir.products.relevance import Setting
+from visir.training.recipe import Averaging, Optimiser, Schedule, Selection
+from visir.training.settings import Settings, read_settings
+from visir.training.shipped import base_of
+from visir.training.sides import Count, HeadShape, Positive
+
+Part = Literal["image", "title", "attributes"]
+VERB = "categories train"
+"""With which the files of these recipes open."""
+
+
+def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    if len(set(parts)) != len(parts):
+        raise ValueError("each modality once")
+    return tuple(one for one in get_args(Part) if one in parts)
+
+
+class CategorySide(Settings):
+    """The head over category names, g_c (eq. 7.2); two hidden layers, as in the thesis, which gives no widths."""
+
+    head: HeadShape = HeadShape(hidden=(512, 512))
+    rate: Positive | None = None
+
+
+class ProductSide(Settings):
+    """What is known of a product, joined, and the head over it, g_p (eqs 7.3–7.6). See `ProductTower`.
+
+    - `modalities`: any of "image", "title", "attributes": CLIP-I has the first, CLIP-IA two, CLIP-ITA all
+    - `attributes`: their "mean" (eq. 7.5), or "attention" over them (the thesis's future work)
+    - `scaling`: "unit" divides each modality's vector by its length before they are joined; "none" joins what the
+      encoders give, which the thesis may have done
+    - `absent`: what stands for a modality that a product lacks: a "zero" vector, or a "learnt" one per modality
+    """
+
+    modalities: Annotated[tuple[Part, ...], Field(min_length=1), AfterValidator(_in_order)] = get_args(Part)
+    attributes: Literal["mean", "attention"] = "mean"
+    scaling: Literal["unit", "none"] = "unit"
+    absent: Literal["zero", "learnt"] = "zero"
+    head: HeadShape = HeadShape(hidden=(512, 512))
+    rate: Positive | None = None
+
+
+class Encoders(Settings):
+    """The frozen encoders, as `visir.load` takes them.
+
+    - `image`: of pictures; not loaded when the product side has none
+    - `text`: of categories' names, titles and attributes
+    """
+
+    image: str = "openai/clip-vit-base-patch32"
+    text: str = "st:all-mpnet-base-v2"
+
+
+class CategoriesRecipe(Settings):
+    """A category model and how it is trained; a `visir.training.regime.Regime`.
+
+    - `setting`: with which category a product makes a pair: one of its path by chance ("all"), its most "general" or
+      its most "specific" one (thesis section 7.4.2)
+    - `dimension`: d of the common space; the thesis gives none
+    - `device`, `precision`, `optimiser`, `schedule`, `averaging`, `selection`: as in `visir.training.recipe.Recipe`
+    """
+
+    name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
+    setting: Setting = "all"
+    seed: Annotated[int, Field(ge=0)] = 0
+    device: str = "cpu"
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    dimension: Count = 512
+    encoders: Encoders = Encoders()
+    category: CategorySide = CategorySide()
+    product: ProductSide = ProductSide()
+    objective: CategoryLoss = CategoryLoss()
+    optimiser: Optimiser = Optimiser(epochs=30, batch=128)
+    schedule: Schedule = Schedule()
+    averaging: Averaging = Averaging()
+    selection: Selection = Selection(keep="last")
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The peak learning rates of the sides that have one of their own; "image" is the category's, see `fit`."""
+        sides = (("image", self.category.rate), ("text", self.product.rate))
+        return {side: rate for side, rate in sides if rate}
+
+
+categories_base_of = partial(base_of, verb=VERB)
+
+
+def read_categories_recipe(path: str | Path, changes: Sequence[str] = ()) -> CategoriesRecipe:
+    """Read a recipe; `changes` are "section.key=value" and win over the file. `extends` as in `visir train`.
+
+    Raises `ConfigurationError` with every fault at once: unknown keys (with the nearest known one), wrong types, values
+    out of range, each with its line.
+    """
+    return read_settings(CategoriesRecipe, path, changes, find_base=categories_base_of, own=("name",))

@@ -1,0 +1,95 @@
+"""Products by row, as the product tower takes them: gathered from vectors that may be memory-mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from torch import Tensor
+
+from visir.errors import ConfigurationError
+from visir.products.model.recipe import Part
+from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, Modality
+from visir.training.inputs.base import Draw
+
+_WORDS: dict[Part, str] = {"image": "images", "title": "titles", "attributes": "attributes"}
+
+
+class ProductSource:
+    """The products of a catalogue: a `visir.training.inputs.base.Source`.
+
+    - `modalities`: which are gathered, in this order
+    - `mean`: give the mean of each product's attributes (eq. 7.5), made once here, (n, d) float32 in memory; otherwise
+      all of them, padded to the most in the batch
+
+    Raises `ConfigurationError` when the vectors lack a modality.
+    """
+
+    def __init__(self, vectors: CatalogueVectors, modalities: Sequence[Part], *, mean: bool = True) -> None:
+        self._length, self.modalities = len(vectors), tuple(modalities)
+        parts = {name: getattr(vectors, _WORDS[name]) for name in modalities}
+        missing = [name for name, part in parts.items() if part is None]
+        if missing:
+            raise ConfigurationError(
+                f"{vectors.catalogue.name}: the model reads {' and '.join(missing)}, and there are no such vectors.",
+                hint="encode them (encode_catalogue), or train without: product.modalities",
+            )
+        self.widths: dict[Part, int] = {name: part.width for name, part in parts.items()}
+        self._present = np.stack([parts[name].present for name in modalities], axis=1)
+        self._single: dict[Part, Modality] = {name: one for name, one in parts.items() if isinstance(one, Modality)}
+        self._sets: AttributeVectors | None = parts.get("attributes")
+        if self._sets is not None and mean:
+            self._single["attributes"] = Modality(mean_attributes(self._sets), np.arange(self._length))
+            self._sets = None
+
+    def __len__(self) -> int:
+        return self._length
+
+    def batch(
+        self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None
+    ) -> dict[str, Tensor]:
+        """The products `rows`, by modality; nothing is drawn."""
+        present = self._present[rows]
+        gathered: dict[str, Tensor] = {"present": torch.from_numpy(present)}
+        for number, name in enumerate(self.modalities):
+            if name in self._single:
+                gathered[name] = torch.from_numpy(_gathered(self._single[name], rows, present[:, number]))
+        if self._sets is not None:
+            gathered["attributes"], gathered["filled"] = map(torch.from_numpy, _padded(self._sets, rows))
+        return gathered
+
+
+def mean_attributes(attributes: AttributeVectors) -> Floats:
+    """(n, d) the mean of each product's attribute vectors (eq. 7.5), zero where it has none.
+
+    One sparse product: no vector is copied per product that has the attribute.
+    """
+    counts = attributes.counts
+    shares = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
+    shape = (len(counts), len(attributes.vectors))
+    if not len(attributes.rows):
+        return np.zeros((len(counts), attributes.width), np.float32)
+    which = csr_matrix((shares, attributes.rows, attributes.offsets), shape=shape)
+    return np.asarray(which @ np.asarray(attributes.vectors, dtype=np.float32))
+
+
+def _gathered(part: Modality, rows: NDArray[np.int64], present: NDArray[np.bool_]) -> Floats:
+    if not len(part.vectors):  # nobody has one
+        return np.zeros((len(rows), part.width), np.float32)
+    found = np.asarray(part.vectors[np.where(present, part.rows[rows], 0)], np.float32)
+    if not present.all():
+        found[~present] = 0.0
+    return found
+
+
+def _padded(sets: AttributeVectors, rows: NDArray[np.int64]) -> tuple[Floats, NDArray[np.bool_]]:
+    """(k, L, d) vectors and (k, L) where there is one; L is at least 1."""
+    begins, counts = sets.offsets[rows], sets.offsets[rows + 1] - sets.offsets[rows]
+    filled = np.arange(max(int(counts.max(initial=0)), 1)) < counts[:, None]
+    vectors = np.zeros((*filled.shape, sets.width), np.float32)
+    places = begins[:, None] + np.arange(filled.shape[1])
+    vectors[filled] = sets.vectors[sets.rows[places[filled]]]
+    return vectors, filled

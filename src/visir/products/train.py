@@ -1,0 +1,159 @@
+"""Training a category model: from a recipe and the vectors of a catalogue to a folder."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import visir
+from visir.encoders.towers.base import Tower
+from visir.encoders.towers.head import Head, HeadSpec
+from visir.errors import ConfigurationError
+from visir.products.model.objective import CategoryInfoNCE
+from visir.products.model.recipe import CategoriesRecipe
+from visir.products.model.source import ProductSource
+from visir.products.model.tower import ProductSpec, ProductTower
+from visir.products.model.trained import CategoriesModel, load_categories_model, write_categories_model
+from visir.products.pairs import drawn_categories
+from visir.products.tree import CategoryTree
+from visir.products.vectors import CatalogueVectors
+from visir.training.fit import Fitted, Report, fit
+from visir.training.folder import RECIPE_FILE, begin, finishing, refuse_taken
+from visir.training.inputs.base import Examples
+from visir.training.inputs.vectors import VectorSource
+from visir.training.memory import peak_memory
+from visir.training.objectives.objective import Objective
+from visir.training.settings import to_toml
+
+UNIT = "products"
+
+
+def train_categories(
+    recipe: CategoriesRecipe,
+    train: CatalogueVectors,
+    validation: CatalogueVectors,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    report: Report | None = None,
+) -> CategoriesModel:
+    """Train what `recipe` says on the products of `train` and write the folder `out`; returns the model in it.
+
+    - `train`, `validation`: two parts of one catalogue (`CatalogueVectors.keep_products`), with the whole tree
+    - `resume`: go on from the state that an interrupted training left in `out`; without one, begin. The result is the
+      same, bit for bit, as without the interruption.
+    - `report`: called after each epoch
+
+    An epoch sees every product once, with the category that `drawn_categories(…, recipe.setting, recipe.seed)` gives
+    it. In the curve and in the validation figures "i2t" is category to product and "t2i" product to category, among the
+    categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders' cards,
+    recipe, figures), `recipe.toml`, `curve.json` and `steps.jsonl`.
+
+    It is the loop of every other training (`visir.training.fit`): a category takes the place of an image, and the
+    products that were paired with it that of its captions. Raises `VisirError` when `out` holds something already,
+    `TrainingError` when the loss is NaN or infinite.
+    """
+    out = Path(out)
+    refuse_taken(out, resume)
+    began = time.perf_counter()
+    category, product, objective = build(recipe, train)
+    learnt, checked = examples_of(recipe, train, validation)
+    prepared = time.perf_counter() - began
+    with ExitStack() as held:
+        begin(out, recipe_text(recipe), resume, held)
+        fitted = fit(
+            recipe,
+            {"image": category, "text": product},
+            objective,
+            learnt,
+            checked,
+            folder=out,
+            resume=resume,
+            report=report,
+            unit=UNIT,
+        )
+        facts = _facts(recipe, learnt, checked, fitted, prepared)
+        model = CategoriesModel(category, product, _cards(recipe, train))
+        with finishing(out, recipe_text(recipe), fitted.curve) as folder:
+            write_categories_model(folder, model, facts)
+    return load_categories_model(out)
+
+
+def build(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> tuple[Tower, ProductTower, Objective]:
+    """Fresh towers and the objective, drawn from the recipe's seed."""
+    side, wide = recipe.product, ProductSource(vectors.keep_products(np.zeros(len(vectors), np.bool_)),
+                                               recipe.product.modalities).widths  # fmt: skip
+    head = HeadSpec(sum(wide.values()), recipe.dimension, **side.head.model_dump())
+    spec = ProductSpec(wide, head, side.attributes, side.scaling, side.absent)
+    names = HeadSpec(vectors.categories.shape[1], recipe.dimension, **recipe.category.head.model_dump())
+    with torch.random.fork_rng([]):
+        torch.manual_seed(recipe.seed)
+        category, product = Tower(None, Head(names)), ProductTower(spec)
+    category.head.fit_scaling(vectors.categories)
+    loss = CategoryInfoNCE(recipe.objective, CategoryTree.of(vectors.catalogue))
+    return category, product, Objective(loss)
+
+
+def examples_of(
+    recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors
+) -> tuple[Examples, Examples]:
+    """The pairs of both parts as the loop takes them.
+
+    In training every category of the tree can be an owner; in validation those of either part's pairs are candidates,
+    so that a product is not asked to tell its root from the categories below, when only roots are asked for.
+    """
+    for what, part in (("train", train), ("validation", validation)):
+        if not len(part):
+            raise ConfigurationError(f"{part.catalogue.name}: the {what} part has no products.", hint="another split")
+    mean = recipe.product.attributes == "mean"
+    drawn = [drawn_categories(part.catalogue, recipe.setting, recipe.seed) for part in (train, validation)]
+    asked = np.unique(np.concatenate(drawn))
+    origin = {"setting": recipe.setting, "encoders": {name: one.fingerprint for name, one in train.cards.items()}}
+    learnt, checked = (
+        Examples(
+            images=VectorSource([part.categories[rows] if rows is not None else part.categories]),
+            texts=ProductSource(part, recipe.product.modalities, mean=mean),
+            owners=owners,
+            captions=part.catalogue.products["id"].to_pylist(),
+            origin={"catalogue": part.catalogue.fingerprint, **origin},
+            classes=CategoryTree.of(part.catalogue).rows(part.catalogue.products["category_id"]),
+        )
+        for part, owners, rows in ((train, drawn[0], None), (validation, np.searchsorted(asked, drawn[1]), asked))
+    )
+    return learnt, checked
+
+
+def recipe_text(recipe: CategoriesRecipe) -> str:
+    """The resolved recipe as TOML, opening with the command that runs it."""
+    return to_toml(recipe, f"visir categories train CATALOGUE --recipe {RECIPE_FILE}")
+
+
+def _cards(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> dict[str, Any]:
+    """The cards of what the model reads."""
+    words = {"image": "images", "title": "titles", "attributes": "attributes"}
+    read = {"categories", *(words[one] for one in recipe.product.modalities)}
+    return {name: card for name, card in vectors.cards.items() if name in read}
+
+
+def _facts(
+    recipe: CategoriesRecipe, train: Examples, validation: Examples, fitted: Fitted, prepared: float
+) -> dict[str, Any]:
+    return {
+        "recipe": recipe.model_dump(mode="json"),
+        "trained_on": {**train.origin, "products": len(train)},
+        "validated_on": {**validation.origin, "products": len(validation)},
+        "chosen_epoch": fitted.chosen,
+        "validation": fitted.curve[fitted.chosen - 1].validation,
+        "objective": fitted.facts,
+        "curve": [asdict(epoch) for epoch in fitted.curve],
+        "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in fitted.curve)},
+        "peak_memory": peak_memory(),
+        "versions": {"visir": visir.__version__, "torch": torch.__version__},
+        "threads": torch.get_num_threads(),
+    }
