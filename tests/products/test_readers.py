@@ -199,45 +199,111 @@ def test_flipkart(tmp_path: Path) -> None:
         open_catalogue(path, product_names="no")
 
 
-def test_amazon_metadata_of_every_age(tmp_path: Path) -> None:
+def test_xmarket(tmp_path: Path) -> None:
+    """The fields that the makers' page shows for a product."""
+    row: dict[str, Any] = {
+        "asin": "B1",
+        "title": "Antenna",
+        "averageRating": "4.3",
+        "imgUrl": '{"https://m.test/I/71x._AC_SX569_.jpg":[369,569],"https://m.test/I/71x._AC_SX355_.jpg":[230,355]}',
+        "productDetails": {
+            "Item Weight": "1.41 ounces",
+            "ASIN": "B1",
+            "Customer Reviews": ["/*", "* a comment of the page's style sheet"],
+            "Best Sellers Rank": "#13 in Radio Antennas",
+        },
+        "categories": ["Electronics", "Antennas", "Radio Antennas"],
+        "overviewFeatures": {"Brand": "Acme"},
+        "features": ["long", "light"],
+    }
+    others = [row | {"asin": "B2", "imgUrl": []}, row | {"asin": "B3", "imgUrl": "{broken", "overviewFeatures": {}}]
+    path = tmp_path / "metadata_us_Electronics.json.gz"
+    path.write_bytes(gzip.compress(f"{json.dumps(row)}\n{json.dumps(others)}\n".encode()))
+    for name in ("B1.jpg", "71x._AC_SX569_.jpg"):
+        (tmp_path / name).touch()
+    catalogue = open_catalogue(tmp_path)
+    assert catalogue.products["id"].to_pylist() == ["B1", "B2", "B3"]
+    assert catalogue.products["path"].to_pylist() == ["B1.jpg", None, None]
+    assert set(catalogue.products["category_id"].to_pylist()) == {"Electronics > Antennas > Radio Antennas"}
+    bullets = [("feature", "long"), ("feature", "light")]
+    assert attributes(catalogue, "B1") == [("Item Weight", "1.41 ounces"), ("Brand", "Acme"), *bullets]
+    assert asides(catalogue) == {"attributes of the page, not of the product": 9}
+    assert "line 2, object 2: 'B3': 'ASIN'" not in catalogue.notes[0]  # the first three places only
+    assert open_catalogue(path, pictures="url").products["path"].to_pylist() == ["71x._AC_SX569_.jpg", None, None]
+    kept = attributes(open_catalogue(path, page_facts="keep"), "B1")
+    assert ("Best Sellers Rank", "#13 in Radio Antennas") in kept
+    assert len(kept) == 4 + 4  # with the id, the rank and both lines of "Customer Reviews"
+
+
+def test_amazon_metadata_of_2014_is_python(tmp_path: Path) -> None:
+    lines = [
+        "{'asin': 'A1', 'title': \"It's a rug\", 'categories': [['Home', 'Rugs'], ['Sale']], 'brand': 'Rugly', "
+        "'imUrl': 'http://m.test/r.png', 'price': 3.5, 'related': {'also_bought': ['A2']}}",
+        "{'asin': 'A2', 'categories': [['Home']], 'price': __import__('os').getpid()}",
+        "{'asin': 'A3', 'categories': [['Home']], 'title': '\\ud800'}",
+        "{'asin': 'A4', 'categories': " + "[" * 100_000,
+        "{'asin': 'A5', 'categories': [['Home']]",
+        '{"asin": "A6", \'categories\': [["Home"]]}',
+    ]
+    path = write(tmp_path / "meta_Home.json", "\n".join(lines))
+    (tmp_path / "r.png").touch()
+    catalogue = open_catalogue(path, pictures="url")
+    assert catalogue.products["id"].to_pylist() == ["A1", "A6"]
+    assert catalogue.products.to_pylist()[0] == {
+        "id": "A1",
+        "title": "It's a rug",
+        "path": "r.png",
+        "archive": None,
+        "category_id": "Home > Rugs",
+    }
+    assert attributes(catalogue, "A1") == [("brand", "Rugly")]
+    assert asides(catalogue) == {
+        "lines that are not valid JSON": 4,
+        "further category paths of a product that has several": 1,
+    }
+    assert "line 2: neither JSON nor a Python dictionary" in catalogue.notes[1]
+
+
+def test_amazon_metadata_of_2018_and_2023(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {
             "asin": "B1",
-            "title": "Lamp",
-            "categories": ["Home", "Lamps"],
-            "productDetails": {"Colour": "red"},
-            "features": ["dims", "folds"],
-            "imgUrl": "https://m.test/I/71x.jpg",
+            "category": ["Clothing", "Women", "</span></span></span>", "100% cotton"],
+            "tech1": "<table>",
+            "details": {"\n    Item Weight: \n": "1 pound", "Average Customer Review:": "4"},
+            "feature": ["washable"],
+            "imageURLHighRes": ["https://m.test/hi.jpg"],
+            "imageURL": ["https://m.test/lo.jpg"],
         },
-        {"asin": "B2", "categories": [["Home", "Rugs"], ["Sale"]], "brand": "Rugly", "imUrl": "https://m.test/r.png"},
+        {"asin": "B2", "category": "Home > Beds"},
+        {"asin": "B3", "category": [], "main_cat": "Home"},
         {
-            "parent_asin": "B3",
+            "parent_asin": "B4",
             "categories": ["Home"],
-            "details": {"Size": "L", "Rank": {"Home": 3}},
-            "images": [{"thumb": "https://m.test/t.jpg", "large": "https://m.test/l.jpg"}],
+            "store": "Acme",
+            "details": {"Size": "L", "Best Sellers Rank": {"Home": 3}, "Package": {"Width": 1}},
+            "images": [{"thumb": "https://m.test/t.jpg", "large": "https://m.test/l.jpg", "hi_res": None}],
         },
-        {"asin": "B4", "category": "Home > Beds"},
-        {"asin": "B5", "category": ["Home", "Beds"], "tech1": "text", "title": ""},
+        {"parent_asin": "B5", "categories": ["Home"], "details": '{"Size": "M"}', "images": {"large": ["x://m/5.jpg"]}},
     ]
-    path = tmp_path / "metadata_us.json.gz"
-    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
-    for name in ("B1.jpg", "r.png", "l.jpg"):
+    path = write(tmp_path / "meta.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("hi.jpg", "l.jpg", "5.jpg"):
         (tmp_path / name).touch()
-    catalogue = open_catalogue(tmp_path)
-    assert catalogue.products["id"].to_pylist() == ["B1", "B2", "B3", "B5"]
-    assert catalogue.products["category_id"].to_pylist() == ["Home > Lamps", "Home > Rugs", "Home", "Home > Beds"]
-    assert catalogue.products["path"].to_pylist() == ["B1.jpg", None, None, None]
-    assert attributes(catalogue, "B1") == [("Colour", "red"), ("feature", "dims"), ("feature", "folds")]
-    assert attributes(catalogue, "B2") == [("brand", "Rugly")]
-    assert attributes(catalogue, "B3") == [("Size", "L")]
+    catalogue = open_catalogue(path, pictures="url")
+    assert catalogue.products["id"].to_pylist() == ["B1", "B4", "B5"]
+    assert catalogue.products["category_id"].to_pylist() == ["Clothing > Women", "Home", "Home"]
+    assert catalogue.products["path"].to_pylist() == ["hi.jpg", "l.jpg", "5.jpg"]
+    assert attributes(catalogue, "B1") == [("Item Weight:", "1 pound"), ("feature", "washable")]
+    assert attributes(catalogue, "B4") == [("Size", "L"), ("store", "Acme")]
+    assert attributes(catalogue, "B5") == [("Size", "M")]
     assert asides(catalogue) == {
-        "further category paths of a product that has several": 1,
+        "levels of paths that are markup, or follow it": 2,
+        "attributes of the page, not of the product": 2,
+        "fields 'tech1' that are no object": 1,
         "attributes that are not text": 1,
         "products with an unreadable category path": 1,
-        "fields 'tech1' that are no object": 1,
+        "products without a category": 1,
     }
-    by_address = open_catalogue(path, pictures="url")
-    assert by_address.products["path"].to_pylist() == [None, "r.png", "l.jpg", None]
 
 
 def test_fashion(tmp_path: Path) -> None:

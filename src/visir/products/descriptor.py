@@ -12,6 +12,10 @@ from visir.records import Catalogue
 
 @dataclass(frozen=True)
 class CatalogueFormat(Described):
-    """A layout of catalogues: `read(path, **options)` returns a `ProductDraft`, or a catalogue as it is."""
+    """A layout of catalogues: `read(path, **options)` returns a `ProductDraft`, or a catalogue as it is.
+
+    `folder`: whether it is a folder, rather than one file.
+    """
 
     read: Callable[..., ProductDraft | Catalogue] = None  # type: ignore[assignment]
+    folder: bool = False

@@ -202,6 +202,8 @@ def _start(value: object) -> str:
 
 def text_of(value: object) -> str | None:
     """The text of a cell, or None where there is nothing: null, blank, or the not-a-number that pandas writes."""
+    if type(value) is str:
+        return value.strip() or None
     if value is None or value != value:
         return None
     text = str(value).lower() if isinstance(value, bool) else str(value)

@@ -17,7 +17,8 @@ def open_catalogue(
 ) -> Catalogue:
     """Open a catalogue of any known layout (plain, `.gz` or `.xz`), its format told from its content.
 
-    - `path_or_spec`: a file, a folder with one such file in it, or "format:path"; "generated:2000" makes 2,000 products
+    - `path_or_spec`: a file, a folder with one such file in it (or laid out as ABO's), or "format:path";
+      "generated:2000" makes 2,000 products
     - `images`: where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
       the source, and what was found is told in the catalogue's `source`. "none" goes without.
     - `options`: those of the format
@@ -36,7 +37,7 @@ def open_catalogue(
             f"{path}: no such file or folder.", hint="check the path; generated products need none: generated:2000"
         )
     found, path = (FORMATS.get(format), path) if format is not None else _sniffed(path)
-    if path.is_dir():
+    if path.is_dir() and not found.folder:
         raise CollectionError(f"{path}: a folder; {found.name} is a file.", hint=f"layout: {found.layout}")
     with collector_paused():
         read = found.read(path, **found.resolve(options))
@@ -48,6 +49,9 @@ def open_catalogue(
 
 
 def _sniffed(path: Path) -> tuple[CatalogueFormat, Path]:
+    whole = _first(path) if path.is_dir() else None
+    if whole is not None:
+        return whole, path
     files = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
     inside = [(found, file) for file in files if (found := _first(file)) is not None]
     if len(inside) == 1:
@@ -60,4 +64,4 @@ def _sniffed(path: Path) -> tuple[CatalogueFormat, Path]:
 
 
 def _first(path: Path) -> CatalogueFormat | None:
-    return next((one for _, one in FORMATS.items() if one.sniff(path)), None)
+    return next((one for _, one in FORMATS.items() if one.folder == path.is_dir() and one.sniff(path)), None)

@@ -68,7 +68,7 @@ def read(
     publish is the multi-view benchmark's. Its recalls of X-VLM in table 2.2 fit 5,000 images, which its authors' log
     prints too; those of CLIP do not: the two models searched different galleries.
     """
-    metadata, folder = _folders(path)
+    metadata, folder = abo_folders(path)
     wanted = text.split(",")
     for one in wanted:
         if one not in TEXTS:
@@ -76,7 +76,7 @@ def read(
     draft = Draft("ABO", folder.absolute(), f"Amazon Berkeley Objects {folder.absolute().name}/, {text} in {language}")
     counts = Counts()
     images = read_listings(draft, metadata, wanted, language.split(","), counts)
-    files = _image_files(folder)
+    files = abo_images(folder)
     split_of = _benchmark(folder) if splits == "mvr" else {}
     caption_facts: list[dict[str, Any]] = []
     unknown = 0
@@ -98,7 +98,7 @@ def read(
     return draft
 
 
-def _folders(path: Path) -> tuple[Path, Path]:
+def abo_folders(path: Path) -> tuple[Path, Path]:
     """(folder of the listings, folder of everything)."""
     metadata = next(
         (one for one in (path / "listings" / "metadata", path / "metadata", path) if listing_files(one)), None
@@ -113,7 +113,7 @@ def _folders(path: Path) -> tuple[Path, Path]:
     return metadata, metadata.absolute().parents[1] if inside else path
 
 
-def _image_files(folder: Path) -> dict[str, dict[str, Any]]:
+def abo_images(folder: Path) -> dict[str, dict[str, Any]]:
     """The rows of images.csv by image id."""
     file = folder / "images" / "metadata" / "images.csv"
     there = next((one for one in (file.with_name("images.csv.gz"), file) if one.is_file()), None)
@@ -169,7 +169,8 @@ def _tell(draft: Draft, counts: Counts, unknown: int, splits: str, seed: int) ->
         draft.notes.append(f"{unknown:,} main images are not in images.csv")
 
 
-def _sniff(path: Path) -> bool:
+def is_abo(path: Path) -> bool:
+    """Whether a folder holds listings where ABO has them."""
     return any(listing_files(one) for one in (path / "listings" / "metadata", path / "metadata", path))
 
 
@@ -179,7 +180,7 @@ FORMAT = Format(
     layout="listings/metadata/listings_*.json.gz: {item_id, item_name: [{language_tag, value}], product_type, "
     "main_image_id, …} per line; images/metadata/images.csv.gz: image_id,height,width,path; images/small/PATH",
     reference="Collins et al., ABO: Dataset and Benchmarks for Real-World 3D Object Understanding (CVPR 2022)",
-    sniff=_sniff,
+    sniff=is_abo,
     options=(
         Option(
             "text", "the field of the captions: item_name, product_description, bullet_point, or several", "item_name"

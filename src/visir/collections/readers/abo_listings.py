@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from visir.collections.draft import Draft
-from visir.files import read_lines
+from visir.files import iter_lines
 
 TEXTS = ("item_name", "product_description", "bullet_point")
 """The fields that captions can come from."""
@@ -45,7 +45,7 @@ def read_listings(
 ) -> dict[str, Shown]:
     """The main pictures by image id, in the order in which listings first show them."""
     images: dict[str, Shown] = {}
-    for place, row in _rows(draft, folder):
+    for place, row in read_rows(folder, lambda place, what: draft.fault(f"{place}: {what}")):
         counts.listings += 1
         item, main = row.get("item_id"), row.get("main_image_id")
         if not isinstance(item, str) or not item:
@@ -67,22 +67,32 @@ def read_listings(
     return images
 
 
-def _rows(draft: Draft, folder: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(place, listing) of every line of every shard."""
+def read_rows(folder: Path, bad: Callable[[str, str], None]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(place, listing) of every line of every shard; `bad(place, what)` hears of lines that are none."""
     for file in listing_files(folder):
-        for number, line in enumerate(read_lines(file), start=1):
-            if not line.strip():
+        for number, line in enumerate(iter_lines(file), start=1):
+            if not line or line.isspace():
                 continue
             place = f"{file.name}, line {number}"
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as fault:
-                draft.fault(f"{place}: not valid JSON: {fault}")
+                bad(place, f"not valid JSON: {fault}")
                 continue
             if isinstance(row, dict):
                 yield place, row
             else:
-                draft.fault(f"{place}: expected an object {{…}}, found {line[:40]!r}")
+                bad(place, f"expected an object {{…}}, found {line[:40].decode(errors='replace')!r}")
+
+
+def in_language(entries: list[tuple[str | None, str]], languages: list[str]) -> list[tuple[str | None, str]]:
+    """The (language tag, text) entries in the first wanted language there is: "en_US", "en" (any English), "any"."""
+    for language in languages:
+        tag = next((tag for tag, _ in entries if language == "any" or tag == language or _speaks(tag, language)), "")
+        chosen = [(other, text) for other, text in entries if other == tag]
+        if chosen:
+            return chosen
+    return []
 
 
 def _translations(
@@ -94,12 +104,8 @@ def _translations(
     if value is not None and not there and value != []:
         draft.fault(f"{place}: {name} must be a list of {{language_tag, value}}, found {str(value)[:40]}")
     there = [(tag, text) for tag, text in there if text.strip()]
-    for language in languages:
-        tag = next((tag for tag, _ in there if language == "any" or tag == language or _speaks(tag, language)), "")
-        chosen = [(other, text) for other, text in there if other == tag]
-        if chosen:
-            return chosen if name == "bullet_point" else chosen[:1]
-    return []
+    chosen = in_language(there, languages)
+    return chosen if name == "bullet_point" else chosen[:1]
 
 
 def _speaks(tag: str | None, language: str) -> bool:

@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from visir.collections.descriptor import Option, one_of
-from visir.collections.readers.sniffing import has_key, head, plain_name, plain_stem
+from visir.collections.readers.sniffing import head, plain_name, plain_stem
 from visir.products.descriptor import CatalogueFormat
 from visir.products.draft import ProductDraft
 from visir.products.readers.rows import read_rows
-from visir.products.readers.table import first_of, path_of
+from visir.products.readers.table import first_of, pairs, path_of
 
 IDS = ("asin", "parent_asin")
 PATHS = ("categories", "category")
-DETAILS = ("productDetails", "details", "tech1", "tech2")
-PICTURES = ("imgUrl", "imgUrls", "imUrl", "imageURLHighRes", "imageURL", "images")
+DETAILS = ("productDetails", "overviewFeatures", "details", "tech1", "tech2")
+SINGLE = ("brand", "store")
+FEATURES = ("features", "feature")
+PICTURES = ("imgUrl", "imUrl", "imageURLHighRes", "imageURL", "image", "images")
+SIZES = ("large", "hi_res", "thumb")
+OF_THE_PAGE = frozenset(
+    ("asin", "customer reviews", "average customer review", "best sellers rank", "amazon best sellers rank")
+)
+"""Entries of the details that are no property of the product, in lower case without a colon. A rank names the category
+("#13 in Radio Antennas"), so a model that read it would be told the answer."""
 
 
-def read(path: Path, *, pictures: str = "id") -> ProductDraft:
-    """Read a file of metadata (`metadata_us.json.gz`, `meta_Electronics.jsonl`): one object per line.
+def read(path: Path, *, pictures: str = "id", page_facts: str = "drop") -> ProductDraft:
+    """Read a file of metadata (`metadata_us_Electronics.json.gz`, `meta_Electronics.jsonl`): one object per line.
 
-    - id: `asin`, else `parent_asin`; title: `title`
-    - path: `categories`, else `category`: a list of names from the most general on; of a list of paths the first
-    - attributes: the entries of `productDetails`, `details`, `tech1` and `tech2`, `brand`, and every bullet of
-      `features` (or `feature`) as an attribute called "feature"
+    - id: `asin`; in 2023 `parent_asin`. Path: `categories`, in 2018 `category`: names from the most general on; in 2014
+      a list of such lists. Many products of 2023 have none.
+    - attributes: the entries of `productDetails` and `overviewFeatures` (XMarket) or `details` (2018, 2023), `brand`,
+      `store`, and every bullet of `features` (2018: `feature`) as an attribute called "feature"
+    - A line is JSON, or a list of such objects; in 2014 a dictionary of Python.
+    - Of several paths the first is taken, the others are counted; what follows markup in a path is cut.
+    - 2018's `tech1` and `tech2` are HTML; such text is counted and left out.
+    - `page_facts`: what the details say of the page and not of the product (`OF_THE_PAGE`): "drop", which the notes
+      count, or "keep". The thesis does not say which entries it used.
     - pictures: the metadata has addresses only. Of what was downloaded, B000123.jpg is looked for, or with
       `pictures="url"` the file name that ends the first address.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"Amazon metadata {path.name}")
-    for place, row in read_rows(draft, path):
+    for place, row in read_rows(draft, path, parse=_parse):
         identifier = _first(row, IDS)
         label = f"{place}: {identifier!r}"
         draft.add(
@@ -38,28 +55,55 @@ def read(path: Path, *, pictures: str = "id") -> ProductDraft:
             identifier,
             _path(draft, label, _first(row, PATHS)),
             title=row.get("title"),
-            attributes=_attributes(draft, label, row),
+            attributes=_attributes(draft, label, row, drop=page_facts == "drop"),
             picture=_address(_first(row, PICTURES)) if pictures == "url" else f"{identifier}.jpg",
         )
     return draft
 
 
+def _parse(line: bytes) -> Any:
+    """A line of JSON, or of Python as the files of 2014 have it: a dictionary as `print` shows it, without code."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        if not _PYTHON.match(line):
+            raise
+    try:
+        found = ast.literal_eval(line.decode().strip())
+        orjson.dumps(found)  # what JSON could not hold (bytes, half of a surrogate pair) is no metadata
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as fault:
+        raise ValueError(f"neither JSON nor a Python dictionary: {fault}") from None
+    return found
+
+
 def _path(draft: ProductDraft, place: str, value: object) -> object:
-    """A list of names or of paths; text as it is, which the draft sets aside: no separator is declared for it."""
-    return path_of(draft, place, value, ">") if isinstance(value, list) else value
+    """A list of names or of paths; text as it is, which the draft sets aside: no separator is declared for it.
+
+    In files of 2018 some lists go on after the path: "</span></span></span>", then phrases of the page. Those are cut.
+    """
+    path = path_of(draft, place, value, ">") if isinstance(value, list) else value
+    markup = [isinstance(one, str) and "</" in one for one in path] if isinstance(path, list) else []
+    if not isinstance(path, list) or not any(markup):
+        return path
+    end = markup.index(True)
+    draft.aside("levels of paths that are markup, or follow it (the product is kept)", place, len(path) - end)
+    return path[:end]
 
 
-def _attributes(draft: ProductDraft, place: str, row: Mapping[str, Any]) -> list[tuple[object, object]]:
+def _attributes(draft: ProductDraft, place: str, row: Mapping[str, Any], *, drop: bool) -> list[tuple[object, object]]:
     found: list[tuple[object, object]] = []
-    for name in DETAILS:
-        value = row.get(name)
-        if isinstance(value, Mapping):
-            found += value.items()
+    for field in DETAILS:
+        value = row.get(field)
+        if isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{")):
+            for name, one in pairs(draft, place, value):
+                if drop and str(name).strip().rstrip(" :").casefold() in OF_THE_PAGE:
+                    draft.aside("attributes of the page, not of the product", f"{place}: {name!r}")
+                else:
+                    found.append((name, one))
         elif value:
-            draft.aside(f"fields {name!r} that are no object (the product is kept)", place)
-    if row.get("brand"):
-        found.append(("brand", row["brand"]))
-    features = row.get("features") or row.get("feature")
+            draft.aside(f"fields {field!r} that are no object (the product is kept)", place)
+    found += [(field, row[field]) for field in SINGLE if row.get(field)]
+    features = _first(row, FEATURES)
     return [*found, ("feature", features)] if features else found
 
 
@@ -68,26 +112,38 @@ def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _address(value: object) -> object:
-    """The first address: of text, of a list, or of the objects by size that the set of 2023 has."""
+    """The first address: of text, of a list, of XMarket's addresses with their sizes, of 2023's objects by size."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return None
+        return next(iter(value), None) if isinstance(value, dict) else None
     one = first_of(value)
-    return _first(one, ("large", "hi_res", "thumb")) if isinstance(one, Mapping) else one
+    return first_of(_first(one, SIZES)) if isinstance(one, Mapping) else one
+
+
+_PYTHON = re.compile(rb"\s*(?:\[\s*)?\{\s*(?:'|\"[^\"]*\"\s*:)")
+_KEYS = {name: re.compile(rb"""["']""" + name.encode() + rb"""["']\s*:""") for name in (*IDS, *PATHS)}
 
 
 def _sniff(path: Path) -> bool:
     if not plain_name(path).lower().endswith((".json", ".jsonl")):
         return False
     line = head(path).lstrip().partition(b"\n")[0]
-    return line.startswith(b"{") and any(has_key(line, one) for one in IDS) and any(has_key(line, one) for one in PATHS)
+    return line.startswith((b"{", b"[")) and all(any(_KEYS[one].search(line) for one in keys) for keys in (IDS, PATHS))
 
 
 FORMAT = CatalogueFormat(
     name="amazon",
     title="Amazon metadata (XMarket and alike)",
-    layout="metadata_us.json.gz or meta_Category.jsonl.gz: one JSON object per line; downloaded pictures beside it",
+    layout="metadata_us_Electronics.json.gz or meta_Electronics.jsonl.gz: one object per line; downloaded pictures "
+    "beside it",
     reference="https://xmrec.github.io (Bonab et al., CIKM 2021)",
     sniff=_sniff,
     options=(
         Option("pictures", "how downloaded pictures are called: id (B000123.jpg) or url", "id", one_of("id", "url")),
+        Option("page_facts", "ranks, ratings and ids among the details: drop or keep", "drop", one_of("drop", "keep")),
     ),
     read=read,
 )
