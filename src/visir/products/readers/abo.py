@@ -37,7 +37,7 @@ Pairs = list[tuple[object, object]]
 
 @dataclass(frozen=True)
 class _Listing:
-    """What one shop says of a product; `rank`: whether it lacks a category, and which of the wanted languages it has."""
+    """What one shop says of a product; `rank`: whether it lacks a category, and which wanted language it has."""
 
     rank: tuple[bool, int]
     place: str
