@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from visir.cli.intent.describe import describe
 from visir.cli.intent.sessions import sessions
 
 app = typer.Typer(
@@ -19,5 +20,5 @@ def _root() -> None:
 
 
 # In the order of the work: this is the order of `visir intent --help`.
-for verb in (sessions,):
+for verb in (sessions, describe):
     app.command()(verb)

@@ -1,0 +1,233 @@
+"""The plots of sessions and purchases; each returns a complete SVG document, the same bytes for the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import cos, pi, sin
+from typing import TYPE_CHECKING, Any
+
+from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing, to_svg
+from visir.reports.table import one_line
+from visir.sessions.describe import Statistic, Value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BUYING, OTHER = SERIES[0], SERIES[4]
+MOST_LINES = len(SERIES)
+"""Devices that the figure of session lengths draws; the rarer ones are in its table."""
+
+
+def survival(statistic: Statistic) -> str:
+    """Figure 6.2: the share of sessions longer than x, both axes logarithmic.
+
+    One colour per device, solid for sessions with a purchase and dashed for those without.
+    """
+    groups = [tuple(one.rsplit(", ", 1)) for one in statistic.columns]
+    devices = list(dict.fromkeys(device for device, _ in groups))[:MOST_LINES]
+    x = [int(one.replace(",", "")) for one in statistic.rows]
+    lowest = 100.0
+    with drawing(7.6, 4.6) as (figure, axes):
+        for at, (device, outcome) in enumerate(groups):
+            if device not in devices:
+                continue
+            points = [
+                (length, value)
+                for length, row in zip(x, statistic.cells, strict=True)
+                if length >= 1 and isinstance(value := row[at].value, (int, float)) and value
+            ]
+            if not points:
+                continue
+            lowest = min(lowest, *(y for _, y in points))
+            buys = outcome == "purchase"
+            axes.plot(
+                *zip(*points, strict=True),
+                color=SERIES[devices.index(device)],
+                linestyle=DASHES[0] if buys else DASHES[1],
+                linewidth=2.0 if buys else 1.6,
+            )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(1, max(x[-1], 10) * 1.1)
+        axes.set_ylim(lowest / 1.6, 130)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_major_formatter("{x:,g} %")
+        axes.minorticks_off()
+        for share, name in ((50, "P50"), (10, "P90")):
+            axes.axhline(share, color=FAINT, linewidth=0.9, linestyle=DASHES[2])
+            axes.annotate(
+                name, (1.008, share), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, color=FAINT
+            )
+        axes.set_xlabel("session length x, actions")
+        axes.set_ylabel("sessions longer than x")
+        for number, device in enumerate(devices):
+            axes.plot([], [], color=SERIES[number], linewidth=2.2, label=one_line(device))
+        axes.plot([], [], color=INK, linestyle=DASHES[0], label="with a purchase")
+        axes.plot([], [], color=INK, linestyle=DASHES[1], label="without")
+        figure.legend(loc="outside upper left", ncols=4, fontsize=9)
+        return to_svg(figure)
+
+
+def outcome_bars(statistic: Statistic, columns: tuple[str, str], *, labels: tuple[str, str], axis: str) -> str:
+    """Two bars for each row, upright: sessions with a purchase and those without, with their 95 % intervals."""
+    count = len(statistic.rows)
+    with drawing(7.6, 3.3) as (figure, axes):
+        for number, (column, label, colour) in enumerate(zip(columns, labels, (BUYING, OTHER), strict=True)):
+            at = statistic.columns.index(column)
+            for place, row in enumerate(statistic.cells):
+                middle = place + (number - 0.5) * 0.4
+                _bar(axes, row[at], middle, 0.37, colour, upright=True)
+            axes.bar(0, 0, color=colour, label=label)
+        names = [one[:3] if one.endswith("day") else one for one in map(one_line, statistic.rows)]
+        axes.set_xticks(range(count), names)
+        axes.set_xlim(-0.7, count - 0.3)
+        axes.set_ylim(bottom=0)
+        axes.grid(visible=False, axis="x")
+        axes.tick_params(axis="x", length=0)
+        axes.set_xlabel(axis)
+        axes.set_ylabel("% of their sessions")
+        figure.legend(loc="outside upper left", ncols=2, fontsize=9)
+        return to_svg(figure)
+
+
+def lying_bars(
+    statistic: Statistic,
+    columns: tuple[str, str],
+    *,
+    labels: tuple[str, str],
+    axis: str,
+    skip: Sequence[str] = (),
+    rates: str = "",
+) -> str:
+    """Two bars for each row, lying, with their intervals; `rates` names a column that is drawn beside them as dots.
+
+    Rows in `skip` (totals) are left out. The dashed line among the rates is their mean over the rows.
+    """
+    shown = [(name, row) for name, row in zip(statistic.rows, statistic.cells, strict=True) if name not in skip]
+    with drawing(7.6, 1.1 + 0.5 * len(shown), columns=2 if rates else 1) as (figure, drawn):
+        left = drawn[0] if rates else drawn
+        for number, (column, label, colour) in enumerate(zip(columns, labels, (BUYING, OTHER), strict=True)):
+            at = statistic.columns.index(column)
+            for place, (_, row) in enumerate(shown):
+                _bar(left, row[at], place + (number - 0.5) * 0.38, 0.35, colour, upright=False)
+            left.barh(0, 0, color=colour, label=label)
+        _named(left, [name for name, _ in shown])
+        left.set_xlim(left=0)
+        left.set_xlabel(axis)
+        if rates:
+            right = drawn[1]
+            values = [row[statistic.columns.index(rates)] for _, row in shown]
+            for place, one in enumerate(values):
+                _dot(right, one, place)
+            known = [float(one.value) for one in values if isinstance(one.value, (int, float))]
+            if known:
+                right.axvline(sum(known) / len(known), color=FAINT, linewidth=1, linestyle=DASHES[1])
+            _named(right, ["" for _ in shown])
+            right.set_xlim(left=0)
+            right.set_xlabel(f"{rates.lower()}, %")
+        figure.legend(loc="outside upper left", ncols=2, fontsize=9)
+        return to_svg(figure)
+
+
+def transition_map(statistic: Statistic) -> str:
+    """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier."""
+    names = [one_line(one) for one in statistic.rows]
+    count = len(names)
+    with drawing(1.9 + 0.95 * count, 1.3 + 0.62 * count) as (figure, axes):
+        from matplotlib.patches import Rectangle
+
+        for row, cells in enumerate(statistic.cells):
+            for column, one in enumerate(cells[:count]):
+                known = isinstance(one.value, (int, float))
+                depth = 0.04 + 0.62 * float(one.value) / 100 if known else 0.0  # type: ignore[arg-type]
+                box = Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, color=SERIES[0], alpha=depth, lw=0)
+                axes.add_patch(box)
+                text = f"{one.value:.1f}" if known else "hidden" if one.hidden else "–"
+                axes.text(column, row, text, ha="center", va="center", fontsize=9.5, color=INK)
+        axes.set_xlim(-0.55, count - 0.45)
+        axes.set_ylim(count - 0.5, -0.5)
+        axes.set_xticks(range(count), names, fontsize=9)
+        axes.set_yticks(range(count), names, fontsize=9)
+        axes.xaxis.tick_top()
+        axes.xaxis.set_label_position("top")
+        axes.set_xlabel("to the next session's device, %")
+        axes.set_ylabel("from")
+        axes.tick_params(length=0)
+        axes.grid(visible=False)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        return to_svg(figure)
+
+
+def transition_diagram(statistic: Statistic, *, least: float = 0.5) -> str:
+    """Figure 6.5 as the thesis draws it: devices on a circle, arrows as thick as the transition is likely.
+
+    A device's own number is its self-transition. Arrows below `least` percent are left out; the weakest is dashed.
+    """
+    names = [one_line(one) for one in statistic.rows]
+    count = len(names)
+    turn = [pi / 2 - 2 * pi * number / count for number in range(count)]
+    spots = [(cos(one), sin(one)) for one in turn]
+    arrows = [
+        (row, column, float(one.value))
+        for row, cells in enumerate(statistic.cells)
+        for column, one in enumerate(cells[:count])
+        if row != column and isinstance(one.value, (int, float)) and one.value >= least
+    ]
+    weakest = min((value for *_, value in arrows), default=0.0)
+    with drawing(5.2, 4.7) as (figure, axes):
+        from matplotlib.patches import Circle, FancyArrowPatch
+
+        for row, column, value in arrows:
+            axes.add_patch(
+                FancyArrowPatch(
+                    spots[row],
+                    spots[column],
+                    connectionstyle="arc3,rad=0.16",
+                    arrowstyle=f"-|>,head_length={4 + value / 12:.2f},head_width={2.4 + value / 20:.2f}",
+                    linewidth=0.8 + value / 9,
+                    linestyle=DASHES[1] if value == weakest and len(arrows) > 2 else "-",
+                    color=SERIES[row % len(SERIES)],
+                    shrinkA=33,
+                    shrinkB=33,
+                    alpha=0.9,
+                )
+            )
+        for number, (x, y) in enumerate(spots):
+            colour = SERIES[number % len(SERIES)]
+            axes.add_patch(Circle((x, y), 0.235, facecolor=colour, alpha=0.16, lw=0))
+            axes.add_patch(Circle((x, y), 0.235, fill=False, edgecolor=colour, linewidth=1.6))
+            own = statistic.cells[number][number]
+            told = f"{own.value:.0f} %" if isinstance(own.value, (int, float)) else "–"
+            axes.text(x, y + 0.045, names[number], ha="center", va="center", fontsize=8.5, color=INK)
+            axes.text(x, y - 0.085, told, ha="center", va="center", fontsize=9.5, color=INK)
+        axes.set_xlim(-1.35, 1.35)
+        axes.set_ylim(-1.3, 1.3)
+        axes.set_aspect("equal")
+        axes.set_axis_off()
+        return to_svg(figure)
+
+
+def _bar(axes: Axes, one: Value, middle: float, width: float, colour: str, *, upright: bool) -> None:
+    if not isinstance(one.value, (int, float)):
+        return
+    draw: Any = axes.bar if upright else axes.barh
+    draw(middle, one.value, width, color=colour, alpha=0.88)
+    if one.low is not None and one.high is not None:
+        ends, places = [one.low, one.high], [middle, middle]
+        axes.plot(*((places, ends) if upright else (ends, places)), color=INK, linewidth=1.1, solid_capstyle="butt")
+
+
+def _dot(axes: Axes, one: Value, place: float) -> None:
+    if not isinstance(one.value, (int, float)):
+        return
+    if one.low is not None and one.high is not None:
+        axes.plot([one.low, one.high], [place, place], color=INK, linewidth=1.3, solid_capstyle="butt")
+    axes.plot(one.value, place, "o", color=SERIES[2], markersize=6)
+
+
+def _named(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [one_line(one) for one in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)

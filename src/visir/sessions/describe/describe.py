@@ -1,0 +1,88 @@
+"""Everything of thesis sections 6.3 and 6.4 from one folder of sessions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from visir.errors import VisirError
+from visir.sessions.describe.channels import channels
+from visir.sessions.describe.customers import devices_per_customer
+from visir.sessions.describe.devices import devices
+from visir.sessions.describe.hours import hours
+from visir.sessions.describe.lengths import lengths
+from visir.sessions.describe.log import open_log
+from visir.sessions.describe.queries import queries
+from visir.sessions.describe.statistic import Statistic, suppressed
+from visir.sessions.describe.switches import switches
+from visir.sessions.describe.totals import totals
+from visir.sessions.describe.unique_queries import unique_queries
+from visir.sessions.describe.weekdays import weekdays
+
+
+@dataclass(frozen=True)
+class Characterisation:
+    """What distinguishes the sessions that buy.
+
+    - `name`: of the folder; `counts`, `declared`, `engine`: what is known of the log (counts.json)
+    - `statistics`: in the order of the thesis, also those that the log cannot tell
+    - `suppress`: cells of fewer sessions than this are hidden; 0 for none
+    """
+
+    name: str
+    counts: dict[str, Any]
+    declared: dict[str, Any]
+    engine: str
+    statistics: tuple[Statistic, ...]
+    suppress: int
+
+    def statistic(self, name: str) -> Statistic:
+        """One of them by its name. Raises `KeyError` with the names there are."""
+        for one in self.statistics:
+            if one.name == name:
+                return one
+        raise KeyError(f"{name}: one of {', '.join(one.name for one in self.statistics)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "name": self.name,
+            "counts": self.counts,
+            "declared": self.declared,
+            "engine": self.engine,
+            "suppress": self.suppress,
+            "statistics": [one.to_dict() for one in self.statistics],
+        }
+
+
+def describe(
+    folder: str | Path, *, suppress: int = 0, threads: int | None = None, memory: str | None = None
+) -> Characterisation:
+    """Tables 6.1 to 6.6 and Figures 6.2 to 6.5 of a folder that `sessionise` wrote.
+
+    Shares and rates have 95 % intervals (`intervals`). What the log cannot tell is said in `Statistic.cannot`.
+    `suppress` hides cells of fewer sessions (see `suppressed`); `memory` bounds the engine ("2GB"). The same folder
+    gives the same numbers, whatever the threads. Raises `VisirError` where the folder is no folder of sessions, or
+    holds none.
+    """
+    if suppress < 0:
+        raise VisirError(f"cells of fewer than {suppress} sessions: there are none.", hint="0 hides nothing")
+    with open_log(folder, threads=threads, memory=memory) as log:
+        if not log.counts["sessions"]:
+            raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was set aside, and why")
+        found = (
+            totals(log),
+            *lengths(log),
+            weekdays(log),
+            hours(log),
+            channels(log),
+            devices_per_customer(log),
+            devices(log),
+            *(switches(log, reading) for reading in ("journey", "last", "all")),
+            queries(log),
+            unique_queries(log),
+        )
+        counts, declared, engine = log.counts, log.declared, log.engine
+    name = Path(folder).resolve().name
+    return Characterisation(name, counts, declared, engine, tuple(suppressed(one, suppress) for one in found), suppress)

@@ -1,0 +1,152 @@
+"""Figure 6.2: how long sessions are, by device and outcome."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+
+from visir.sessions.describe.intervals import Moments, quantile, wilson
+from visir.sessions.describe.log import Log
+from visir.sessions.describe.mix import OUTCOMES
+from visir.sessions.describe.statistic import Row, Statistic, Value
+
+PERCENTILES = (50, 90)
+_SHORT, _PER_DECADE = 20, 16
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Sessions of one device and outcome: how many have each length, and how many of them are no longer than that."""
+
+    lengths: list[int]
+    upto: list[int]
+    of: Moments
+
+    @property
+    def n(self) -> int:
+        return self.upto[-1]
+
+    def longer(self, length: int) -> int:
+        at = bisect_left(self.lengths, length + 1)
+        return self.n - (self.upto[at - 1] if at else 0)
+
+    def percentile(self, share: float) -> int:
+        """The smallest length that at least this share of the sessions does not exceed."""
+        return self.lengths[min(bisect_left(self.upto, share * self.n - 1e-9), len(self.lengths) - 1)]
+
+
+def lengths(log: Log) -> tuple[Statistic, Statistic]:
+    """The share of sessions longer than each length (the figure), and P50 and P90 (a table).
+
+    Length is the number of actions: pages opened, queries, items put into or taken out of the basket (section 6.2); an
+    order does not make a session longer. The CCDF at x is the share *longer* than x, so it starts below 100 % where
+    sessions without an action exist (an order alone, say), and crosses 50 % at P50; "at least x" would be the curve one
+    action further right. P50 is the smallest length that half of the sessions do not exceed.
+
+    Sessions of one visitor are held together by the design effect of their median, used for the whole curve; intervals
+    of percentiles are those of the shares, turned around (Woodruff 1952).
+    """
+    about = ("figure-6-2", "Session length", "Figure 6.2")
+    if not log.known["device"]:
+        why = "the log names no device"
+        return Statistic.without(*about, why), Statistic.without("figure-6-2-percentiles", *about[1:], why)
+    groups = _groups(log)
+    wanted = [(device, bought) for bought in OUTCOMES for device in log.devices]
+    longest = max(group.lengths[-1] for group in groups.values())
+    points = _points(longest)
+    curves = [tuple(_longer(groups.get(key), x) for key in wanted) for x in points]
+    left = log.counts["sessions"] - log.known["device"]
+    notes = [f"{left:,} sessions of which the log does not tell the device are left out."] if left else []
+    figure = Statistic(
+        *about,
+        corner="longer than (actions)",
+        rows=tuple(f"{x:,}" for x in points),
+        columns=tuple(f"{device}, {OUTCOMES[bought].lower()}" for device, bought in wanted),
+        units=("%",) * len(wanted),
+        cells=tuple(curves),
+        of="of all sessions of that device and outcome",
+        notes=tuple(notes),
+        sums="",
+    )
+    rows: list[Row] = [_percentiles(groups, device) for device in log.devices]
+    table = Statistic(
+        "figure-6-2-percentiles",
+        "Session length: half of the sessions, and nine in ten, are no longer than",
+        "Figure 6.2",
+        corner="device",
+        rows=log.devices,
+        columns=tuple(f"{said}: {what}" for said in OUTCOMES.values() for what in ("sessions", "P50", "P90")),
+        units=("", "actions", "actions") * 2,
+        cells=tuple(rows),
+        notes=(*notes, "Actions: pages, queries, items put into and taken out of the basket."),
+    )
+    return figure, table
+
+
+def _groups(log: Log) -> dict[tuple[str, bool], _Group]:
+    """Every group's lengths, counted; memory goes with the number of different lengths."""
+    counted: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
+    for device, bought, length, count in log.rows(
+        f"SELECT device, purchase, length, count(*) FROM {log.sessions} WHERE device IS NOT NULL "
+        "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    ):
+        counted[str(device), bool(bought)].append((int(length), int(count)))
+    found: dict[tuple[str, bool], _Group] = {}
+    medians = []
+    for key, told in counted.items():
+        upto, total = [], 0
+        for _, count in told:
+            total += count
+            upto.append(total)
+        group = _Group([one for one, _ in told], upto, Moments(0, 0, 0, 0, 0, 0))
+        found[key] = group
+        medians.append(group.percentile(0.5))
+    log.db.execute(
+        "CREATE OR REPLACE TEMP TABLE medians (device VARCHAR, purchase BOOLEAN, median BIGINT, number INTEGER)"
+    )
+    values = [[*key, median, at] for at, (key, median) in enumerate(zip(found, medians, strict=True))]
+    log.db.executemany("INSERT INTO medians VALUES (?, ?, ?, ?)", values)
+    shares = log.shares("number", "length > median", source="bucket JOIN medians USING (device, purchase)")
+    for at, key in enumerate(found):
+        one = next(iter(shares[at].values()))  # the design effect of a share is that of the rest
+        found[key] = _Group(found[key].lengths, found[key].upto, one)
+    return found
+
+
+def _points(longest: int) -> list[int]:
+    """Every short length, then ever fewer, evenly on a logarithmic axis, up to the longest."""
+    points = list(range(min(_SHORT, longest) + 1))
+    step = 1
+    while points[-1] < longest:
+        point = round(_SHORT * 10 ** (step / _PER_DECADE))
+        points.append(min(point, longest))
+        step += 1
+    return points
+
+
+def _longer(group: _Group | None, x: int) -> Value:
+    if group is None:
+        return Value(None, support=0)
+    count = group.longer(x)
+    low, high = wilson(count / group.n, _effective(group), quantile(group.of.units))
+    return Value(100 * count / group.n, 100 * low, 100 * high, support=count)
+
+
+def _percentiles(groups: dict[tuple[str, bool], _Group], device: str) -> Row:
+    row: list[Value] = []
+    for bought in OUTCOMES:
+        group = groups.get((device, bought))
+        if group is None:
+            row += [Value(0, support=0), *(Value(None, support=0) for _ in PERCENTILES)]
+            continue
+        row.append(Value(group.n, support=group.n))
+        for one in PERCENTILES:
+            low, high = wilson(one / 100, _effective(group), quantile(group.of.units))
+            ends = (group.percentile(low), group.percentile(high))
+            row.append(Value(group.percentile(one / 100), *ends, support=group.n))
+    return tuple(row)
+
+
+def _effective(group: _Group) -> float:
+    return min(group.of.effective, group.n)

@@ -1,0 +1,53 @@
+"""Table 6.1: what the log holds."""
+
+from __future__ import annotations
+
+from visir.sessions.describe.log import Log
+from visir.sessions.describe.statistic import Statistic, Value
+
+
+def totals(log: Log) -> Statistic:
+    """The rows of Table 6.1, and what stands beside them here: purchases, visitors, the time the log covers.
+
+    Queries are searches submitted (actions). The thesis has two sets of these numbers, in the table and in its text,
+    that do not agree (`docs/published.md`); the table's own add up, sessions = anonymous + identified, as here.
+    """
+    name = ("table-6-1", "What the log holds", "Table 6.1")
+    known = log.known
+    sessions, customers, purchases, queries, first, last, days, visitors = log.rows(
+        "SELECT count(*), count(DISTINCT customer), count(*) FILTER (WHERE purchase), sum(queries), "
+        "strftime(make_timestamp(CAST(min(began) AS BIGINT)), '%Y-%m-%d %H:%M'), "
+        "strftime(make_timestamp(CAST(max(ended) AS BIGINT)), '%Y-%m-%d %H:%M'), "
+        f"count(DISTINCT {local_day(log)}), {int(log.counts['visitors'])} FROM {log.sessions}"
+    )[0]
+    notes = []
+    told: list[tuple[str, float | int | str | None]] = [("Sessions", sessions)]
+    if known["customer"]:
+        told += [("Anonymous sessions", sessions - known["customer"])]
+        told += [("Identified sessions (logged in or recognised)", known["customer"])]
+        told += [("Identified customers", customers)]
+    else:
+        notes.append("The log names no customer: which sessions are of one that is known cannot be told.")
+    told += [("Purchase sessions", purchases), ("Visitors (browsers)", visitors)]
+    if queries:
+        told += [("Queries", int(queries)), ("Queries per session", queries / sessions)]
+    else:
+        notes.append("The log records no search.")
+    told += [("Device types", ", ".join(log.devices) or "not told")]
+    told += [("From (UTC)", first), ("To (UTC)", last), ("Days", days)]
+    return Statistic(
+        *name,
+        corner="",
+        rows=tuple(row for row, _ in told),
+        columns=("Total",),
+        units=("",),
+        cells=tuple((Value(value),) for _, value in told),
+        notes=tuple(notes),
+        sums="",
+    )
+
+
+def local_day(log: Log) -> str:
+    """SQL of the day on which a session began, in the declared time zone."""
+    zone = str(log.declared["zone"]).replace("'", "''")
+    return f"CAST(timezone('{zone}', make_timestamptz(CAST(began AS BIGINT))) AS DATE)"
