@@ -1,0 +1,230 @@
+"""Prediction examples: the sessions of a log that are long enough, what is known of each at every step, and its past.
+
+As SQL text, once, for any engine (windows, filtered aggregates, `md5`); `draw` runs it with DuckDB on the folder that
+`sessionise` wrote.
+
+- **Long enough** (thesis 6.5.1) is at least twelve pages, "with 2 pages as a buffer", so that none of the steps 0–10 is
+  where "the outcome is clear". Here the pages *before the first order* count (`count="before order"`): a session that
+  orders on its fifth page and reads on has decided long before step 10. The other reading, twelve pages in all
+  (`count="all"`), has such sessions, and predicts at late steps what has happened.
+- **The settings** are told by what is known when a session begins (`told="start"`): identified is one whose first
+  request names its customer. The other reading, "logged in … at a later point" too (`told="session"`), selects
+  sessions by what comes after the prediction; where customers log in to pay, being identified gives the outcome away.
+- **The past** of a session are its customer's sessions whose last request lies more than the idle time before its
+  first: only of those is it known that they are over, and what came of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
+from visir.files import read_json
+from visir.sessions.records import NEVER, STEPS, Earlier, Examples, Texts, Words
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Setting = Literal["anonymous", "identified"]
+SETTINGS: tuple[Setting, ...] = ("anonymous", "identified")
+
+MIN_PAGES = 12
+"""Ten steps and a buffer of two."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Which sessions are examples: see the module. `n` of them by a seeded hash (None: all), at most.
+
+    The hash is of visitor, session and seed: no order of rows, no number of files changes who is drawn.
+    """
+
+    setting: Setting
+    n: int | None = None
+    seed: int = 0
+    min_pages: int = MIN_PAGES
+    count: Literal["before order", "all"] = "before order"
+    told: Literal["start", "session"] = "start"
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"{name} {value!r}: {nearest(str(value), known)}"
+            for name, value, known in (
+                ("setting", self.setting, SETTINGS),
+                ("count", self.count, ("before order", "all")),
+                ("told", self.told, ("start", "session")),
+            )
+            if value not in known
+        ]
+        if self.min_pages < 2:
+            faults.append(f"min_pages {self.min_pages}: a buffer of 2 leaves no step to predict at")
+        if self.n is not None and self.n < 1:
+            faults.append(f"n {self.n}: at least one session")
+        raise_faults(ConfigurationError, "sample of sessions", faults, hint="see docs/intent.md")
+
+    @property
+    def steps(self) -> range:
+        """The steps that every example reaches with the buffer of two pages: 0 … 10, or fewer with fewer pages."""
+        return range(min(STEPS, self.min_pages - 2) + 1)
+
+    def told_as(self) -> dict[str, Any]:
+        """For cards and files."""
+        return asdict(self)
+
+
+def examples_sql(sample: Sample, sessions: str = "sessions", events: str = "events") -> str:
+    """SQL of one row per example, in the order of their beginning: `page_1` …, `opened_1` … and what is known when."""
+    walk = "PARTITION BY e.visitor, e.session ORDER BY e.place ROWS UNBOUNDED PRECEDING"
+    pages = ", ".join(
+        f"max(page) FILTER (WHERE action = 'page' AND step = {k}) AS page_{k}, "
+        f"max(time) FILTER (WHERE action = 'page' AND step = {k}) AS opened_{k}"
+        for k in range(1, STEPS + 1)
+    )
+    known = ", ".join(
+        f"min(CASE WHEN nth = 1 THEN 0 ELSE step END) FILTER (WHERE {name} IS NOT NULL) AS {name}_step"
+        for name in ("device", "channel", "customer")
+    )
+    counted = "pages_before" if sample.count == "before order" else "pages"
+    said = {
+        ("anonymous", "start"): "coalesce(customer_step, 1) > 0",
+        ("identified", "start"): "customer_step = 0",
+        ("anonymous", "session"): "customer IS NULL",
+        ("identified", "session"): "customer IS NOT NULL",
+    }[sample.setting, sample.told]
+    drawn = ""
+    if sample.n is not None:
+        name = f"md5(visitor || '/' || CAST(session AS STRING) || '/{sample.seed}')"
+        drawn = f"WHERE rank <= {sample.n}"
+        ranked = f", row_number() OVER (ORDER BY {name}, visitor, session) AS rank"
+    else:
+        ranked = ""
+    return f"""
+WITH long_ones AS (
+  SELECT visitor, session, customer, began, ended, hour, weekday, purchase, device, channel, pages
+  FROM {sessions} WHERE pages >= {sample.min_pages}
+),
+walked AS (
+  SELECT e.visitor, e.session, e.time, e.action, e.page, e.device, e.channel, e.customer,
+    row_number() OVER ({walk.replace(" ROWS UNBOUNDED PRECEDING", "")}) AS nth,
+    sum(CASE WHEN e.action = 'page' THEN 1 ELSE 0 END) OVER ({walk}) AS step,
+    max(CASE WHEN e.action = 'order' THEN 1 ELSE 0 END) OVER ({walk}) AS ordered
+  FROM {events} e JOIN long_ones l ON e.visitor = l.visitor AND e.session = l.session
+),
+told AS (
+  SELECT visitor, session, count(*) FILTER (WHERE action = 'page' AND ordered = 0) AS pages_before, {known}, {pages}
+  FROM walked GROUP BY visitor, session
+),
+able AS (
+  SELECT l.customer, l.began, l.ended, l.hour, l.weekday, l.purchase, l.device, l.channel, l.pages, t.*
+  FROM long_ones l JOIN told t ON l.visitor = t.visitor AND l.session = t.session
+),
+chosen AS (SELECT *{ranked} FROM able WHERE {counted} >= {sample.min_pages} AND {said})
+SELECT * FROM chosen {drawn} ORDER BY began, visitor, session"""
+
+
+def earlier_sql(examples: str, idle_minutes: float, sessions: str = "sessions") -> str:
+    """SQL of the sessions that were over before each example of the same customer began, in the order they ended."""
+    idle = round(idle_minutes * 60_000_000)
+    return f"""
+SELECT e.visitor, e.session, s.device, s.orders, s.ended
+FROM {examples} e JOIN {sessions} s ON s.customer = e.customer AND s.ended + {idle} < e.began
+ORDER BY e.began, e.visitor, e.session, s.ended, s.began, s.visitor, s.session"""
+
+
+def draw(folder: str | Path, sample: Sample) -> Examples:
+    """The examples of a folder of sessions (see docs/sessions.md).
+
+    Raises `VisirError` where no session qualifies; the text says how many would with fewer pages.
+    """
+    require("duckdb", extra="sessions", purpose="Drawing prediction examples")
+    import duckdb
+
+    folder = Path(folder)
+    idle = idle_minutes(folder)
+    engine = duckdb.connect()
+    try:
+        engine.execute("SET enable_progress_bar = false")
+        for part in ("sessions", "events"):
+            where = str(folder / part / "*.parquet").replace("'", "''")
+            engine.execute(f"CREATE VIEW {part} AS SELECT * FROM read_parquet('{where}')")
+        engine.execute(f"CREATE TEMP TABLE examples AS {examples_sql(sample)}")
+        rows = _columns(engine, "SELECT * FROM examples ORDER BY began, visitor, session")
+        if not len(rows["began"]):
+            raise VisirError(f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine))
+        earlier = _columns(engine, earlier_sql("examples", idle))
+    finally:
+        engine.close()
+    return _examples(rows, earlier)
+
+
+def idle_minutes(folder: Path) -> float:
+    """After how many minutes without a request the sessions of a folder end."""
+    if not (folder / "counts.json").is_file():
+        raise VisirError(f"{folder}: not a folder of sessions.", hint="make one: visir intent sessions LOG")
+    return float(read_json(folder / "counts.json")["declared"]["idle_minutes"])
+
+
+def _columns(engine: DuckDBPyConnection, query: str) -> dict[str, Any]:
+    # Through Arrow: nulls stay nulls, instead of turning whole numbers into floats.
+    table = engine.sql(query).to_arrow_table()
+    return {name: table.column(name).combine_chunks() for name in table.column_names}
+
+
+def _examples(rows: dict[str, Any], earlier: dict[str, Any]) -> Examples:
+    visitor, session = _texts(rows["visitor"]), _ints(rows["session"])
+    pages = np.stack([_texts(rows[f"page_{k}"]) for k in range(1, STEPS + 1)], axis=1)
+    opened = np.stack([_ints(rows[f"opened_{k}"], -1) for k in range(1, STEPS + 1)], axis=1)
+    place = {key: row for row, key in enumerate(zip(visitor, session.tolist(), strict=True))}
+    of = zip(_texts(earlier["visitor"]), _ints(earlier["session"]).tolist(), strict=True)
+    counts = np.bincount(np.fromiter((place[one] for one in of), np.int64), minlength=len(visitor))
+    return Examples(
+        visitor=visitor,
+        session=session,
+        customer=_texts(rows["customer"]),
+        began=_ints(rows["began"]),
+        ended=_ints(rows["ended"]),
+        hour=_ints(rows["hour"]),
+        weekday=_ints(rows["weekday"]),
+        purchase=_ints(rows["purchase"].cast("int8")).astype(bool),
+        pages=Words.of(pages),
+        opened=opened,
+        device=Words.of(_texts(rows["device"])),
+        device_step=_ints(rows["device_step"], NEVER),
+        channel=Words.of(_texts(rows["channel"])),
+        channel_step=_ints(rows["channel_step"], NEVER),
+        customer_step=_ints(rows["customer_step"], NEVER),
+        earlier=Earlier(
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            Words.of(_texts(earlier["device"])),
+            _ints(earlier["orders"]),
+            _ints(earlier["ended"]),
+        ),
+    )
+
+
+def _texts(column: Any) -> Texts:
+    made = np.empty(len(column), dtype=object)
+    made[:] = column.to_pylist()
+    return made
+
+
+def _ints(column: Any, missing: int = 0) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.fill_null(column.cast(pa.int64()), missing).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _hint(engine: DuckDBPyConnection) -> str:
+    found = engine.execute(
+        "SELECT max(pages), count(*) FILTER (WHERE pages >= 6), count(*) FILTER (WHERE pages >= 12), "
+        "count(customer) FROM sessions"
+    ).fetchall()[0]
+    return (
+        f"the longest session has {found[0] or 0} pages; {found[1]:,} have 6 or more, {found[2]:,} 12 or more; "
+        f"{found[3]:,} sessions have a customer. Fewer pages: --min-pages"
+    )

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
+
+from visir.errors import ConfigurationError, VisirError
+from visir.sessions.examples import Sample, draw
+from visir.sessions.records import NEVER, Examples
+
+pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+
+
+def pages(visitor: str, start: float, count: int, **more: object) -> list[Row]:
+    return [event(visitor, start + place, f"p{place}", **more) for place in range(count)]
+
+
+def order(visitor: str, minute: float, **more: object) -> Row:
+    return event(visitor, minute, None, "order", **more)
+
+
+def test_an_example_has_its_first_ten_pages_and_when_they_opened(tmp_path: Path) -> None:
+    rows = pages("a", 0, 12, device="pc", channel="paid")
+    rows.insert(1, event("a", 0.5, None, "query", query="shoe"))
+    found = draw(folder_of(rows, tmp_path), Sample("anonymous"))
+    assert (len(found), found.visitor[0], found.session[0], found.customer[0]) == (1, "a", 1, None)
+    assert [found.pages.names[code] for code in found.pages.codes[0]] == [f"p{k}" for k in range(10)]
+    assert ((found.opened[0] - BEGAN) / MINUTE).tolist() == [float(k) for k in range(10)]
+    assert (found.hour[0], found.weekday[0], bool(found.purchase[0])) == (0, 6, False)
+    assert (found.device.names, found.channel.names) == (("pc",), ("paid",))
+    assert (found.device_step[0], found.channel_step[0], found.customer_step[0]) == (0, 0, NEVER)
+
+
+def test_pages_count_before_the_first_order_unless_all_are_asked_for(tmp_path: Path) -> None:
+    late = [*pages("late", 0, 12), order("late", 12)]
+    early = [*pages("early", 0, 11), order("early", 11), *pages("early", 11.5, 3)]
+    where = folder_of([*late, *early, *pages("short", 0, 11)], tmp_path)
+    assert draw(where, Sample("anonymous")).visitor.tolist() == ["late"]
+    assert sorted(draw(where, Sample("anonymous", count="all")).visitor) == ["early", "late"]
+    assert sorted(draw(where, Sample("anonymous", min_pages=11)).visitor) == ["early", "late", "short"]
+
+
+def test_settings_are_told_by_the_first_request_or_by_the_whole_session(tmp_path: Path) -> None:
+    later = pages("later", 0, 12)
+    later[3]["customer"] = "x"  # the fourth page: known at step 4
+    rows = [*pages("known", 0, 12, customer="k"), *later, *pages("never", 0, 12)]
+    where = folder_of(rows, tmp_path)
+    assert draw(where, Sample("identified")).visitor.tolist() == ["known"]
+    anonymous = draw(where, Sample("anonymous"))
+    assert anonymous.visitor.tolist() == ["later", "never"]
+    assert anonymous.customer_step.tolist() == [4, NEVER]
+    assert draw(where, Sample("identified", told="session")).visitor.tolist() == ["known", "later"]
+    assert draw(where, Sample("anonymous", told="session")).visitor.tolist() == ["never"]
+
+
+def test_what_an_event_after_the_first_tells_is_known_at_its_step(tmp_path: Path) -> None:
+    rows = pages("a", 0, 12)
+    rows[2]["device"] = "pc"  # third page
+    rows.insert(1, event("a", 0.5, None, "query", channel="paid"))  # after the first page, before the second
+    found = draw(folder_of(rows, tmp_path), Sample("anonymous"))
+    assert (found.device_step[0], found.channel_step[0]) == (3, 1)
+    assert [found.known_device(k).codes[0] for k in (0, 2, 3, 10)] == [-1, -1, 0, 0]
+
+
+def test_the_past_are_sessions_that_were_over(tmp_path: Path) -> None:
+    day = DAY / MINUTE
+    rows = [
+        *pages("phone", 0, 2, customer="x", device="smartphone"),  # over on day 0
+        order("phone", 2, customer="x"),
+        *pages("pc", day - 25, 3, customer="x", device="pc"),  # ends 23 minutes before: not known to be over
+        *pages("tv", day, 12, customer="x", device="tv"),  # the example
+        *pages("phone", 2 * day, 2, customer="x"),  # the future
+        *pages("other", 0, 2, customer="y"),
+        order("other", 2, customer="y"),
+    ]
+    found = draw(folder_of(rows, tmp_path), Sample("identified"))
+    assert found.visitor.tolist() == ["tv"]
+    assert found.earlier.offsets.tolist() == [0, 1]
+    assert (found.earlier.device.names, found.earlier.orders.tolist()) == (("smartphone",), [1])
+    assert (found.earlier.ended - BEGAN).tolist() == [2 * MINUTE]
+
+
+def test_a_sample_depends_on_its_seed_and_on_nothing_else(tmp_path: Path) -> None:
+    rows = random_log(40)
+    where = folder_of(rows, tmp_path / "a")
+    drawn = keys(draw(where, Sample("anonymous", n=10)))
+    assert len(drawn) == 10
+    assert drawn < keys(draw(where, Sample("anonymous")))
+    assert keys(draw(where, Sample("anonymous", n=11))) > drawn
+    assert keys(draw(where, Sample("anonymous", n=10, seed=1))) != drawn
+    fewer = [row for row in rows if row["time"] < BEGAN + 15 * DAY or row["customer"] is None]
+    again = folder_of(list(reversed(fewer)), tmp_path / "b")
+    assert keys(draw(again, Sample("anonymous", n=10_000))) >= drawn & keys(draw(again, Sample("anonymous")))
+
+
+def keys(examples: Examples) -> set[tuple[str, int]]:
+    return set(zip(examples.visitor, examples.session.tolist(), strict=True))
+
+
+def test_steps_end_two_pages_before_the_shortest_session() -> None:
+    assert Sample("anonymous").steps == range(11)
+    assert Sample("anonymous", min_pages=5).steps == range(4)
+    assert Sample("anonymous", min_pages=40).steps == range(11)
+
+
+def test_faults_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 'identified'") as fault:
+        Sample("identifed", min_pages=1)  # type: ignore[arg-type]
+    assert "leaves no step" in str(fault.value)
+    with pytest.raises(VisirError, match="longest session has 3 pages"):
+        draw(folder_of(pages("a", 0, 3), tmp_path), Sample("identified"))
+    with pytest.raises(VisirError, match="visir intent sessions LOG"):
+        draw(tmp_path, Sample("anonymous"))
+
+
+def test_columns_are_whole_numbers(tmp_path: Path) -> None:
+    found = draw(folder_of(random_log(20), tmp_path), Sample("identified", min_pages=8))
+    for name in ("session", "began", "hour", "opened", "device_step"):
+        assert getattr(found, name).dtype == np.int64
+    assert found.purchase.dtype == bool
