@@ -1,0 +1,44 @@
+"""The features of Table 6.7, one file per kind; `features_of` gives the sets of a setting."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from visir.sessions.examples import Setting
+from visir.sessions.features import context, conversion, device_score, dwell, page_score, past, switching
+from visir.sessions.features.feature import Feature, State
+from visir.sessions.features.learnt import Learnt
+
+FeatureSet = Literal["baseline", "extended"]
+FEATURE_SETS: tuple[FeatureSet, ...] = ("baseline", "extended")
+
+FEATURES: tuple[Feature, ...] = (
+    dwell.MEAN,
+    dwell.DEVIATION,
+    page_score.SCORE,
+    context.PAGES,
+    context.CHANNEL,
+    context.HOUR,
+    context.WEEKDAY,
+    context.DEVICE,
+    conversion.RATE,
+    past.ORDERS,
+    past.DAYS,
+    past.SESSIONS,
+    past.DEVICES,
+    device_score.SCORE,
+    switching.SWITCH,
+)
+"""In the order of the table."""
+
+
+def features_of(setting: Setting, which: FeatureSet = "extended") -> tuple[Feature, ...]:
+    """Anonymous sessions have no history; the baseline set is the part that the table ticks."""
+    return tuple(
+        one
+        for one in FEATURES
+        if (one.scope == "session" or setting == "identified") and (one.baseline or which == "extended")
+    )
+
+
+__all__ = ["FEATURES", "FEATURE_SETS", "Feature", "FeatureSet", "Learnt", "State", "features_of"]

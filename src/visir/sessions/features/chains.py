@@ -1,0 +1,45 @@
+"""Two first-order Markov chains, one of sessions that buy and one of those that do not, as one matrix of log ratios.
+
+Before the first state stands a start, so that one state alone says something too. Each row is smoothed by `SMOOTHING`
+more of every transition, also to states never seen. A score is the mean log likelihood ratio per transition, the first
+included:
+
+    score(s_1 … s_k) = 1/k Σ_i log P_buys(s_i | s_(i-1)) / P_buys_not(s_i | s_(i-1))
+
+(thesis Table 6.7, "page sequence score"; the sum instead of the mean would mostly say how long the sequence is.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from visir.sessions.features.feature import State
+from visir.sessions.records import Bools, Floats, Ints, Words
+
+SMOOTHING = 1.0
+
+
+def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -> State:
+    """From transitions `before` → `after` (as places, see `places`) of sessions that buy or not."""
+    states = len(names) + 3
+    counts = np.full((2, states, states - 1), SMOOTHING)  # nothing goes back to the start, which is the last state
+    np.add.at(counts, (buys.astype(np.int64), before, after), 1.0)
+    probability = counts / counts.sum(axis=2, keepdims=True)
+    return {"names": list(names), "log_ratios": np.log(probability[1] / probability[0]).tolist()}
+
+
+def places(names: Sequence[str], words: Words) -> Ints:
+    """States: listed names, then "none told", then "never seen in training"."""
+    return words.into(names, missing=len(names), unseen=len(names) + 1)
+
+
+def start(names: Sequence[str]) -> int:
+    """The state before the first."""
+    return len(names) + 2
+
+
+def ratios(state: State) -> Floats:
+    """(states, states - 1) log ratio of each transition."""
+    return np.asarray(state["log_ratios"], np.float64)

@@ -1,0 +1,31 @@
+"""Device conversion rate: the share of training sessions on the session's device that bought.
+
+Smoothed by one session at the rate of all devices, which is also the rate of a device that training never saw. The
+thesis standardises the rates over devices; that changes no comparison of sessions, so the plain rate is kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from visir.sessions.features.feature import Feature, State
+from visir.sessions.records import Bools, Examples, Floats
+
+
+def _learn(examples: Examples, rows: Bools) -> State:
+    codes, buys = examples.device.codes[rows], examples.purchase[rows]
+    overall = float(buys.mean())
+    names = [examples.device.names[code] for code in np.unique(codes[codes >= 0])]
+    place = examples.device.into(names, missing=len(names), unseen=len(names))[rows]
+    sessions = np.bincount(place, minlength=len(names) + 1)
+    bought = np.bincount(place, buys, minlength=len(names) + 1)
+    return {"names": names, "rates": ((bought + overall) / (sessions + 1)).tolist()[:-1], "overall": overall}
+
+
+def _rate(examples: Examples, step: int, state: State) -> Floats:
+    names = state["names"]
+    place = examples.known_device(step).into(names, missing=len(names), unseen=len(names))
+    return np.asarray([*state["rates"], state["overall"]], np.float64)[place]
+
+
+RATE = Feature("device conversion rate", "session", False, False, "number", _rate, _learn)

@@ -1,0 +1,40 @@
+"""Device sequence score: whether the devices of the customer's earlier sessions look like those before a purchase.
+
+The chains of `chains`, over devices: one of the sequences before sessions that buy, one before those that do not. The
+present session's device is no part of it. 0 without earlier sessions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from visir.sessions.features.chains import learn_chains, places, ratios, start
+from visir.sessions.features.feature import Feature, State
+from visir.sessions.records import Bools, Examples, Floats, Ints
+
+
+def _learn(examples: Examples, rows: Bools) -> State:
+    earlier = examples.earlier
+    used = rows[earlier.owner]
+    codes = earlier.device.codes[used]
+    names = [earlier.device.names[code] for code in np.unique(codes[codes >= 0])]
+    before, after = _transitions(examples, names)
+    return learn_chains(names, before[used], after[used], examples.purchase[earlier.owner[used]])
+
+
+def _score(examples: Examples, step: int, state: State) -> Floats:
+    before, after = _transitions(examples, state["names"])
+    # bincount adds one after the other: the sum of an example does not depend on the others.
+    total = np.bincount(examples.earlier.owner, ratios(state)[before, after], minlength=len(examples))
+    return np.where(examples.is_known(step), total / np.maximum(examples.earlier.counts, 1), np.nan)
+
+
+def _transitions(examples: Examples, names: list[str]) -> tuple[Ints, Ints]:
+    after = places(names, examples.earlier.device)
+    before = np.concatenate([after[:1], after[:-1]])
+    first = examples.earlier.offsets[:-1][examples.earlier.counts > 0]
+    before[first] = start(names)
+    return before, after
+
+
+SCORE = Feature("device sequence score", "history", False, False, "number", _score, _learn)

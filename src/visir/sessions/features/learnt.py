@@ -1,0 +1,52 @@
+"""Features with what they learnt, and the matrix of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from visir.errors import VisirError
+from visir.sessions.features.feature import Feature, State
+from visir.sessions.records import Bools, Examples, Floats
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """Features in the order of Table 6.7, and the state of each."""
+
+    features: tuple[Feature, ...]
+    states: tuple[State, ...]
+
+    @classmethod
+    def of(cls, features: Sequence[Feature], examples: Examples, rows: Bools | None = None) -> Learnt:
+        """Learn from the examples at `rows` (all of them without), which must hold both outcomes."""
+        used = np.ones(len(examples), bool) if rows is None else rows
+        buys = examples.purchase[used]
+        if not buys.any() or buys.all():
+            raise VisirError(
+                f"{len(buys):,} training sessions, {int(buys.sum()):,} of them with a purchase: nothing to tell apart.",
+                hint="draw more sessions, or fewer folds",
+            )
+        return cls(tuple(features), tuple(one.learn(examples, used) for one in features))
+
+    def matrix(self, examples: Examples, step: int) -> Floats:
+        """(n, features) at a step; NaN where there is no value. Uses nothing that is known after the step."""
+        return np.column_stack(
+            [one.values(examples, step, state) for one, state in zip(self.features, self.states, strict=True)]
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Name → state."""
+        return {one.name: state for one, state in zip(self.features, self.states, strict=True)}
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any], known: Sequence[Feature]) -> Learnt:
+        """Back from `to_json`; a name that is not among `known` is an error."""
+        by_name = {one.name: one for one in known}
+        unknown = [name for name in told if name not in by_name]
+        if unknown:
+            raise VisirError(f"unknown features: {', '.join(unknown)}.", hint="was the model saved by a newer visir?")
+        return cls(tuple(by_name[name] for name in told), tuple(told.values()))

@@ -1,0 +1,33 @@
+"""Page sequence score: whether the page types so far look like those of sessions that buy (see `chains`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from visir.sessions.features.chains import learn_chains, places, ratios, start
+from visir.sessions.features.feature import Feature, State
+from visir.sessions.records import Bools, Examples, Floats, Words
+
+
+def _learn(examples: Examples, rows: Bools) -> State:
+    codes = examples.pages.codes[rows]
+    names = [examples.pages.names[code] for code in np.unique(codes[codes >= 0])]
+    opened = examples.opened[rows] >= 0
+    after = places(names, Words(examples.pages.names, codes))
+    before = np.column_stack([np.full(len(after), start(names)), after[:, :-1]])
+    buys = np.broadcast_to(examples.purchase[rows][:, None], after.shape)
+    return learn_chains(names, before[opened], after[opened], buys[opened])
+
+
+def _score(examples: Examples, step: int, state: State) -> Floats:
+    names, table = state["names"], ratios(state)
+    total = np.zeros(len(examples))
+    before = np.full(len(examples), start(names))
+    for k in range(step):
+        after = places(names, Words(examples.pages.names, examples.pages.codes[:, k]))
+        total += table[before, after]
+        before = after
+    return total / max(step, 1)
+
+
+SCORE = Feature("page sequence score", "session", True, True, "number", _score, _learn)

@@ -1,0 +1,43 @@
+"""Switch probability: how likely customers leave the present device before they buy.
+
+From the matrix of Figure 6.5: transitions from the device of the session before a purchase session to that of the
+purchase session, over the training sessions that bought and have one before. The probability is 1 - P(same device),
+smoothed by one transition to each device.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from visir.sessions.features.chains import SMOOTHING
+from visir.sessions.features.feature import Feature, State
+from visir.sessions.records import Bools, Examples, Floats, Words
+
+
+def _learn(examples: Examples, rows: Bools) -> State:
+    earlier = examples.earlier
+    used = np.flatnonzero(rows & examples.purchase & (earlier.counts > 0))
+    last = Words(earlier.device.names, earlier.device.codes[earlier.offsets[used + 1] - 1])
+    now = Words(examples.device.names, examples.device.codes[used])
+    names = sorted(_named(last) | _named(now))
+    counts = np.full((len(names), len(names)), SMOOTHING)
+    before, after = last.into(names, -1, -1), now.into(names, -1, -1)
+    told = (before >= 0) & (after >= 0)
+    np.add.at(counts, (before[told], after[told]), 1.0)
+    stays = counts.diagonal() / counts.sum(axis=1) if names else np.zeros(0)
+    overall = (counts.trace() / counts.sum()) if names else 0.5
+    return {"names": names, "leaves": (1 - stays).tolist(), "overall": float(1 - overall)}
+
+
+def _probability(examples: Examples, step: int, state: State) -> Floats:
+    names = state["names"]
+    place = examples.known_device(step).into(names, missing=len(names), unseen=len(names))
+    leaves = np.asarray([*state["leaves"], state["overall"]], np.float64)[place]
+    return np.where(examples.is_known(step), leaves, np.nan)
+
+
+def _named(words: Words) -> set[str]:
+    return {words.names[code] for code in np.unique(words.codes[words.codes >= 0])}
+
+
+SWITCH = Feature("switch probability", "history", False, False, "number", _probability, _learn)
