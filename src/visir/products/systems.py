@@ -128,11 +128,6 @@ class Trained:
         return self.members[key]
 
 
-def as_products(embeddings: Embeddings) -> Embeddings:
-    """Any vectors as those of products, for `Dense`: titles are texts, but they stand for what is searched."""
-    return Embeddings("image", embeddings.ids, embeddings.vectors, embeddings.encoder)
-
-
 def ranks_of(task: Task, queries: NDArray[np.int64], places: NDArray[np.int64]) -> Ranks:
     """`Ranks` of a system that ranks by itself.
 

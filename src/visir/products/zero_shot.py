@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.encoders.encoding import encode
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest
 from visir.products.bm25 import Bm25
-from visir.products.systems import Dense, System, as_products
-from visir.records import Collection, Embeddings
+from visir.products.encoding import encode_catalogue
+from visir.products.systems import Dense, System
+from visir.products.vectors import CatalogueVectors, Modality
+from visir.records import Embeddings
 from visir.records.catalogue import Catalogue
 
 FORMS = ("bm25", "text:NAME", "clip:NAME")
@@ -22,7 +20,7 @@ FORMS = ("bm25", "text:NAME", "clip:NAME")
 
 
 def baseline(name: str, catalogue: Catalogue, *, device: str | None = None, store: Store | None = None) -> System:
-    """The baseline called "bm25", "text:NAME" (titles, MPNet in the thesis) or "clip:NAME" (pictures).
+    """The baseline called "bm25", "text:NAME" (titles; MPNet in the thesis) or "clip:NAME" (pictures).
 
     Encoders' vectors go through the store. Raises `ConfigurationError` for any other form.
     """
@@ -38,38 +36,48 @@ def baseline(name: str, catalogue: Catalogue, *, device: str | None = None, stor
 
 
 def text_zero_shot(encoder: Encoder, catalogue: Catalogue, *, store: Store | None = None) -> Dense:
-    """A text encoder on titles (thesis: MPNet): cosine of a category's name and a product's title."""
-    titled = catalogue.products.filter(pc.greater(pc.fill_null(pc.utf8_length(catalogue.products["title"]), 0), 0))
-    if titled.num_rows == 0:
+    """A text encoder on titles (thesis: MPNet): cosine of a category's name and a product's title.
+
+    A product without a title is a candidate that is never found. Raises `ConfigurationError` where none has one.
+    """
+    vectors = encode_catalogue(catalogue, text=encoder, attributes=False, store=store)
+    if vectors.titles is None or not vectors.titles.present.any():
         raise ConfigurationError(
             f"{catalogue.name}: no product has a title to encode.", hint="leave the text baselines out"
         )
-    titles = texts(encoder, titled["id"], titled["title"], store=store)
-    names = texts(encoder, catalogue.categories["id"], catalogue.categories["name"], store=store)
-    return Dense(f"{encoder.card.name}, titles", names, as_products(titles))
+    return _dense(f"{encoder.card.name}, titles", vectors, vectors.titles, "titles")
 
 
 def image_zero_shot(encoder: Encoder, catalogue: Catalogue, *, store: Store | None = None) -> Dense:
     """An image–text encoder on pictures (thesis: CLIP): cosine of a category's name and a product's picture.
 
-    A picture that cannot be read is set aside: its product is a candidate that is never found.
+    A product whose picture is missing, or cannot be read, is a candidate that is never found.
     """
-    if not {"image", "text"} <= encoder.modalities:
-        raise encoder.cannot("text" if "image" in encoder.modalities else "image")
-    pictures = encode(encoder, catalogue.pictures(), "image", store=store, skip_broken=True)
-    names = texts(encoder, catalogue.categories["id"], catalogue.categories["name"], store=store)
-    return Dense(f"{encoder.card.name}, pictures", names, pictures)
-
-
-def texts(encoder: Encoder, ids: pa.ChunkedArray, values: pa.ChunkedArray, *, store: Store | None = None) -> Embeddings:
-    """The vectors of texts by id, each distinct text encoded once, through the store."""
-    written = values.combine_chunks().dictionary_encode()
-    distinct: Sequence[str] = written.dictionary.to_pylist()
-    keys = [str(row) for row in range(len(distinct))]
-    # The store knows collections: each text is the caption of an image that nobody looks at.
-    collection = Collection.build(
-        "texts", images={"id": keys}, captions={"id": keys, "image_id": keys, "text": distinct}
+    for modality in ("image", "text"):
+        if modality not in encoder.modalities:
+            raise encoder.cannot(modality)
+    vectors = encode_catalogue(
+        catalogue, image=encoder, text=encoder, titles=False, attributes=False, store=store, skip_broken=True
     )
-    found = encode(encoder, collection, "text", store=store)
-    rows = np.asarray(written.indices.to_numpy(), dtype=np.int64)
-    return Embeddings("text", ids.combine_chunks(), np.asarray(found.vectors)[rows], encoder.card)
+    assert vectors.images is not None
+    return _dense(f"{encoder.card.name}, pictures", vectors, vectors.images, "images")
+
+
+def _dense(name: str, vectors: CatalogueVectors, products: Modality, kind: str) -> Dense:
+    there = np.flatnonzero(products.present)
+    return Dense(
+        name,
+        Embeddings(
+            "text",
+            vectors.catalogue.categories["id"].combine_chunks(),
+            vectors.categories,
+            vectors.cards["categories"],
+        ),
+        # Titles are texts too, but here they stand for what is searched.
+        Embeddings(
+            "image",
+            vectors.catalogue.products["id"].combine_chunks().take(pa.array(there)),
+            np.asarray(products.vectors[products.rows[there]]),
+            vectors.cards[kind],
+        ),
+    )

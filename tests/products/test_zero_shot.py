@@ -1,0 +1,60 @@
+"""Zero-shot baselines: encoders as they come, on titles and on pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from visir.encoders import load
+from visir.errors import ConfigurationError, EncoderError
+from visir.products.bm25 import Bm25
+from visir.products.evaluate import evaluate
+from visir.products.generated import planted
+from visir.products.split import folds
+from visir.products.systems import Dense
+from visir.products.zero_shot import baseline, image_zero_shot, text_zero_shot
+from visir.records import Catalogue
+
+
+def test_titles_by_a_text_encoder() -> None:
+    catalogue = Catalogue.of(
+        "three", ids=["a", "b", "c"], paths=[["Dogs"], ["Cats"], ["Cats"]], titles=["red dogs", None, "blue cats"]
+    )
+    bow = load("bow")
+    system = text_zero_shot(bow, catalogue)
+    assert system.name == "bow:4096, titles"
+    assert system.products.ids.to_pylist() == ["a", "c"]  # b has no title
+    np.testing.assert_allclose(system.products.vectors, bow.encode_texts(["red dogs", "blue cats"]))
+    np.testing.assert_allclose(system.categories.vectors, bow.encode_texts(["Dogs", "Cats"]))
+
+
+def test_a_product_without_title_is_a_candidate_and_never_found() -> None:
+    catalogue = planted(120, noise=0.0).catalogue
+    titles = catalogue.products["title"].to_pylist()
+    products = catalogue.products.set_column(1, "title", [[None if row % 2 else one for row, one in enumerate(titles)]])
+    half = Catalogue(catalogue.name, products, catalogue.attributes, catalogue.categories, catalogue.root)
+    trial = evaluate(half, [text_zero_shot(load("bow"), half)], folds(half, 2)).trials["bow:4096, titles", "general"][0]
+    assert trial.run.gallery.size == trial.task.gallery.size == trial.task.split.test.sum()
+    lost = int((trial.task.split.test & (np.arange(120) % 2 == 1)).sum())
+    assert trial.result.notes == (f"{lost:,} of {trial.task.gallery.size:,} relevant products are not in the ranking",)
+
+
+def test_names_of_baselines() -> None:
+    catalogue = planted(20).catalogue
+    assert baseline("bm25", catalogue) == Bm25()
+    assert isinstance(baseline("text:bow", catalogue), Dense)
+    for wrong in ("bm26", "text:", "clip", "mpnet:x"):
+        with pytest.raises(ConfigurationError, match="unknown baseline"):
+            baseline(wrong, catalogue)
+
+
+def test_one_sided_encoders_are_refused() -> None:
+    catalogue = planted(20).catalogue
+    with pytest.raises(EncoderError, match="encodes no images"):
+        image_zero_shot(load("bow"), catalogue)
+    with pytest.raises(EncoderError, match="encodes no texts"):
+        image_zero_shot(load("pixels"), catalogue)
+    nameless = planted(20).catalogue
+    products = nameless.products.set_column(1, "title", [[None] * 20])
+    with pytest.raises(ConfigurationError, match="no product has a title"):
+        text_zero_shot(load("bow"), Catalogue("untitled", products, nameless.attributes, nameless.categories))
