@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from visir.cli.intent.describe import describe
+from visir.cli.intent.generate import generate
 from visir.cli.intent.sessions import sessions
 
 app = typer.Typer(
@@ -20,5 +21,5 @@ def _root() -> None:
 
 
 # In the order of the work: this is the order of `visir intent --help`.
-for verb in (sessions, describe):
+for verb in (generate, sessions, describe):
     app.command()(verb)

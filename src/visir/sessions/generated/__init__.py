@@ -1,0 +1,31 @@
+"""A generated log of a shop whose causes are known, from 10⁴ to 10⁹ events.
+
+    from visir.sessions import load_mapping, sessionise
+    from visir.sessions.generated import Shop, generate, truth
+
+    generate("log", sessions=100_000, seed=0)
+    sessionise("log/events", load_mapping("log/mapping.toml"), "sessions")
+    truth(Shop()).by_device.conversion  # exact; so are transition matrices, page chains, lengths, …: see `Truth`
+
+`shop` (the causes) → `simulate` (people, compiled in `kernels`) → `table` → `write`; `truth` (what follows from the
+causes, by `chain` for what happens within a session). Sessions found in the log are exactly those that were planted.
+"""
+
+from visir.sessions.generated.shop import BODY, PAGES, Cause, Intent, Population, Shop
+from visir.sessions.generated.truth import Split, Truth, truth
+from visir.sessions.generated.write import Generated, generate, parts
+
+__all__ = [
+    "BODY",
+    "PAGES",
+    "Cause",
+    "Generated",
+    "Intent",
+    "Population",
+    "Shop",
+    "Split",
+    "Truth",
+    "generate",
+    "parts",
+    "truth",
+]

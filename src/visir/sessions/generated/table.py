@@ -1,0 +1,125 @@
+"""Simulated arrays as tables: events with the columns of the preset `events`, and what was planted per session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.sessions.generated.arrays import Causes
+from visir.sessions.generated.kernels import QUERIES
+from visir.sessions.generated.shop import PAGES, Shop
+from visir.sessions.generated.simulate import Simulated
+from visir.sessions.mapping import ACTIONS
+from visir.splitmix import splitmix64
+
+EVENTS = pa.schema(
+    [
+        ("visitor", pa.dictionary(pa.int32(), pa.string())),
+        ("customer", pa.dictionary(pa.int32(), pa.string())),
+        ("time", pa.int64()),
+        ("device", pa.dictionary(pa.int8(), pa.string())),
+        ("channel", pa.dictionary(pa.int8(), pa.string())),
+        ("page", pa.dictionary(pa.int8(), pa.string())),
+        ("query", pa.dictionary(pa.int32(), pa.string())),
+        ("price", pa.float64()),
+        ("action", pa.dictionary(pa.int8(), pa.string())),
+    ]
+)
+PLANTED = pa.schema(
+    [
+        ("visitor", pa.string()),
+        ("began", pa.int64()),
+        ("person", pa.int64()),
+        ("customer", pa.string()),
+        ("regular", pa.bool_()),
+        ("device", pa.string()),
+        ("before", pa.string()),
+        ("channel", pa.string()),
+        ("hour", pa.int8()),
+        ("weekday", pa.int8()),
+        ("intent", pa.string()),
+        ("chance", pa.float64()),
+        ("purchase", pa.bool_()),
+        ("pages", pa.int16()),
+    ]
+)
+_WORDS = pa.array([f"{text:05d}" for text in range(QUERIES)])
+
+
+def events_table(shop: Shop, causes: Causes, simulated: Simulated) -> pa.Table:
+    """The events (see `EVENTS`), in the order of time, people mixed."""
+    events, sessions = simulated.events, simulated.sessions
+    visitors, visitor = np.unique(_browsers(sessions), return_inverse=True)
+    people, person = np.unique(sessions["person"], return_inverse=True)
+    order = np.argsort(events["time"], kind="stable")
+    own = events["session"][order]
+    known = events["known"][order]
+    query, page = events["query"][order], events["page"][order]
+    price = events["price"][order]
+    return pa.table(
+        [
+            pa.DictionaryArray.from_arrays(visitor.astype(np.int32)[own], _names(causes, visitors)),
+            pa.DictionaryArray.from_arrays(
+                pa.array(person.astype(np.int32)[own], mask=~known), _names(causes, -1 - people)
+            ),
+            pa.array(events["time"][order]),
+            _told(sessions["device"][own], shop.devices.names),
+            _told(sessions["channel"][own], shop.channels.names),
+            _told(page, PAGES),
+            pa.DictionaryArray.from_arrays(pa.array(query, mask=query < 0), _WORDS),
+            pa.array(price, mask=np.isnan(price)),
+            _told(events["action"][order], ACTIONS),
+        ],
+        schema=EVENTS,
+    )
+
+
+def planted_table(shop: Shop, causes: Causes, simulated: Simulated) -> pa.Table:
+    """What was planted, one row per session (see `PLANTED`; weekday 1 is Monday), people after each other.
+
+    `visitor` and `began` are those of the session that is found in the events. `regular`, `intent` and `chance` (of a
+    purchase, as the session begins) are what nobody can see.
+    """
+    told = simulated.sessions
+    events = simulated.events["session"]
+    began = simulated.events["time"][np.flatnonzero(np.diff(events, prepend=-1))]
+    customers = _names(causes, -1 - told["person"])
+    return pa.table(
+        [
+            _names(causes, _browsers(told)),
+            pa.array(began),
+            pa.array(told["person"]),
+            pa.array(np.array(customers), mask=~told["customer"]),
+            pa.array(told["regular"]),
+            _told(told["device"], shop.devices.names).cast(pa.string()),
+            _told(told["before"], shop.devices.names).cast(pa.string()),
+            _told(told["channel"], shop.channels.names).cast(pa.string()),
+            pa.array(told["hour"]),
+            pa.array(told["weekday"] + np.int8(1)),
+            _told(told["intent"], [one.name for one in shop.intents]).cast(pa.string()),
+            pa.array(told["chance"]),
+            pa.array(told["purchase"]),
+            pa.array(told["pages"]),
+        ],
+        schema=PLANTED,
+    )
+
+
+def _browsers(sessions: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+    return np.asarray(sessions["person"] * 256 + sessions["browser"])
+
+
+def _names(causes: Causes, numbers: NDArray[np.int64]) -> pa.Array:
+    """Sixteen hexadecimal digits, different ones for different numbers, as cookies look."""
+    words = splitmix64(causes.seed, numbers).astype(">u8").view(np.uint8).reshape(-1, 8)
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    text = digits[np.stack([words >> 4, words & 15], axis=2).reshape(-1)]
+    ends = pa.py_buffer(np.arange(0, 16 * len(numbers) + 1, 16, dtype=np.int32))
+    return pa.Array.from_buffers(pa.string(), len(numbers), [None, ends, pa.py_buffer(text)])
+
+
+def _told(codes: NDArray[np.int8], names: Any) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(list(names)))
