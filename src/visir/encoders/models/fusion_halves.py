@@ -16,6 +16,7 @@ from visir.encoders.models.fusion_model import Family, FusionModel
 from visir.encoders.models.halves import random_weights, recompute_activations
 from visir.encoders.models.image_input import ImageInput
 from visir.encoders.models.model_files import loading, read_small_files
+from visir.encoders.models.token_half import TokenHalf
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.half import Half
 from visir.records import Modality
@@ -91,10 +92,8 @@ class ImageHalf(_FusionHalf):
         self.network.tower.set_grad_checkpointing(True)
 
 
-class TextHalf(_FusionHalf):
+class TextHalf(TokenHalf, _FusionHalf):
     """Texts as plain captions through BERT's uncased tokenizer and the lower layers."""
-
-    modality: Modality = "text"
 
     def __init__(
         self, model: FusionModel, files: dict[str, bytes], *, max_length: int, max_words: int, template: str
@@ -111,22 +110,6 @@ class TextHalf(_FusionHalf):
             max_words=max_words,
             template=template,
         )
-
-    def prepare(self, items: Sequence[Any]) -> list[Any]:
-        """int32 token ids of each text."""
-        return list(self.tokens.ids(items))
-
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut where f"{text} {ending}" would lose a word or a token."""
-        return self.tokens.room_for(texts, ending)
-
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """ "input_ids" and "attention_mask" (n, L), padded to the longest: padding is masked, so it changes nothing."""
-        return self.tokens.collate(prepared)
-
-    def values(self) -> dict[str, Any]:
-        """The tokenizer's settings, and what is done to captions before."""
-        return self.tokens.values()
 
     def spec(self) -> dict[str, Any]:
         """The sizes, and how long a caption may be."""

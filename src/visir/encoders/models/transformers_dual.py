@@ -26,6 +26,7 @@ from visir.encoders.models.model_files import (
     read_small_files,
 )
 from visir.encoders.models.model_names import one_of, positive_number, template_of
+from visir.encoders.models.token_half import TokenHalf
 from visir.encoders.models.tokens import Tokens
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.half import Half
@@ -93,10 +94,9 @@ class ImageHalf(_DualHalf):
         return {"model_type": self.kind, "processor": self.processor.backend}
 
 
-class TextHalf(_DualHalf):
+class TextHalf(TokenHalf, _DualHalf):
     """Texts through the model's own tokenizer, its text tower and projection."""
 
-    modality: Modality = "text"
     kept = SMALL_FILES
 
     def __init__(self, kind: str, model: Any, folder: Path, *, template: str, max_length: int | None) -> None:
@@ -112,22 +112,6 @@ class TextHalf(_DualHalf):
             template=template,
             max_length=max_length,
         )
-
-    def prepare(self, items: Sequence[Any]) -> list[Any]:
-        """int32 token ids of each text."""
-        return list(self.tokens.ids(items))
-
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut where f"{text} {ending}" would be truncated."""
-        return self.tokens.room_for(texts, ending)
-
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """ "input_ids" and, where the family takes one, "attention_mask"."""
-        return self.tokens.collate(prepared)
-
-    def values(self) -> dict[str, Any]:
-        """The tokenizer's settings."""
-        return self.tokens.values()
 
     def spec(self) -> dict[str, Any]:
         """The model's type, and what was asked of the tokenizer."""
