@@ -32,7 +32,7 @@ def test_a_model_and_its_own_second_stage(blip: Path, tmp_path: Path) -> None:
     said = say(evaluate, *asked, "--out", second)
     assert said.status == 0, said.text
     words = " ".join(said.text.split())
-    assert "top 2 by" in words and "itm; nothing behind them" in words
+    assert "top 2; nothing behind them" in words and ", itm" in words
     assert "pairs scored" in words and "of the time" in words
     assert "every R@k beyond 2 is R@2" in words
     result = load(second)
@@ -63,7 +63,8 @@ def test_runs_from_elsewhere_and_the_tail(blip: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert said.status == 0, said.text
     protocol = load(tmp_path / "second").protocol
-    assert protocol.rerank == f"top 5 by {blip}, itm + first stage; the rest of the first stage behind them"
+    assert protocol.rerank == "top 5; the rest of the first stage behind them"
+    assert protocol.matcher == f"{blip}, itm + first stage"
 
 
 @pytest.mark.parametrize("kind", ["xvlm", "albef"])

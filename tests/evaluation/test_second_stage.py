@@ -13,8 +13,9 @@ from evaluation_toys import embed, random_pair
 from matching_toys import Nearness, reds, tiny_blip
 from visir.collections import open_collection
 from visir.encoders import Store, load
-from visir.errors import ConfigurationError, EncoderError
+from visir.errors import ConfigurationError, EncoderError, ProtocolError
 from visir.evaluation import evaluate
+from visir.evaluation.compare import compare
 from visir.evaluation.explain import explain
 from visir.evaluation.published import PublishedRow, shipped
 from visir.evaluation.published import load as published
@@ -72,7 +73,8 @@ def test_a_matcher_that_is_right(toy: tuple[Collection, list[Embeddings]]) -> No
         second = evaluate(collection, pair, directions=["t2i"], rerank=Nearness(), k_test=k).result
         assert second.mean("t2i", "hit@1") == pytest.approx(right)
     assert second.system == "off + nearness"
-    assert second.protocol.rerank == "top 128 by nearness, itm; nothing behind them"
+    assert second.protocol.rerank == "top 128; nothing behind them"
+    assert second.protocol.matcher == "nearness, itm"
     assert second.protocol.depth is None and "re-rank" in second.timing
 
 
@@ -101,7 +103,8 @@ def test_the_tail_kept_is_as_exact_as_the_first_stage(scenes: Collection, blip: 
     options: dict[str, Any] = {"rerank": load(blip, device="cpu"), "k_test": 2, "tail": "kept"}
     second = evaluate(scenes, planted(scenes), **options).result
     whole = evaluate(scenes, planted(scenes), **options, depth=120).result  # the run itself holds every rank
-    assert second.protocol.rerank == f"top 2 by {blip}, itm; the rest of the first stage behind them"
+    assert second.protocol.rerank == "top 2; the rest of the first stage behind them"
+    assert second.protocol.matcher == f"{blip}, itm"
     assert second.protocol.depth is None
     for direction in ("t2i", "i2t"):
         assert second.mean(direction, "hit@5") == first.mean(direction, "hit@5")
@@ -265,7 +268,7 @@ def test_explain_names_the_cause(scenes: Collection, blip: Path) -> None:
     assert ours.best.reading.depth == "2"  # R@5 and R@10 are R@2 of the first stage
     theirs = explain(two, row)
     assert theirs.best.reproduced == 6 and theirs.best.reading.depth == "as run"
-    assert f"These runs were re-ranked too: top 2 by {blip}" in theirs.remarks[1]
+    assert f"These runs were re-ranked too: top 2; nothing behind them ({blip}, itm)." in theirs.remarks[1]
     assert explain(two, PublishedRow("other", {"t2i": {"R@1": 20.0, "R@5": 50.0, "R@10": 60.0}})).remarks == ()
     assert len(remarks(row)) == 1
 
@@ -282,13 +285,30 @@ def test_it_is_saved_and_loaded(scenes: Collection, blip: Path, tmp_path: Path) 
         assert again.protocol.rerank == done.result.protocol.rerank
         assert again.protocol.depth is None
     runs = load_evaluation(tmp_path / "kept").runs
-    third = evaluate(scenes, runs, rerank=Nearer(matcher), k_test=1).result.protocol.rerank
-    assert third == f"top 2 by {blip}, itm; the rest of the first stage behind them, then top 1 by nearer, itm; " + (
-        "nothing behind them"
-    )
+    third = evaluate(scenes, runs, rerank=Nearer(matcher), k_test=1).result.protocol
+    assert third.rerank == "top 2; the rest of the first stage behind them, then top 1; nothing behind them"
+    assert third.matcher == f"{blip}, itm, then nearer, itm"
     plain = evaluate(scenes, planted(scenes)).runs
-    mixed = evaluate(scenes, {"i2t": runs["i2t"], "t2i": plain["t2i"]}).result.protocol.rerank
-    assert mixed == f"top 2 by {blip}, itm; the rest of the first stage behind them / no second stage"
+    mixed = evaluate(scenes, {"i2t": runs["i2t"], "t2i": plain["t2i"]}).result.protocol
+    assert mixed.rerank == "top 2; the rest of the first stage behind them / no second stage"
+    assert mixed.matcher == f"{blip}, itm / none"
+
+
+def test_systems_with_heads_of_their_own_are_compared_but_not_with_other_candidates(
+    scenes: Collection, blip: Path
+) -> None:
+    """Whose head it is belongs to the system; how many candidates it is given, to the task."""
+    pair, matcher = planted(scenes), load(blip, device="cpu").matcher
+    one = evaluate(scenes, pair, rerank=matcher, k_test=3, name="one").result
+    other = evaluate(scenes, pair, rerank=Nearer(matcher), k_test=3, name="other").result
+    found = compare([one, other], measures=["hit@1"])
+    assert found.allowed == {}
+    assert found.system_differences["matcher"] == (f"{blip}, itm", "nearer, itm")
+    first = evaluate(scenes, pair, name="first").result
+    deeper = evaluate(scenes, pair, rerank=matcher, k_test=4, name="deeper").result
+    for another in (first, deeper):
+        with pytest.raises(ProtocolError, match=r"rerank: 'top 3; nothing behind them' \| "):
+            compare([one, another])
 
 
 def test_a_re_ranked_run_is_not_cut_down_to_a_smaller_gallery(scenes: Collection, blip: Path) -> None:

@@ -86,8 +86,10 @@ def _beside_published(
 ) -> None:
     from rich.console import Console
 
+    from visir.cli.explain import show_doubts
     from visir.errors import ConfigurationError
     from visir.evaluation.published import judge, load, orders
+    from visir.evaluation.signatures import remarks
 
     console = Console(highlight=False)
     table = load(published)
@@ -109,10 +111,9 @@ def _beside_published(
         verdict = f"{within} of {len(judged)} values within ±{100 * tolerance:g} %, {digits} to the printed digits"
         read_as = f"R@k read as {result.protocol.recall}@k"
         console.print(f"{result.system}: {verdict} ({read_as})", markup=False, soft_wrap=True)
-        doubts = {(one.direction, one.label): table.doubt(row, one.direction, one.label) for one in judged}
-        for reason in dict.fromkeys(filter(None, doubts.values())):
-            about = ", ".join(" ".join(name) for name, found in doubts.items() if found == reason)
-            console.print(f"doubtful in print, {about}: {reason}", style="dim", markup=False, soft_wrap=True)
+        show_doubts(table, row, [(one.direction, one.label) for one in judged])
+        for said in remarks(row, result.protocol):
+            console.print(f"→ {said}", style="bold", markup=False, soft_wrap=True)
     if len(results) > 1:
         ours = {name: result.aggregates for name, result in zip(systems, results, strict=True)}
         for one in orders(ours, table, collection=collection, recall=results[0].protocol.recall):

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from visir.evaluation.explain import Explanation
+    from visir.evaluation.published import Published, PublishedRow
     from visir.evaluation.rescoring import Material
 
 
@@ -43,12 +46,10 @@ def explain(
     table = load(published)
     material, name, source = _material(result, collection, model)
     wanted = system or (name if len(table.systems) > 1 else None)
-    found = explain_run(
-        material,
-        table.row(wanted, row or (source if len(table.collections) > 1 else None)),
-        decimals=table.decimals,
-    )
+    chosen = table.row(wanted, row or (source if len(table.collections) > 1 else None))
+    found = explain_run(material, chosen, decimals=table.decimals)
     _show(found, limit, table.decimals)
+    show_doubts(table, chosen, [(one.direction, one.label) for one in found.best.values])
 
 
 def _show(found: Explanation, limit: int, decimals: int) -> None:
@@ -56,6 +57,8 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+
+    from visir.evaluation.published.judge import decimals_of
 
     console = Console(highlight=False)
     fits = found.fits[:limit]
@@ -65,10 +68,11 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
         values.add_column(heading.replace("[", "\\["), justify="right", no_wrap=True)
     names = {(one.direction, one.label): one.published for fit in fits for one in fit.values}
     for (direction, label), published in names.items():
-        cells = [f"{direction} {label}", f"{published:.{decimals}f}"]
+        printed = decimals_of(label, decimals)
+        cells = [f"{direction} {label}", f"{published:.{printed}f}"]
         for fit in fits:
             ours = [one for one in fit.values if (one.direction, one.label) == (direction, label)]
-            digits = f"{ours[0].ours:.{decimals}f}" if ours else "–"
+            digits = f"{ours[0].ours:.{printed}f}" if ours else "–"
             cells.append(f"[bold]{digits}[/bold]" if ours and ours[0].digits != "off" else digits)
         values.add_row(*cells)
     console.print(values)
@@ -86,6 +90,18 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
         console.print(f"- {reading}: {reason}", style="dim", soft_wrap=True, markup=False)
     for one in (found.sentence, *found.remarks):
         console.print(f"\n→ {one}", style="bold", markup=False, soft_wrap=True)
+
+
+def show_doubts(table: Published, row: PublishedRow, values: Sequence[tuple[str, str]]) -> None:
+    """Which of these (direction, label) are doubtful in print, and why: once for each reason."""
+    from rich.console import Console
+
+    doubts = {one: table.doubt(row, *one) for one in values}
+    for reason in dict.fromkeys(filter(None, doubts.values())):
+        about = ", ".join(" ".join(name) for name, found in doubts.items() if found == reason)
+        Console(highlight=False).print(
+            f"doubtful in print, {about}: {reason}", style="dim", markup=False, soft_wrap=True
+        )
 
 
 def _material(path: Path, collection: str | None, model: str | None) -> tuple[Material, str, str]:

@@ -155,7 +155,8 @@ def evaluate(
     if runs is not None:
         label = name or " + ".join(dict.fromkeys(run.name for run in runs.values()))
         ranks, kept = rank_runs(runs, qrels, pools, galleries_of(part, whole, gallery, split, captions), ties, notes)
-        ranks, fields["rerank"] = as_protocol(ranks, kept), stages_of(kept.values())
+        ranks = as_protocol(ranks, kept)
+        fields |= stages_of(kept.values())
         exact = all(one.depth is None for parts in ranks.values() for one in parts)
         fields["depth"] = None if exact else min(runs[one].depth for one in asked)
     else:
@@ -171,8 +172,7 @@ def evaluate(
         notes += stage.notes(done, sum(timing.values()))
         timing["re-rank"] = done.seconds
         label = name or f"{label} + {stage.matcher.card.name}"
-        before = f"{fields['rerank']}, then " if fields.get("rerank") else ""
-        fields |= {"rerank": before + stage.line, "depth": None if stage.tail == "dropped" else fields.get("depth")}
+        fields |= stage.after(fields) | {"depth": None if stage.tail == "dropped" else fields.get("depth")}
     protocol = Protocol(
         collection=collection.name,
         collection_fingerprint=collection.fingerprint,

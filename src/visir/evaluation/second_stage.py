@@ -36,10 +36,10 @@ class SecondStage:
     root: str | Path | None = None
     workers: int | None = None
 
-    @property
-    def line(self) -> str:
-        """As the protocol says it: "top 128 by NAME, itm; nothing behind them"."""
-        return _line(self.k, self.matcher.card.name, self.matcher.head, self.tail, self.fusion)
+    def after(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """What the protocol says of it, behind what `fields` say of earlier stages: see `stages_of`."""
+        mine = _said(self.k, self.matcher.card.name, self.matcher.head, self.tail, self.fusion)
+        return {name: f"{fields[name]}, then {one}" if fields.get(name) else one for name, one in mine.items()}
 
     def notes(self, done: Reranked, others: float) -> list[str]:
         """What a reader must know: what it cost beside the `others` (seconds of all other stages), and what follows."""
@@ -88,11 +88,19 @@ def second_stage(
     return SecondStage(matcher, k, tail, fusion, root, encoding.get("workers"))
 
 
-def stages_of(runs: Iterable[Run]) -> str | None:
-    """What ready runs say of a second stage that they have been through, as the protocol says it; None without one."""
-    said = [run.provenance.get("rerank") for run in runs]
-    lines = dict.fromkeys("no second stage" if one is None else _line(**one) for one in said)
-    return " / ".join(lines) if any(said) else None
+def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
+    """What ready runs say of a second stage that they have been through, as fields of the protocol.
+
+    `rerank`, "top 128; nothing behind them", is part of the task: it decides how much can be found at all. `matcher`,
+    "NAME, itm", is the system's own, as the model of the first stage is, so two systems that are each re-ranked by
+    their own head may be compared. Both are joined by " / " when directions differ; empty without a second stage.
+    """
+    stages = [run.provenance.get("rerank") for run in runs]
+    if not any(stages):
+        return {}
+    none = {"rerank": "no second stage", "matcher": "none"}
+    said = [none if one is None else _said(**one) for one in stages]
+    return {name: " / ".join(dict.fromkeys(one[name] for one in said)) for name in none}
 
 
 def as_protocol(ranks: dict[Direction, list[Ranks]], runs: Mapping[Direction, Run]) -> dict[Direction, list[Ranks]]:
@@ -102,10 +110,10 @@ def as_protocol(ranks: dict[Direction, list[Ranks]], runs: Mapping[Direction, Ru
     return ranks | whole
 
 
-def _line(k: int, matcher: str, head: str, tail: str, fusion: str) -> str:
+def _said(k: int, matcher: str, head: str, tail: str, fusion: str) -> dict[str, str]:
     score = head + (" + first stage" if fusion == "sum" else "")
     behind = "nothing behind them" if tail == "dropped" else "the rest of the first stage behind them"
-    return f"top {k} by {matcher}, {score}; {behind}"
+    return {"rerank": f"top {k}; {behind}", "matcher": f"{matcher}, {score}"}
 
 
 def apply(

@@ -43,7 +43,7 @@ def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
     ]
     if ours is not None:
         said.append(
-            f"These runs were re-ranked too: {ours.rerank}."
+            f"These runs were re-ranked too: {ours.rerank} ({ours.matcher})."
             if ours.rerank
             else "To evaluate so: visir evaluate … --rerank MODEL --k-test 2"
         )

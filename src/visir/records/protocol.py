@@ -12,11 +12,12 @@ from visir.records.gallery import Gallery
 Recall = Literal["hit", "recall", "capped_recall"]
 Ties = Literal["id", "pessimistic", "optimistic"]
 
-SYSTEM_FIELDS = ("image_preprocessing", "text_preprocessing", "truncation", "vocabulary")
+SYSTEM_FIELDS = ("image_preprocessing", "text_preprocessing", "truncation", "vocabulary", "matcher")
 """Fields that belong to the system under test.
 
 They are on the card, because they explain differences, but two systems that differ in them may still be compared: every
-model resizes images and cuts texts in its own way. All other fields must be equal.
+model resizes images and cuts texts in its own way, and has a matching head of its own. All other fields must be equal:
+of a second stage, how many candidates it is given and what is found behind them decides how much can be found at all.
 """
 
 
@@ -46,13 +47,14 @@ class Protocol:
         None  # who estimates the gains of dcg_cm; "self (circular)" when it is the system under test
     )
     query_template: str = "{}"
-    rerank: str | None = None  # "top 128 by itm head" when a second stage re-ranks
+    rerank: str | None = None  # "top 128; nothing behind them" when a second stage re-ranks
     perturbation: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)  # further conditions (shortcuts, …), by name
     image_preprocessing: str = ""
     text_preprocessing: str = ""
     truncation: str = ""
     vocabulary: str = ""  # of sparse vectors: whose words, how many, fingerprint
+    matcher: str = ""  # of a second stage: which model, by which score
 
     @cached_property
     def fingerprint(self) -> str:

@@ -106,7 +106,8 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
             )
         )
     if protocol.rerank:
-        said.append(("Re-ranking", f"A second stage re-ranks: {protocol.rerank}. What it did not see keeps its order."))
+        by = f" By {protocol.matcher}, which is the system's own." if protocol.matcher else ""
+        said.append(("Re-ranking", f"A second stage re-ranks: {protocol.rerank}.{by}"))
     if protocol.perturbation:
         said.append(("Perturbation", f"The input was changed on purpose: {protocol.perturbation}."))
     if protocol.estimator:
