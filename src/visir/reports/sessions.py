@@ -25,7 +25,7 @@ _PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("time", "Days and hours", ("figure-6-3", "figure-6-4")),
     ("channels", "Channels", ("table-6-2",)),
     ("devices", "Devices", ("table-6-4", "table-6-3")),
-    ("switches", "Device switches", ("figure-6-5", "figure-6-5-last", "figure-6-5-all")),
+    ("switches", "Device switches", ("figure-6-5", "figure-6-5-journey", "figure-6-5-all")),
     ("queries", "Queries", ("table-6-5", "table-6-6")),
 )
 """Sections of the page: anchor, heading, statistics."""
@@ -105,8 +105,8 @@ def _cards(found: Characterisation) -> list[tuple[str, str, str]]:
 def _part(statistic: Statistic) -> Part:
     if statistic.cannot:
         return Part(statistic, (), "", folded=False)
-    folded = statistic.name in ("figure-6-2", "figure-6-3", "figure-6-4", "figure-6-5-last", "figure-6-5-all")
-    table = replace(statistic_table(statistic, intervals=len(statistic.columns) <= 6), caption="")
+    folded = statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles"
+    table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")
     return Part(statistic, tuple(_figures(statistic)), to_html(table), folded=folded)
 
 
@@ -116,20 +116,20 @@ def _figures(statistic: Statistic) -> list[Figure]:
     pair = (BUYING, OTHER)
     name = statistic.name
 
-    def drawn(svg: str, title: str, caption: str, part: str = "") -> Figure:
-        return Figure(themed(svg, f"{name}{part}", label), title, caption)
+    def drawn(svg: str, caption: str, title: str = "") -> Figure:
+        return Figure(themed(svg, f"{name}{'-round' if title == 'As a diagram' else ''}", label), title, caption)
 
     if name == "figure-6-2":
         caption = (
             "Share of sessions longer than x actions, both axes logarithmic. Where a curve crosses the dotted lines, "
             "half of its sessions (P50), or one in ten (P90), are longer."
         )
-        return [drawn(survival(statistic), "How long sessions are", caption)]
+        return [drawn(survival(statistic), caption)]
     if name in ("figure-6-3", "figure-6-4"):
         axis = "day on which the session begins" if name == "figure-6-3" else statistic.corner
         svg = outcome_bars(statistic, pair, labels=_OUTCOMES, axis=axis)
         caption = "Bars of one colour add up to 100 %. Thin lines: 95 % intervals."
-        return [drawn(svg, statistic.title, caption)]
+        return [drawn(svg, caption)]
     if name in ("table-6-2", "table-6-4"):
         what = statistic.corner
         svg = lying_bars(statistic, pair, labels=_OUTCOMES, axis="% of their sessions", rates=RATE)
@@ -140,29 +140,29 @@ def _figures(statistic: Statistic) -> list[Figure]:
         )
         if name == "table-6-4":
             caption = caption.replace("through which devices sessions came", "on which devices sessions happen")
-        return [drawn(svg, f"{statistic.title}, and how well they convert", caption)]
+        return [drawn(svg, caption)]
     if name == "table-6-3":
         columns = ("Purchasers", "Non-purchasers")
         svg = lying_bars(
             statistic, columns, labels=("customers who bought", "customers who did not"), axis="% of these customers"
         )
-        return [drawn(svg, "How many device types customers use", "Thin lines: 95 % intervals.")]
+        return [drawn(svg, "Thin lines: 95 % intervals.")]
     if name == "figure-6-5":
         caption = "Each row adds up to 100 %. A dash: nobody left from there."
-        figures = [drawn(transition_map(statistic), "From one session's device to the next", caption)]
+        figures = [drawn(transition_map(statistic), caption, "In numbers")]
         if 2 <= len(statistic.rows) <= 6:
             round_ = (
                 "In each circle the chance of staying. Arrows are as thick as the step is likely, in the colour of the "
                 "device left; steps below 0.5 % are not drawn, the weakest drawn is dashed."
             )
-            figures.append(drawn(transition_diagram(statistic), "The same as a diagram", round_, "-round"))
+            figures.append(drawn(transition_diagram(statistic), round_, "As a diagram"))
         return figures
     if name == "table-6-5":
         columns = ("Purchase: queries per session", "Non-purchase: queries per session")
         svg = lying_bars(statistic, columns, labels=_OUTCOMES, axis="queries per session")
-        return [drawn(svg, "How often sessions search", "Thin lines: 95 % intervals.")]
+        return [drawn(svg, "Thin lines: 95 % intervals.")]
     if name == "table-6-6":
         columns = ("Purchase: texts", "Non-purchase: texts")
         svg = lying_bars(statistic, columns, labels=_OUTCOMES, axis="different queries", skip=("Total",))
-        return [drawn(svg, "How many different queries there are", "Counts of this log.")]
+        return [drawn(svg, "Counts of this log.")]
     return []

@@ -106,6 +106,8 @@ def lying_bars(
     shown = [(name, row) for name, row in zip(statistic.rows, statistic.cells, strict=True) if name not in skip]
     with drawing(7.6, 1.1 + 0.5 * len(shown), columns=2 if rates else 1) as (figure, drawn):
         left = drawn[0] if rates else drawn
+        if rates:
+            figure.set_layout_engine("constrained", wspace=0.08)
         for number, (column, label, colour) in enumerate(zip(columns, labels, (BUYING, OTHER), strict=True)):
             at = statistic.columns.index(column)
             for place, (_, row) in enumerate(shown):
@@ -133,7 +135,7 @@ def transition_map(statistic: Statistic) -> str:
     """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier."""
     names = [one_line(one) for one in statistic.rows]
     count = len(names)
-    with drawing(1.9 + 0.95 * count, 1.3 + 0.62 * count) as (figure, axes):
+    with drawing(1.6 + 0.82 * count, 0.9 + 0.62 * count) as (figure, axes):
         from matplotlib.patches import Rectangle
 
         for row, cells in enumerate(statistic.cells):
@@ -146,7 +148,7 @@ def transition_map(statistic: Statistic) -> str:
                 axes.text(column, row, text, ha="center", va="center", fontsize=9.5, color=INK)
         axes.set_xlim(-0.55, count - 0.45)
         axes.set_ylim(count - 0.5, -0.5)
-        axes.set_xticks(range(count), names, fontsize=9)
+        axes.set_xticks(range(count), [one.replace(" ", "\n", 1) for one in names], fontsize=9)
         axes.set_yticks(range(count), names, fontsize=9)
         axes.xaxis.tick_top()
         axes.xaxis.set_label_position("top")
@@ -175,7 +177,7 @@ def transition_diagram(statistic: Statistic, *, least: float = 0.5) -> str:
         if row != column and isinstance(one.value, (int, float)) and one.value >= least
     ]
     weakest = min((value for *_, value in arrows), default=0.0)
-    with drawing(5.2, 4.7) as (figure, axes):
+    with drawing(5.0, 4.6) as (figure, axes):
         from matplotlib.patches import Circle, FancyArrowPatch
 
         for row, column, value in arrows:
@@ -188,21 +190,23 @@ def transition_diagram(statistic: Statistic, *, least: float = 0.5) -> str:
                     linewidth=0.8 + value / 9,
                     linestyle=DASHES[1] if value == weakest and len(arrows) > 2 else "-",
                     color=SERIES[row % len(SERIES)],
-                    shrinkA=33,
-                    shrinkB=33,
+                    shrinkA=37,
+                    shrinkB=38,
                     alpha=0.9,
                 )
             )
         for number, (x, y) in enumerate(spots):
             colour = SERIES[number % len(SERIES)]
-            axes.add_patch(Circle((x, y), 0.235, facecolor=colour, alpha=0.16, lw=0))
-            axes.add_patch(Circle((x, y), 0.235, fill=False, edgecolor=colour, linewidth=1.6))
+            axes.add_patch(Circle((x, y), 0.26, facecolor=colour, alpha=0.16, lw=0))
+            axes.add_patch(Circle((x, y), 0.26, fill=False, edgecolor=colour, linewidth=1.6))
             own = statistic.cells[number][number]
             told = f"{own.value:.0f} %" if isinstance(own.value, (int, float)) else "–"
-            axes.text(x, y + 0.045, names[number], ha="center", va="center", fontsize=8.5, color=INK)
-            axes.text(x, y - 0.085, told, ha="center", va="center", fontsize=9.5, color=INK)
-        axes.set_xlim(-1.35, 1.35)
-        axes.set_ylim(-1.3, 1.3)
+            broken = names[number].replace(" ", "\n", 1) if len(names[number]) > 10 else names[number]
+            axes.text(x, y + 0.02, broken, ha="center", va="bottom", fontsize=8.5, color=INK, linespacing=1.0)
+            axes.text(x, y - 0.03, told, ha="center", va="top", fontsize=10, color=INK)
+        low = min(y for _, y in spots)
+        axes.set_xlim(-1.32, 1.32)
+        axes.set_ylim(low - 0.32, 1.32)
         axes.set_aspect("equal")
         axes.set_axis_off()
         return to_svg(figure)

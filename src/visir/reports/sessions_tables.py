@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from visir.reports.table import Cell, Column, Table
@@ -24,14 +24,15 @@ def statistic_table(statistic: Statistic, *, intervals: bool = True) -> Table:
     cells: list[list[Cell]] = [[row] for row in statistic.rows]
     for at, (name, unit) in enumerate(zip(statistic.columns, statistic.units, strict=True)):
         values = [row[at] for row in statistic.cells]
-        whole = all(isinstance(one.value, (int, str)) or one.value is None for one in values)
+        mixed = any(isinstance(one.value, str) for one in values)
+        whole = mixed or not any(isinstance(one.value, float) for one in values)
         digits = 0 if whole else _DIGITS.get(unit, 3)
         columns.append(Column(f"{name} ({unit})" if unit else name, digits, signed=unit == "σ"))
         shown = intervals and any(one.low is not None for one in values)
         if shown:
             columns.append(Column("95 %", digits))
         for row, value in zip(cells, values, strict=True):
-            row.append(HIDDEN if value.hidden else value.value)
+            row.append(HIDDEN if value.hidden else _said(value) if mixed else value.value)
             if shown:
                 row.append(_interval(value, columns[-2]))
     of = [f"Percentages: {statistic.of}."] if statistic.of else []
@@ -91,11 +92,11 @@ def card_rows(found: Characterisation) -> list[tuple[str, str]]:
     return [(label, value) for label, value in rows if value]
 
 
-def terminal_tables(found: Characterisation) -> Sequence[Table]:
-    """What a terminal shows: every table in the order of the thesis, without figures of many rows."""
-    shown = [one for one in found.statistics if not one.cannot and len(one.rows) <= 12]
-    made = [statistic_table(one, intervals=len(one.columns) <= 2) for one in shown]
-    return [*made, cannot_table(found)] if any(one.cannot for one in found.statistics) else made
+def _said(value: Value) -> Cell:
+    """A number among words and numbers of other kinds: in digits of its own."""
+    if isinstance(value.value, float):
+        return f"{value.value:,.2f}"
+    return f"{value.value:,}" if isinstance(value.value, int) else value.value
 
 
 def _interval(value: Value, column: Column) -> str | None:

@@ -34,7 +34,8 @@ def describe(
     from visir.files import atomic_folder, write_json
     from visir.reports import to_terminal
     from visir.reports.sessions import write_sessions_report, write_sessions_tables
-    from visir.reports.sessions_tables import terminal_tables
+    from visir.reports.sessions_findings import findings
+    from visir.reports.sessions_tables import cannot_table, statistic_table
     from visir.sessions.describe import describe as described
 
     with atomic_folder(out, replace=replace) as folder:
@@ -44,6 +45,11 @@ def describe(
         beside[_JSON] = "everything on this page, with the ends of all intervals"
         write_sessions_report(folder / _PAGE, found, command=shlex.join(["visir", *sys.argv[1:]]), beside=beside)
     console = Console()
-    for table in terminal_tables(found):
-        console.print(to_terminal(table))
+    console.print(to_terminal(statistic_table(found.statistic("table-6-1"))))
+    for said in findings(found).values():
+        for sentence in said:
+            console.print(sentence, markup=False, highlight=False)
+    if any(one.cannot for one in found.statistics):
+        console.print()
+        console.print(to_terminal(cannot_table(found)))
     console.print(f"report: {out / _PAGE}", soft_wrap=True, highlight=False)

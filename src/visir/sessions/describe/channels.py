@@ -13,4 +13,4 @@ def channels(log: Log) -> Statistic:
     The thesis standardises channels with the deviation of a sample (n − 1), it seems, and devices with that of a
     population; here both are of a population, as its definition has it (section 6.2).
     """
-    return mix(log, About("table-6-2", "Channels", "Table 6.2", "channel"), "channel")
+    return mix(log, About("table-6-2", "Channels, and how well they convert", "Table 6.2", "channel"), "channel")

@@ -18,7 +18,7 @@ def devices_per_customer(log: Log) -> Statistic:
     ("per session") notwithstanding: 2 to 5 devices add up to "> 1 device", and that and "1 device" to 100 %. Customers
     do not hang together, so Wilson's interval is taken as it is.
     """
-    name = ("table-6-3", "Devices per customer", "Table 6.3")
+    name = ("table-6-3", "How many device types customers use", "Table 6.3")
     if not log.known["customer"]:
         return Statistic.without(*name, "the log names no customer")
     if not log.known["device"]:

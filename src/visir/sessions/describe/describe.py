@@ -15,7 +15,7 @@ from visir.sessions.describe.lengths import lengths
 from visir.sessions.describe.log import open_log
 from visir.sessions.describe.queries import queries
 from visir.sessions.describe.statistic import Statistic, suppressed
-from visir.sessions.describe.switches import switches
+from visir.sessions.describe.switches import READINGS, switches
 from visir.sessions.describe.totals import totals
 from visir.sessions.describe.unique_queries import unique_queries
 from visir.sessions.describe.weekdays import weekdays
@@ -79,7 +79,7 @@ def describe(
             channels(log),
             devices_per_customer(log),
             devices(log),
-            *(switches(log, reading) for reading in ("journey", "last", "all")),
+            *(switches(log, reading) for reading in READINGS),
             queries(log),
             unique_queries(log),
         )

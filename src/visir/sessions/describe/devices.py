@@ -12,4 +12,4 @@ def devices(log: Log) -> Statistic:
 
     A session's device is the first that its events name. The thesis keeps the rates themselves to itself.
     """
-    return mix(log, About("table-6-4", "Devices", "Table 6.4", "device"), "device")
+    return mix(log, About("table-6-4", "Devices, and how well they convert", "Table 6.4", "device"), "device")

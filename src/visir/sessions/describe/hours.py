@@ -9,5 +9,5 @@ from visir.sessions.describe.statistic import Statistic
 
 def hours(log: Log) -> Statistic:
     """Shares of all purchase sessions and of all non-purchase sessions by the hour they begin, in the log's zone."""
-    about = About("figure-6-4", "Hours of the day", "Figure 6.4", f"hour ({log.declared['zone']})")
+    about = About("figure-6-4", "At which hours sessions begin", "Figure 6.4", f"hour ({log.declared['zone']})")
     return spread(log, about, "hour", range(24), lambda hour: f"{hour:02d}")

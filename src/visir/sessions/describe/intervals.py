@@ -18,9 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
+import numpy as np
+from numpy.typing import NDArray
+
 from visir.sessions.describe.statistic import Value
 
 CONFIDENCE = 0.95
+DRAWS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +68,24 @@ def share(of: Moments, *, scale: float = 100.0) -> Value:
 
 
 def mean(of: Moments, *, support: int) -> Value:
-    """y / n for a y that is no part of n (queries per session), with a normal interval that stays above 0."""
+    """y / n for a y that is no part of n (queries per session), with its interval; no value where n is 0.
+
+    The interval is Garwood's for a Poisson count, of as many counts as the mean is worth by its variance over visitors:
+    that many, r² / var, give the mean that much spread. It stays above 0 and is wide where little was counted, where a
+    normal interval would be a point at 0. Where nothing was counted, all sessions of a visitor are taken to be alike.
+    """
+    from scipy.special import chdtri
+
     if not of.n:
         return Value(None, support=0)
-    value, half = of.y / of.n, quantile(of.units) * sqrt(of.variance)
-    if of.units < 2:
-        return Value(value, support=support)
-    return Value(value, max(0.0, value - half), value + half, support=support)
+    value = of.y / of.n
+    tail = (1 - CONFIDENCE) / 2
+    if not of.y:
+        return Value(value, 0.0, float(chdtri(2, tail)) / 2 * of.nn / of.n**2, support=support)
+    spread = of.variance if 0 < of.variance < float("inf") else value / of.n
+    counts = value**2 / spread
+    low, high = (float(chdtri(2 * k, one)) / (2 * counts) for k, one in ((counts, 1 - tail), (counts + 1, tail)))
+    return Value(value, value * low, value * high, support=support)
 
 
 def wilson(p: float, n: float, z: float) -> tuple[float, float]:
@@ -87,27 +102,33 @@ def quantile(units: int) -> float:
     return float(stdtrit(max(units - 1, 1), 0.5 + CONFIDENCE / 2))
 
 
-def standardised(rates: Sequence[float], variances: Sequence[float] | None = None) -> list[Value]:
-    """(rate − mean over the groups) / standard deviation over the groups, of a population (thesis section 6.2).
+def standardised(of: Sequence[Moments]) -> list[Value]:
+    """Rates y / n, minus their mean over the groups, divided by their standard deviation over the groups.
 
-    {0.5, 0.2, 0.3} give 1.34, −1.07, −0.27. Mean and deviation are over groups, not over sessions: a rare device counts
-    as much as a common one. The standard deviation of a sample (n − 1), which Table 6.2 seems to use, would make all
-    values smaller by √((n − 1) / n). No values where all rates are equal or there is only one group.
+    The deviation is that of a population: rates {0.5, 0.2, 0.3} give {1.34, −1.07, −0.27} (thesis section 6.2). That of
+    a sample (n − 1), which Table 6.2 seems to use, would make all values smaller by √((k − 1) / k) of k groups. Mean
+    and deviation are over groups, not over sessions: a rare device counts as much as a common one. No values where all
+    rates are equal or there is only one group.
 
-    With the rates' variances, intervals come from the derivatives (delta method), the groups taken as independent:
-    ∂z_i/∂r_j = (δ_ij − (1 + z_i z_j) / k) / σ. They are cut at ±√(k − 1), beyond which no standardised value can lie.
+    Intervals are of `DRAWS` draws of all rates: each from the Beta distribution of Jeffreys with as many sessions as
+    the rate is worth, the groups independent. The derivatives of z (delta method) would do for common groups, but not
+    where one has hardly any purchases: it moves all the others.
     """
-    k = len(rates)
-    middle = sum(rates) / k if k else 0.0
-    sigma = sqrt(sum((one - middle) ** 2 for one in rates) / k) if k else 0.0
-    if sigma <= 1e-12:
-        return [Value(None) for _ in rates]
-    z = [(one - middle) / sigma for one in rates]
-    if variances is None:
-        return [Value(one) for one in z]
-    found, bound = [], sqrt(k - 1)
-    for i, one in enumerate(z):
-        slopes = [((i == j) - (1 + one * other) / k) / sigma for j, other in enumerate(z)]
-        half = 1.96 * sqrt(sum(slope**2 * var for slope, var in zip(slopes, variances, strict=True)))
-        found.append(Value(one, max(-bound, one - half), min(bound, one + half)))
+    rates = np.array([one.y / one.n for one in of])
+    if len(rates) < 2 or rates.std() <= 1e-12:
+        return [Value(None) for _ in of]
+    worth = np.array([one.effective for one in of])
+    drawn = np.random.default_rng(0).beta(rates * worth + 0.5, (1 - rates) * worth + 0.5, (DRAWS, len(rates)))
+    ends = np.quantile(_standard(drawn), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
+    z = _standard(rates[None])[0]
+    # Near the bound of √(k − 1) all draws can lie on one side of the value.
+    return [
+        Value(float(one), min(float(low), float(one)), max(float(high), float(one)))
+        for one, low, high in zip(z, *ends, strict=True)
+    ]
+
+
+def _standard(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Row by row."""
+    found: NDArray[np.float64] = (rates - rates.mean(axis=1, keepdims=True)) / rates.std(axis=1, keepdims=True)
     return found

@@ -47,7 +47,7 @@ def lengths(log: Log) -> tuple[Statistic, Statistic]:
     Sessions of one visitor are held together by the design effect of their median, used for the whole curve; intervals
     of percentiles are those of the shares, turned around (Woodruff 1952).
     """
-    about = ("figure-6-2", "Session length", "Figure 6.2")
+    about = ("figure-6-2", "How long sessions are", "Figure 6.2")
     if not log.known["device"]:
         why = "the log names no device"
         return Statistic.without(*about, why), Statistic.without("figure-6-2-percentiles", *about[1:], why)
@@ -72,7 +72,7 @@ def lengths(log: Log) -> tuple[Statistic, Statistic]:
     rows: list[Row] = [_percentiles(groups, device) for device in log.devices]
     table = Statistic(
         "figure-6-2-percentiles",
-        "Session length: half of the sessions, and nine in ten, are no longer than",
+        "Half of the sessions (P50), and nine in ten (P90), are no longer than",
         "Figure 6.2",
         corner="device",
         rows=log.devices,

@@ -62,7 +62,7 @@ def mix(log: Log, about: About, column: str) -> Statistic:
     shares = log.shares("purchase", column, where=where)
     rates = log.shares(column, "purchase", where=where)
     of = [moments(rates, name, True) for name in names]
-    standard = standardised([one.y / one.n for one in of], [_variance(one) for one in of])
+    standard = standardised(of)
     cells: list[Row] = []
     for name, rate, z in zip(names, of, standard, strict=True):
         least = int(min(rate.y, rate.n - rate.y))  # who knows the rate and the sessions knows both outcomes
@@ -93,12 +93,6 @@ def mix(log: Log, about: About, column: str) -> Statistic:
         notes=tuple(notes),
         linked=True,
     )
-
-
-def _variance(one: Any) -> float:
-    """Of a rate; of one with no or only purchases as if half a session had gone the other way."""
-    p = min(max(one.y / one.n, 0.5 / (one.n + 1)), 1 - 0.5 / (one.n + 1))
-    return float(p * (1 - p) / one.effective)
 
 
 def _empty(found: dict[Any, Any]) -> list[str]:

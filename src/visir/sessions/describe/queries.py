@@ -19,7 +19,7 @@ def queries(log: Log) -> Statistic:
     0.06 where it prints 3.16 and 0.06; their plain means would be 2.0 and 0.03). The percentages are of all queries of
     the outcome: columns add up to 100 %.
     """
-    name = ("table-6-5", "Queries per session", "Table 6.5")
+    name = ("table-6-5", "How often sessions search", "Table 6.5")
     for known, what in (("device", "names no device"), ("query", "records no search")):
         if not log.known[known]:
             return Statistic.without(*name, f"the log {what}")

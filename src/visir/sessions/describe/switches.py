@@ -8,17 +8,17 @@ from visir.sessions.describe.intervals import share
 from visir.sessions.describe.log import Log, moments
 from visir.sessions.describe.statistic import Row, Statistic, Value
 
-Reading = Literal["journey", "last", "all"]
+Reading = Literal["last", "journey", "all"]
 READINGS: dict[Reading, tuple[str, str, str]] = {
-    "journey": (
-        "figure-6-5",
-        "Device transitions before a purchase",
-        "every step of a journey that ends in a purchase",
-    ),
     "last": (
-        "figure-6-5-last",
-        "Device transitions into the purchase session",
-        "the last step of a journey only: into the session with the purchase",
+        "figure-6-5",
+        "Device transitions before a purchase session",
+        "from the customer's session before a purchase session to that session",
+    ),
+    "journey": (
+        "figure-6-5-journey",
+        "Device transitions on the way to a purchase",
+        "every two consecutive sessions up to a purchase, beginning after the purchase before",
     ),
     "all": (
         "figure-6-5-all",
@@ -27,11 +27,7 @@ READINGS: dict[Reading, tuple[str, str, str]] = {
     ),
 }
 """Which steps count: name of the statistic, title, and what is meant."""
-_WHERE: dict[Reading, str] = {
-    "journey": "bought AND NOT after_purchase",
-    "last": "purchase AND NOT after_purchase",
-    "all": "true",
-}
+_WHERE: dict[Reading, str] = {"last": "purchase", "journey": "bought AND NOT after_purchase", "all": "true"}
 _STEPS = """(
   SELECT *, bool_or(purchase) OVER (PARTITION BY unit, journey) AS bought FROM (
     SELECT unit, device, purchase, lag(device) OVER w AS before,
@@ -42,17 +38,20 @@ _STEPS = """(
 )"""
 
 
-def switches(log: Log, reading: Reading = "journey") -> Statistic:
+def switches(log: Log, reading: Reading = "last") -> Statistic:
     """The probability of each next device, given the device of the session before; self-transitions included.
 
     Rows are the devices left, columns those gone to, and rows add up to 100 %: from TV, the thesis has 43.75 % to PC
     and 6.25 % each to tablet and game console, which are 7 and 1 of 16 transitions *from TV*.
 
-    Sessions are a customer's in the order in which they began. A *journey* is all of them after a purchase session (or
-    from the log's beginning) up to and including the next purchase session. A log does not tell what a customer is
-    after, so the thesis's two interleaved journeys (a fridge, a present; Figure 6.1) are one here. "Before a purchase
-    session" is read as: steps of journeys that end in one. The other readings count only the step into the purchase
-    session ("last"), or all consecutive sessions ("all"), which alone is not tilted by which device one buys on.
+    Sessions are a customer's in the order in which they began. "Before a purchase session" is read as the one step from
+    the session before to the purchase session: the thesis explains that TV is hardly ever gone to by how difficult it
+    is *to purchase* on it, and has only 16 transitions from TV (or a multiple).
+
+    The thesis's *journey* is of one wish (a fridge, a present; Figure 6.1), and journeys of a customer interleave. A
+    log does not tell wishes, so two readings of it are given: all steps count that come after one purchase and lead up
+    to the next ("journey"), or all consecutive sessions of a customer ("all"), which alone is not tilted towards the
+    devices one buys on.
     """
     name, title, said = READINGS[reading]
     names = log.devices

@@ -23,7 +23,7 @@ def unique_queries(log: Log) -> Statistic:
 
     They are counts of this log, not estimates: they grow with it, though slower, and have no interval.
     """
-    name = ("table-6-6", "Unique queries", "Table 6.6")
+    name = ("table-6-6", "How many different queries there are", "Table 6.6")
     for known, what in (("device", "names no device"), ("query", "records no search")):
         if not log.known[known]:
             return Statistic.without(*name, f"the log {what}")

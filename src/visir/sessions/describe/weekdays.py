@@ -18,7 +18,7 @@ def weekdays(log: Log) -> Statistic:
     The thesis covers 28 days, four of each. A log that has more Mondays than Sundays has more sessions on Mondays for
     that alone, so the last column counts the days.
     """
-    about = About("figure-6-3", "Days of the week", "Figure 6.3", "day")
+    about = About("figure-6-3", "On which days sessions begin", "Figure 6.3", "day")
     found = spread(log, about, "weekday", range(1, 8), lambda day: DAYS[day - 1])
     covered = dict(log.rows(f"SELECT weekday, count(DISTINCT {local_day(log)}) FROM {log.sessions} GROUP BY 1"))
     days = [int(covered.get(day, 0)) for day in range(1, 8)]

@@ -1,0 +1,364 @@
+"""What distinguishes sessions that buy: every statistic against a slow one, by hand, and what a log cannot tell."""
+
+from __future__ import annotations
+
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from described import Row, folder, percent, steps, visit
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from visir.errors import VisirError
+from visir.evaluation.published import open_table
+from visir.sessions.describe import Statistic, Value, describe, suppressed
+from visir.sessions.describe import log as log_module
+from visir.sessions.describe.intervals import Moments, mean, share, standardised, wilson
+
+pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+
+DEVICES = ("pc", "phone", "tv")
+RANDOM = st.lists(
+    st.fixed_dictionaries(
+        {
+            "visitor": st.sampled_from("abcdefg"),
+            "customer": st.sampled_from([None, None, "k", "l", "m"]),
+            "device": st.sampled_from([None, *DEVICES]),
+            "channel": st.sampled_from([None, "paid", "direct"]),
+            "purchase": st.booleans(),
+            "length": st.sampled_from([0, 1, 2, 3, 5, 19, 20, 21, 25, 60, 1000]),
+            "day": st.integers(0, 9),
+            "hour": st.integers(0, 23),
+            "asked": st.lists(st.sampled_from(["", "shoes", "Shoes", "hat"]), max_size=3).map(tuple),
+        }
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def made(drawn: list[Row]) -> list[Row]:
+    return [visit(number=number, **one) for number, one in enumerate(drawn, 1)]
+
+
+def shares(statistic: Statistic, column: str) -> list[float | None]:
+    return [statistic.value(row, column).value for row in statistic.rows]  # type: ignore[misc]
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=RANDOM)
+def test_every_statistic_is_what_counting_gives(drawn: list[Row], tmp_path_factory: pytest.TempPathFactory) -> None:
+    rows = made(drawn)
+    found = describe(folder(tmp_path_factory.mktemp("log"), rows), threads=1)
+    for name, column in (("table-6-2", "channel"), ("table-6-4", "device")):
+        one = found.statistic(name)
+        values = {row[column] for row in rows} - {None}
+        assert set(one.rows) == values
+        assert bool(one.cannot) == (not values)
+        for value in values:
+            own = [row["purchase"] for row in rows if row[column] == value]
+            assert one.value(value, "Purchase sessions").value == pytest.approx(percent(rows, column, value, True))
+            assert one.value(value, "Non-purchase sessions").value == pytest.approx(percent(rows, column, value, False))
+            assert one.value(value, "Conversion rate").value == pytest.approx(100 * sum(own) / len(own))
+    hours = found.statistic("figure-6-4")
+    for hour in range(24):
+        assert hours.value(f"{hour:02d}", "Purchase sessions").value == pytest.approx(percent(rows, "hour", hour, True))
+    days = found.statistic("figure-6-3")
+    assert bool(days.cannot) == (len({row["weekday"] for row in rows}) == 1)
+    told = {row["device"] for row in rows} - {None}
+    for reading, name in (("last", "figure-6-5"), ("journey", "figure-6-5-journey"), ("all", "figure-6-5-all")):
+        expected, one = steps(rows, reading), found.statistic(name)
+        assert bool(one.cannot) == (not expected)
+        for left in told if expected else ():
+            of = sum(count for (before, _), count in expected.items() if before == left)
+            assert one.value(left, "Transitions").value == of
+            for to in told:
+                assert one.value(left, to).value == (pytest.approx(100 * expected[left, to] / of) if of else None)
+    _judge_customers(found.statistic("table-6-3"), rows)
+    _judge_queries(found.statistic("table-6-5"), found.statistic("table-6-6"), rows)
+    _judge_lengths(found.statistic("figure-6-2"), found.statistic("figure-6-2-percentiles"), rows)
+
+
+def _judge_customers(one: Statistic, rows: list[Row]) -> None:
+    devices: dict[str, set[str]] = {}
+    buys: dict[str, bool] = {}
+    for row in rows:
+        if row["customer"]:
+            devices.setdefault(row["customer"], set()).update({row["device"]} - {None})
+            buys[row["customer"]] = buys.get(row["customer"], False) or row["purchase"]
+    if one.cannot:
+        assert not devices or not any(row["device"] for row in rows)
+        return
+    for bought, column in ((True, "Purchasers"), (False, "Non-purchasers")):
+        own = [len(devices[who]) for who in devices if buys[who] == bought and devices[who]]
+        for label, test in (
+            ("1 device", lambda n: n == 1),
+            ("2 devices", lambda n: n == 2),
+            ("> 1 device", lambda n: n > 1),
+        ):
+            expected = 100 * sum(map(test, own)) / len(own) if own else None
+            assert one.value(label, column).value == (None if expected is None else pytest.approx(expected))
+
+
+def _judge_queries(mean: Statistic, unique: Statistic, rows: list[Row]) -> None:
+    if mean.cannot:
+        assert not any(row["device"] for row in rows) or not any(row["asked"] for row in rows)
+        return
+    for bought, column in ((True, "Purchase"), (False, "Non-purchase")):
+        of = [row for row in rows if row["purchase"] == bought and row["device"]]
+        whole = sum(row["queries"] for row in of)
+        texts = {name: {q for row in of if row["device"] == name for q in row["asked"]} - {""} for name in mean.rows}
+        once = [q for row in rows if row["device"] for q in row["asked"] if q]
+        for device in mean.rows[:-1]:
+            own = [row for row in of if row["device"] == device]
+            asked = sum(row["queries"] for row in own)
+            got = mean.value(device, f"{column}: queries per session").value
+            assert got == (pytest.approx(asked / len(own)) if own else None)
+            assert mean.value(device, f"{column}: share").value == (
+                pytest.approx(100 * asked / whole) if whole else None
+            )
+            if not unique.cannot:
+                assert unique.value(device, f"{column}: texts").value == len(texts[device])
+                alone = sum(once.count(text) == 1 for text in texts[device])
+                assert unique.value(device, f"{column}: asked once").value == alone
+        if not unique.cannot:
+            assert unique.value("Total", f"{column}: texts").value == sum(map(len, texts.values()))
+
+
+def _judge_lengths(curve: Statistic, table: Statistic, rows: list[Row]) -> None:
+    for device in table.rows:
+        for bought, said in ((True, "Purchase"), (False, "Non-purchase")):
+            own = sorted(row["length"] for row in rows if row["device"] == device and row["purchase"] == bought)
+            assert table.value(device, f"{said}: sessions").value == len(own)
+            if not own:
+                assert table.value(device, f"{said}: P50").value is None
+                continue
+            # the nearest-rank percentile: ⌈q n⌉-th smallest, in whole numbers
+            assert table.value(device, f"{said}: P50").value == own[-(-len(own) * 50 // 100) - 1]
+            assert table.value(device, f"{said}: P90").value == own[-(-len(own) * 90 // 100) - 1]
+            for x in curve.rows:
+                longer = sum(length > int(x.replace(",", "")) for length in own)
+                value = curve.value(x, f"{device}, {said.lower()}")
+                assert value.value == pytest.approx(100 * longer / len(own))
+                assert value.low is not None
+                assert value.high is not None
+                assert value.low - 1e-9 <= 100 * longer / len(own) <= value.high + 1e-9
+
+
+def rates(*told: float, n: int = 100_000) -> list[Moments]:
+    """Rates of n sessions, each of a visitor of its own."""
+    return [Moments(y=p * n, yy=p * n, yn=p * n, n=n, nn=n, units=n) for p in told]
+
+
+def test_the_standardised_rates_of_the_thesis() -> None:
+    # mean 1/3, σ = √(((1/6)² + (2/15)² + (1/30)²) / 3) = 0.12472; 0.16667 / 0.12472 = 1.336
+    found = [one.value for one in standardised(rates(0.5, 0.2, 0.3))]
+    assert [round(one, 2) for one in found if isinstance(one, float)] == [1.34, -1.07, -0.27]
+    assert [one.value for one in standardised(rates(0.2, 0.2))] == [None, None]
+    assert standardised(rates(0.2))[0].value is None
+
+
+def test_intervals_of_standardised_rates_of_common_groups_are_those_of_the_delta_method() -> None:
+    # ∂z_i/∂r_j = (δ_ij - (1 + z_i z_j) / k) / σ
+    told, n = (0.5, 0.2, 0.3, 0.25), 20_000
+    z, sigma = (np.array(told) - np.mean(told)) / np.std(told), np.std(told)
+    slopes = (np.eye(4) - (1 + np.outer(z, z)) / 4) / sigma
+    half = 1.96 * np.sqrt(slopes**2 @ (np.array(told) * (1 - np.array(told)) / n))
+    for one, middle, width in zip(standardised(rates(*told, n=n)), z, half, strict=True):
+        assert (one.low, one.high) == (
+            pytest.approx(middle - width, abs=0.006),
+            pytest.approx(middle + width, abs=0.006),
+        )
+
+
+def test_means_of_rare_counts() -> None:
+    # 100 visitors with a session each: nothing counted, Poisson's upper end 3.689 / 100; one counted, 5.572 / 100
+    assert mean(Moments(0, 0, 0, 100, 100, 100), support=0).high == pytest.approx(0.03689, abs=1e-5)
+    one = mean(Moments(1, 1, 1, 100, 100, 100), support=1)
+    # var = 100/99 · (1 - 2·0.01 + 0.0001·100) / 100² = 0.0001: worth 0.0001 / 0.0001 = 1 count
+    assert (one.low, one.high) == (pytest.approx(0.000253, abs=1e-6), pytest.approx(0.05572, abs=1e-5))
+    # many: normal. Half of 10,000 sessions have 2: mean 1, var 1 / 10,000
+    many = mean(Moments(10_000, 20_000, 10_000, 10_000, 10_000, 10_000), support=1)
+    assert (many.low, many.high) == (pytest.approx(0.9804, abs=5e-4), pytest.approx(1.0196, abs=5e-4))
+
+
+def test_wilson_by_hand() -> None:
+    # p = 0.2 of 10, z = 1.96: middle (0.2 + 3.8416/20) / 1.38416 = 0.28327, half 1.96/1.38416 · √(0.016 + 0.009604)
+    low, high = wilson(0.2, 10, 1.96)
+    half = 1.96 / 1.38416 * sqrt(0.016 + 0.009604)
+    assert (low, high) == (pytest.approx(0.28327 - half, abs=1e-4), pytest.approx(0.28327 + half, abs=1e-4))
+    assert wilson(0.0, 10, 1.96)[0] == 0.0
+    assert wilson(1.0, 10, 1.96)[1] == 1.0
+
+
+def test_a_visitor_who_does_everything_twice_makes_nothing_surer(tmp_path: Path) -> None:
+    once = [visit(f"v{n}", purchase=n % 3 == 0, device=DEVICES[n % 2]) for n in range(60)]
+    twice = once + [{**row, "session": 2} for row in once]
+    a, b = (
+        describe(folder(tmp_path / name, rows)).statistic("table-6-4") for name, rows in (("a", once), ("b", twice))
+    )
+    for row in a.rows:
+        for column in ("Purchase sessions", "Conversion rate", "Standardised rate"):
+            one, other = a.value(row, column), b.value(row, column)
+            assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
+
+
+def test_a_share_of_visitors_is_that_of_sessions_when_each_comes_once() -> None:
+    # Σ(y − p n)² = m p (1 − p): the design effect is m / (m − 1)
+    one = Moments(y=20, yy=20, yn=20, n=100, nn=100, units=100)
+    assert one.effective == pytest.approx(99)
+    # all sessions of a visitor alike: 10 visitors with 10 sessions each are worth 9
+    assert Moments(y=20, yy=200, yn=200, n=100, nn=1000, units=10).effective == pytest.approx(9)
+    assert share(Moments(y=0, yy=0, yn=0, n=100, nn=1000, units=10)).high == pytest.approx(
+        100 * wilson(0, 10, 2.2621572)[1]
+    )
+    assert share(Moments(0, 0, 0, 0, 0, 0)) == Value(None, support=0)
+
+
+def test_neither_buckets_nor_threads_change_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        visit(
+            f"v{rng.integers(40)}",
+            number,
+            customer=rng.choice([None, "k", "l"]),
+            device=str(rng.choice(DEVICES)),
+            purchase=bool(rng.random() < 0.3),
+            day=int(rng.integers(7)),
+            asked=tuple(rng.choice(["a", "b", "c"], rng.integers(3))),
+        )
+        for number in range(200)
+    ]
+    log = folder(tmp_path / "log", rows, parts=3)
+    plain = describe(log, threads=1)
+    monkeypatch.setattr(log_module, "SESSIONS_PER_BUCKET", 30)
+    assert describe(log, threads=2, memory="500MB") == plain
+
+
+def test_what_a_log_cannot_tell_is_said(tmp_path: Path) -> None:
+    rows = [visit(f"v{n}", device=None, channel=None, purchase=n > 3) for n in range(6)]
+    found = describe(folder(tmp_path / "log", rows))
+    why = {one.name: one.cannot for one in found.statistics if one.cannot}
+    assert why == {
+        "figure-6-2": "Cannot be computed: the log names no device.",
+        "figure-6-2-percentiles": "Cannot be computed: the log names no device.",
+        "figure-6-3": "Cannot be computed: the log covers a single day of the week.",
+        "table-6-2": "Cannot be computed: the log names no channel.",
+        "table-6-3": "Cannot be computed: the log names no customer.",
+        "table-6-4": "Cannot be computed: the log names no device.",
+        "figure-6-5": "Cannot be computed: the log names no customer, and a visitor is one browser.",
+        "figure-6-5-journey": "Cannot be computed: the log names no customer, and a visitor is one browser.",
+        "figure-6-5-all": "Cannot be computed: the log names no customer, and a visitor is one browser.",
+        "table-6-5": "Cannot be computed: the log names no device.",
+        "table-6-6": "Cannot be computed: the log names no device.",
+    }
+    assert "names no customer" in found.statistic("table-6-1").notes[0]
+    assert "Identified sessions (logged in or recognised)" not in found.statistic("table-6-1").rows
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ((), "the log records no search"),
+        (("",), "the log records searches without their words"),
+        (("(other)", "(other)"), "all 10 recorded searches carry words, and always the same"),
+        (("(other)", ""), "5 of 10 recorded searches carry words, and always the same"),
+    ],
+)
+def test_queries_that_say_nothing(tmp_path: Path, asked: tuple[str, ...], why: str) -> None:
+    rows = [visit(f"v{n}", asked=asked, purchase=n > 2) for n in range(5)]
+    found = describe(folder(tmp_path / "log", rows))
+    assert found.statistic("table-6-6").cannot == f"Cannot be computed: {why}."
+
+
+def test_a_log_without_purchases(tmp_path: Path) -> None:
+    found = describe(folder(tmp_path / "log", [visit(f"v{n}", device=DEVICES[n % 2]) for n in range(8)]))
+    one = found.statistic("table-6-4")
+    assert shares(one, "Purchase sessions") == [None, None]
+    assert shares(one, "Conversion rate") == [0.0, 0.0]
+    assert shares(one, "Standardised rate") == [None, None]  # all rates are equal
+    assert "The log has no purchase session." in one.notes
+
+
+def test_small_cells_are_hidden_and_so_is_what_would_tell_them(tmp_path: Path) -> None:
+    # purchases: pc 20, phone 12, tv 2; others: 50 each
+    counts = {"pc": 20, "phone": 12, "tv": 2}
+    rows = [
+        visit(f"{d}{n}", device=d, purchase=n < count, day=n % 7)
+        for d, count in counts.items()
+        for n in range(50 + count)
+    ]
+    log = folder(tmp_path / "log", rows)
+    one = describe(log, suppress=10).statistic("table-6-4")
+    # tv has 2 purchases; alone it would be 100 % less the others, so the next smallest goes too
+    assert [all(cell.hidden for cell in row) for row in one.cells] == [False, True, True]
+    assert one.cells[1][0] == Value(None, hidden=True)
+    assert one.notes[-1] == "8 cells are hidden: fewer than 10, or would tell those."
+    assert describe(log).statistic("table-6-4") == describe(log, suppress=1).statistic("table-6-4")
+    assert "hidden" not in str(describe(log, suppress=2).statistic("table-6-4").notes)
+
+
+@given(
+    support=st.lists(st.lists(st.integers(0, 30), min_size=2, max_size=2), min_size=1, max_size=6),
+    least=st.integers(0, 20),
+)
+def test_no_hidden_share_follows_from_the_rest(support: list[list[int]], least: int) -> None:
+    cells = tuple(tuple(Value(float(n), support=n) for n in row) for row in support)
+    rows = tuple(map(str, range(len(cells))))
+    one = suppressed(Statistic("s", "", "", "", rows, ("a", "b"), ("%", "%"), cells), least)
+    for column in range(2):
+        gone = [row for row in range(len(rows)) if one.cells[row][column].hidden]
+        assert least > 1 or not gone
+        assert least <= 1 or all(support[row][column] >= least for row in range(len(rows)) if row not in gone)
+        assert len(gone) != 1 or len(rows) == 1
+
+
+def test_devices_of_customers_hide_their_complement(tmp_path: Path) -> None:
+    rows = [visit(f"v{n}", customer=f"k{n}", device="pc") for n in range(30)]
+    rows += [visit(f"w{n}", customer=f"k{n}", device="tv") for n in range(3)]
+    one = describe(folder(tmp_path / "log", rows), suppress=5).statistic("table-6-3")
+    # 3 customers with two devices: hidden, and with them "1 device" (27) and its complement "> 1 device"
+    assert [row[1].hidden for row in one.cells] == [True, True, True]
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(VisirError, match=r"no folder of sessions\.\n  → make one of a log: visir intent sessions"):
+        describe(tmp_path)
+    (folder(tmp_path / "log", [])).joinpath("sessions")
+    with pytest.raises(VisirError, match="holds no sessions"):
+        describe(tmp_path / "log")
+    with pytest.raises(VisirError, match="0 hides nothing"):
+        describe(tmp_path / "log", suppress=-1)
+
+
+def test_what_the_published_percentages_are_of() -> None:
+    """The readings that the docstrings take, held against the printed tables."""
+
+    def column(table: str, name: str, rows: Any = None) -> list[float]:
+        plain = open_table(table)
+        return [plain.number(row, name) for row in rows or plain.rows]
+
+    # Tables 6.2 and 6.4: of all sessions with that outcome
+    for table, slack in (("thesis-table-6-2", 1.0), ("thesis-table-6-4", 0.03)):
+        plain = open_table(table)
+        for name in plain.columns[:2]:
+            assert sum(column(table, name)) == pytest.approx(100, abs=slack)
+    # Table 6.3: of customers; the numbers of devices part them
+    for name in ("Purchasers (%)", "Non-purchasers (%)"):
+        several, one, *rest = column("thesis-table-6-3", name)
+        assert several == pytest.approx(sum(rest), abs=0.02)
+        assert several + one == pytest.approx(100)
+    # Table 6.5: all queries over all sessions, those of Table 6.4; not the mean over devices
+    devices = ("Smartphone", "PC", "Tablet", "Game Console", "TV")
+    per_session = column("thesis-table-6-5", "Purchase: query/session", devices)
+    weights = column("thesis-table-6-4", "Purchase sessions (%)", devices)
+    assert np.dot(per_session, weights) / sum(weights) == pytest.approx(3.16, abs=0.07)
+    assert np.mean(per_session) < 2.01
+    assert sum(column("thesis-table-6-5", "Purchase: %", devices)) == pytest.approx(100, abs=0.02)
+    # Table 6.6: of the sum over devices
+    counts = column("thesis-table-6-6", "Purchase: count", devices)
+    assert sum(counts) == open_table("thesis-table-6-6").number("Total", "Purchase: count")
+    assert [round(100 * one / sum(counts), 2) for one in counts[:1]] == [36.89]
