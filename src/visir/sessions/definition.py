@@ -12,8 +12,12 @@ and the order of events of one moment is the log's. A session ends
 The other reading of a login, that it makes all of that visitor's anonymous sessions the customer's, is not taken: the
 thesis assigns "the session to the customer".
 
-The text keeps to common SQL from `bounded` on (window functions, aggregates, `min_by`), so that another engine can run
-it; reading a log's own columns (`rows_sql`, `events_sql`) is written for DuckDB.
+From `timed_sql` on the text is common SQL (windows, filtered aggregates, `min_by`), and engines differ in a `Dialect`
+of a few words. Reading a log's own columns (`rows_sql`, `events_sql`) is common SQL too where times are microseconds;
+other times are read with DuckDB's functions.
+
+Most events are no duplicate, not late, and no login of another customer. What is rare is found among the few moments
+and visitors where it can be, as sets of arrivals, so that the bulk needs two sorts of a few numbers, and no more.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.sessions.dialect import DUCKDB, Dialect
 from visir.sessions.mapping import ACTIONS, COUNTED, Mapping
 
 IDLE_MINUTES = 30
@@ -46,15 +51,17 @@ FLAGS = {
 
 _TEXTS = ("visitor", "customer", "device", "channel", "page", "query", "key")
 _SAME = (*_TEXTS, "time", "price", "action", "unknown_action", "ambiguous_time")
+_IN_ORDER = "PARTITION BY visitor ORDER BY time, arrival"
 _LAST = 253_402_300_800_000_000  # the first microsecond of the year 10000
 _CLOCK_STEPS = (3_600_000_000, 1_800_000_000)  # by how much clocks are put back: an hour, on Lord Howe half of one
 
 
-def rows_sql(mapping: Mapping, source: str, present: Collection[str]) -> str:
+def rows_sql(mapping: Mapping, source: str, present: Collection[str], *, arrival: str | None = None) -> str:
     """SQL that reads `source` (a table expression with columns `present`) under the names of `mapping.raw`.
 
-    Adds `arrival`, the number of the row (of the item, where a column of lists is unnested) in the log. Raises
-    `ConfigurationError` with the nearest column where a required name has none.
+    Adds `arrival`, the number of the row (of the item, where a column of lists is unnested) in the log, from 1: the
+    expression `arrival` over `source` where that knows it, otherwise counted while reading, which one thread must do.
+    Raises `ConfigurationError` with the nearest column where a required name has none.
     """
     faults = [
         f"{name}: none of {', '.join(own)}; {nearest(own[0], present)}"
@@ -71,19 +78,22 @@ def rows_sql(mapping: Mapping, source: str, present: Collection[str]) -> str:
         raise ConfigurationError(
             f"mapping {mapping.name!r}: no column {mapping.unnest!r}", hint=nearest(mapping.unnest, present)
         )
-    columns = [f"{_first(own, present)} AS {_quoted(name)}" for name, own in mapping.raw.items()]
+    columns = [] if arrival is None else [f"{arrival} AS arrival"]
+    columns += [f"{_first(own, present)} AS {_quoted(name)}" for name, own in mapping.raw.items()]
     if mapping.unnest is not None:
         columns.append(f"unnest({_quoted(mapping.unnest)}) AS item")
-    return f"SELECT *, row_number() OVER () AS arrival FROM (SELECT {', '.join(columns)} FROM {source})"
+    rows = f"SELECT {', '.join(columns)} FROM {source}"
+    return rows if arrival is not None else f"SELECT *, row_number() OVER () AS arrival FROM ({rows})"
 
 
-def events_sql(mapping: Mapping, rows: str, *, unnested: str = "rows") -> str:
+def events_sql(mapping: Mapping, rows: str, dialect: Dialect = DUCKDB) -> str:
     """SQL of one event per row of `rows` (see `rows_sql`), with `reason` (null where it is kept) and its flags."""
-    told = [f"nullif(CAST({mapping.events.get(name, 'NULL')} AS VARCHAR), '') AS {name}" for name in _TEXTS]
+    told = [f"nullif(CAST({mapping.events.get(name, 'NULL')} AS STRING), '') AS {name}" for name in _TEXTS]
     price = mapping.events.get("price", "NULL")
-    price = f"CASE WHEN isfinite(TRY_CAST({price} AS DOUBLE)) THEN TRY_CAST({price} AS DOUBLE) END"
-    meaning = "".join(f" WHEN {_text(name)} THEN {_text(what)}" for name, what in mapping.actions.items())
-    meaning = f"CASE said{meaning} END" if meaning else "CAST(NULL AS VARCHAR)"
+    price = f"TRY_CAST({price} AS DOUBLE)"
+    price = f"CASE WHEN abs({price}) < CAST('infinity' AS DOUBLE) THEN {price} END"  # not a number is not less
+    meaning = "".join(f" WHEN {dialect.literal(name)} THEN '{what}'" for name, what in mapping.actions.items())
+    meaning = f"CASE said{meaning} END" if meaning else "CAST(NULL AS STRING)"
     limits = [
         ("no_visitor", "visitor IS NULL"),
         ("no_time", f"wall IS NULL OR wall < 0 OR wall >= {_LAST}"),
@@ -92,13 +102,13 @@ def events_sql(mapping: Mapping, rows: str, *, unnested: str = "rows") -> str:
         ("future", "false" if mapping.until is None else f"time >= {_microseconds(mapping.until)}"),
         ("bot", "coalesce(bot, false)"),
     ]
-    reason = "".join(f" WHEN {condition} THEN {_text(name)}" for name, condition in limits)
+    reason = "".join(f" WHEN {condition} THEN '{name}'" for name, condition in limits)
     return f"""
-WITH {unnested} AS ({rows}),
+WITH raw AS ({rows}),
 told AS (
-  SELECT arrival, {", ".join(told)}, {price} AS price, CAST({mapping.events["action"]} AS VARCHAR) AS said,
+  SELECT arrival, {", ".join(told)}, {price} AS price, CAST({mapping.events["action"]} AS STRING) AS said,
     {_wall(mapping)} AS wall, {mapping.bot or "false"} AS bot
-  FROM {unnested}
+  FROM raw
 ),
 meant AS (
   SELECT *, coalesce({meaning}, 'other') AS action,
@@ -110,51 +120,94 @@ SELECT arrival, visitor, customer, time, device, channel, page, query, price, ac
 FROM meant"""
 
 
-def firsts_sql(bucket: str) -> str:
-    """SQL of the kept events of `bucket`, each once: of equal ones the first to arrive."""
-    same = ", ".join(_SAME)
-    return f"SELECT {same}, min(arrival) AS arrival FROM {bucket} WHERE reason IS NULL GROUP BY {same}"
-
-
-def bounded_sql(firsts: str, *, idle_minutes: float = IDLE_MINUTES) -> str:
-    """SQL that gives each of those events its `session` (1, 2, … per visitor), `place` (1, 2, …) and `late`."""
-    idle = round(idle_minutes * 60_000_000)
-    ordered = "PARTITION BY visitor ORDER BY time, arrival"
-    ends = f"before IS NULL OR time - before > {idle}"
+def timed_sql(events: str) -> str:
+    """SQL of `events` without a reason, with the time of the one `before` of the same visitor, and when that `came`."""
     return f"""
-WITH timed AS (
-  SELECT *, lag(time) OVER w AS before, row_number() OVER w AS place,
-    coalesce(min(arrival) OVER (w ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) < arrival, false) AS late
-  FROM {firsts} WINDOW w AS ({ordered})
-),
-gaps AS (
-  SELECT *, sum(CASE WHEN {ends} THEN 1 ELSE 0 END) OVER ({ordered} ROWS UNBOUNDED PRECEDING) AS gap FROM timed
-),
-known AS (
-  SELECT *, last_value(customer IGNORE NULLS) OVER (
-    PARTITION BY visitor, gap ORDER BY time, arrival ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS known
-  FROM gaps
+SELECT visitor, customer, time, arrival, lag(time) OVER ({_IN_ORDER}) AS before, lag(arrival) OVER ({_IN_ORDER}) AS came
+FROM {events} WHERE reason IS NULL"""
+
+
+def duplicates_sql(events: str, timed: str) -> str:
+    """SQL of the `arrival` of every event that equals one which arrived before it."""
+    return f"""
+WITH twins AS (SELECT DISTINCT visitor AS who, time AS moment FROM {timed} WHERE time = before),
+counted AS (
+  SELECT arrival, row_number() OVER (PARTITION BY {", ".join(_SAME)} ORDER BY arrival) AS copy
+  FROM {events} JOIN twins ON visitor = who AND time = moment WHERE reason IS NULL
 )
-SELECT arrival, visitor, customer, time, device, channel, page, query, price, action, key, unknown_action,
-  ambiguous_time, late, place,
-  CAST(sum(CASE WHEN {ends} OR customer <> known THEN 1 ELSE 0 END)
-    OVER ({ordered} ROWS UNBOUNDED PRECEDING) AS BIGINT) AS session
-FROM known"""
+SELECT arrival FROM counted WHERE copy > 1"""
 
 
-def sessions_sql(bounded: str, zone: str) -> str:
+def late_sql(timed: str) -> str:
+    """SQL of the `arrival` of every event that arrived after a later event of its visitor."""
+    return f"""
+WITH disordered AS (SELECT DISTINCT visitor AS who FROM {timed} WHERE arrival < came),
+seen AS (
+  SELECT arrival, time, max(time) OVER (PARTITION BY visitor ORDER BY arrival ROWS UNBOUNDED PRECEDING) AS latest
+  FROM {timed} JOIN disordered ON visitor = who
+)
+SELECT arrival FROM seen WHERE time < latest"""
+
+
+def logins_sql(timed: str, duplicates: str, *, idle_minutes: float = IDLE_MINUTES) -> str:
+    """SQL of the `arrival` of every event at which another customer logs in before the visitor was idle."""
+    return f"""
+WITH several AS (SELECT visitor AS who FROM {timed} GROUP BY visitor HAVING min(customer) <> max(customer)),
+visits AS (
+  SELECT visitor, customer, time, arrival,
+    count(CASE WHEN {_idle(idle_minutes)} THEN 1 END) OVER ({_IN_ORDER} ROWS UNBOUNDED PRECEDING) AS visit
+  FROM {timed} timed JOIN several ON visitor = who WHERE {_no_duplicate(duplicates)}
+),
+named AS (
+  SELECT arrival, customer, lag(customer) OVER (PARTITION BY visitor, visit ORDER BY time, arrival) AS known
+  FROM visits WHERE customer IS NOT NULL
+)
+SELECT arrival FROM named WHERE customer <> known"""
+
+
+def places_sql(timed: str, duplicates: str, late: str, logins: str, *, idle_minutes: float = IDLE_MINUTES) -> str:
+    """SQL of `visitor`, `arrival`, `late`, `place` (1, 2, …) and `session` (1, 2, …) of every event that is kept.
+
+    An event and its duplicate are of one moment, so the event `before` is as long ago with duplicates as without.
+    """
+    return f"""
+WITH marked AS (
+  SELECT timed.*, late.arrival IS NOT NULL AS late, logins.arrival IS NOT NULL AS login
+  FROM {timed} timed LEFT JOIN {late} late ON timed.arrival = late.arrival
+    LEFT JOIN {logins} logins ON timed.arrival = logins.arrival
+  WHERE {_no_duplicate(duplicates)}
+)
+SELECT visitor, arrival, late, row_number() OVER ({_IN_ORDER}) AS place,
+  count(CASE WHEN {_idle(idle_minutes)} OR login THEN 1 END) OVER ({_IN_ORDER} ROWS UNBOUNDED PRECEDING) AS session
+FROM marked"""
+
+
+def sessions_sql(bounded: str, zone: str, dialect: Dialect = DUCKDB) -> str:
     """SQL of one row per session; hour (0–23) and weekday (1 Monday – 7 Sunday) of its start are told in `zone`."""
     counts = ", ".join(f"count(*) FILTER (WHERE action = '{one}') AS {_plural(one)}" for one in ACTIONS)
     length = ", ".join(f"'{one}'" for one in COUNTED)
-    local = f"timezone({_text(zone)}, make_timestamptz(CAST(min(time) AS BIGINT)))"
+    local = dialect.local("began", zone)
     return f"""
-SELECT visitor, session, min(customer) AS customer, min(time) AS began, max(time) AS ended,
-  CAST(hour({local}) AS TINYINT) AS hour, CAST(isodow({local}) AS TINYINT) AS weekday,
-  count(*) FILTER (WHERE action IN ({length})) AS length, count(*) AS events, {counts},
-  count(DISTINCT query) AS unique_queries, count(*) FILTER (WHERE action = 'order') > 0 AS purchase,
-  min_by(device, place) FILTER (WHERE device IS NOT NULL) AS device, count(DISTINCT device) AS devices,
-  min_by(channel, place) FILTER (WHERE channel IS NOT NULL) AS channel
-FROM {bounded} GROUP BY visitor, session"""
+WITH found AS (
+  SELECT visitor, session, min(customer) AS customer, min(time) AS began, max(time) AS ended,
+    count(*) FILTER (WHERE action IN ({length})) AS length, count(*) AS events, {counts},
+    count(DISTINCT query) AS unique_queries, count(*) FILTER (WHERE action = 'order') > 0 AS purchase,
+    min_by(device, place) FILTER (WHERE device IS NOT NULL) AS device, count(DISTINCT device) AS devices,
+    min_by(channel, place) FILTER (WHERE channel IS NOT NULL) AS channel
+  FROM {bounded} GROUP BY visitor, session
+)
+SELECT visitor, session, customer, began, ended, CAST(hour({local}) AS TINYINT) AS hour,
+  CAST({dialect.weekday(local)} AS TINYINT) AS weekday, length, events, {", ".join(map(_plural, ACTIONS))},
+  unique_queries, purchase, device, devices, channel
+FROM found"""
+
+
+def _idle(idle_minutes: float) -> str:
+    return f"before IS NULL OR time - before > {round(idle_minutes * 60_000_000)}"
+
+
+def _no_duplicate(duplicates: str) -> str:
+    return f"NOT EXISTS (SELECT 1 FROM {duplicates} copies WHERE copies.arrival = timed.arrival)"
 
 
 def _wall(mapping: Mapping) -> str:
@@ -173,7 +226,7 @@ def _utc(mapping: Mapping) -> str:
     """`time` in UTC, null where the wall clock never showed it; and whether it showed it twice."""
     if mapping.unit != "local":
         return "wall AS time, false AS ambiguous_time"
-    zone = _text(mapping.time_zone)
+    zone = DUCKDB.literal(mapping.time_zone)
 
     def shows(moment: str) -> str:
         return f"coalesce(epoch_us(timezone({zone}, make_timestamptz({moment}))) = wall, false)"
@@ -203,7 +256,3 @@ def _microseconds(moment: datetime) -> int:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

@@ -1,7 +1,8 @@
 """Sessions of a log of any size, in bounded memory: the definition, run bucket by bucket.
 
 Visitors are hashed into buckets, because nothing in the definition joins two visitors: memory follows the size of a
-bucket (and of the largest visitor), not of the log.
+bucket (and of the largest visitor), not of the log. One thread works on one bucket, so that no work waits for another
+and a file's bytes do not depend on their number.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,18 +18,10 @@ from typing import TYPE_CHECKING, Any
 from visir.errors import VisirError, require
 from visir.files import atomic_folder, write_json
 from visir.progress import Progress
-from visir.sessions.definition import (
-    FLAGS,
-    IDLE_MINUTES,
-    REASONS,
-    bounded_sql,
-    events_sql,
-    firsts_sql,
-    rows_sql,
-    sessions_sql,
-)
+from visir.sessions.bucket import PARTS, quoted_path, write_bucket
+from visir.sessions.definition import FLAGS, IDLE_MINUTES, REASONS, events_sql, rows_sql
 from visir.sessions.mapping import Mapping
-from visir.sessions.source import log_files, table_sql
+from visir.sessions.source import arrival_sql, log_files, table_sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -85,10 +79,12 @@ def sessionise(
         scratch = Path(name)
         engine = _engine(scratch, threads, memory)
         files = log_files(source, mapping, scratch / "unpacked")
-        _read(engine, mapping, table_sql(files, mapping), scratch, buckets)
-        malformed = _malformed(engine, folder)
-        counts = _buckets(engine, mapping, idle_minutes, scratch, folder, malformed)
-        engine.close()
+        try:
+            found = _read(engine, mapping, files, scratch, buckets)
+            malformed = _malformed(engine, folder)
+            counts = _counts(_write(engine, found, mapping, idle_minutes, folder), malformed)
+        finally:
+            engine.close()
         write_json(folder / "counts.json", _told(counts, mapping, idle_minutes))
     return counts
 
@@ -107,26 +103,36 @@ def _engine(scratch: Path, threads: int | None, memory: str | None) -> DuckDBPyC
     return engine
 
 
-def _read(engine: DuckDBPyConnection, mapping: Mapping, table: str, scratch: Path, buckets: int | None) -> None:
-    """Rows become events, written into one folder per bucket."""
+def _read(
+    engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Path, buckets: int | None
+) -> list[str]:
+    """Rows become events: a table for each bucket, in memory where there is one, otherwise a folder of files."""
     import duckdb
 
+    table = table_sql(files, mapping)
     try:
         present = [row[0] for row in engine.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
-        rows = rows_sql(mapping, table, present)
+        rows = rows_sql(mapping, table, present, arrival=arrival_sql(engine, files, mapping, present))
         if buckets is None:
-            found = engine.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
-            buckets = max(1, -(-found // ROWS_PER_BUCKET))
+            count = engine.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+            buckets = max(1, -(-count // ROWS_PER_BUCKET))
         events = events_sql(mapping, rows)
+        if buckets == 1:
+            engine.execute(f"CREATE TABLE bucket AS {events}")
+            return ["bucket"]
+        # Events without a visitor are spread, because one bucket of all of them could be most of a log.
+        bucket = f"hash(coalesce(visitor, CAST(arrival AS STRING))) % {buckets} AS bucket"
         engine.execute(
-            f"COPY (SELECT *, hash(coalesce(visitor, '')) % {buckets} AS bucket FROM ({events})) "
-            f"TO '{_path(scratch / 'events')}' (FORMAT parquet, PARTITION_BY (bucket), COMPRESSION lz4)"
+            f"COPY (SELECT *, {bucket} FROM ({events})) TO '{quoted_path(scratch / 'events')}' "
+            "(FORMAT parquet, PARQUET_VERSION v2, PARTITION_BY (bucket), COMPRESSION lz4_raw)"
         )
     except duckdb.Error as fault:
         raise VisirError(
             f"mapping {mapping.name!r} cannot be applied to the log: {fault}",
             hint="compare the names and expressions under [raw] and [events] with the log's columns",
         ) from fault
+    folders = sorted((scratch / "events").glob("bucket=*"), key=lambda one: int(one.name.removeprefix("bucket=")))
+    return [f"read_parquet('{quoted_path(one)}/*.parquet')" for one in folders]
 
 
 def _malformed(engine: DuckDBPyConnection, folder: Path) -> int:
@@ -140,69 +146,45 @@ def _malformed(engine: DuckDBPyConnection, folder: Path) -> int:
     )
     count: int = engine.execute(f"SELECT count(*) FROM ({lines})").fetchall()[0][0]
     if count:
-        engine.execute(f"COPY ({lines}) TO '{_path(folder / 'malformed.parquet')}' (FORMAT parquet)")
+        engine.execute(f"COPY ({lines}) TO '{quoted_path(folder / 'malformed.parquet')}' (FORMAT parquet)")
     return count
 
 
-def _buckets(
-    engine: DuckDBPyConnection, mapping: Mapping, idle_minutes: float, scratch: Path, folder: Path, malformed: int
-) -> Counts:
-    parts = ("sessions", "events", "aside")
-    for part in parts:
+def _write(
+    engine: DuckDBPyConnection, buckets: Sequence[str], mapping: Mapping, idle_minutes: float, folder: Path
+) -> Counter[str]:
+    for part in PARTS:
         (folder / part).mkdir()
-    aside = dict.fromkeys(REASONS, 0)
-    flags = dict.fromkeys(FLAGS, 0)
+    threads = engine.execute("SELECT current_setting('threads')").fetchall()[0][0]
+    workers = max(1, min(threads, len(buckets)))
+    engine.execute(f"SET threads = {threads - workers + 1}")  # those who work on buckets, and who helps them
     total: Counter[str] = Counter()
-    found = sorted((scratch / "events").glob("bucket=*"), key=lambda one: int(one.name.removeprefix("bucket=")))
-    with Progress("finding sessions", len(found), "buckets") as advance:
-        for number, bucket in enumerate(found):
+
+    def write(number: int) -> Counter[str]:
+        with engine.cursor() as own:
             name = f"part-{number:05d}.parquet"
-            engine.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM '{_path(bucket)}/*.parquet'")
-            engine.execute(f"CREATE OR REPLACE TEMP TABLE firsts AS {firsts_sql('bucket')}")
-            engine.execute(
-                f"CREATE OR REPLACE TEMP TABLE bounded AS {bounded_sql('firsts', idle_minutes=idle_minutes)}"
-            )
-            engine.execute(
-                f"CREATE OR REPLACE TEMP TABLE found AS SELECT * FROM ({sessions_sql('bounded', mapping.zone)}) "
-                "ORDER BY visitor, session"
-            )
-            refused = (
-                "SELECT * EXCLUDE (reason, bucket), coalesce(reason, 'duplicate') AS reason FROM bucket "
-                "WHERE reason IS NOT NULL OR arrival NOT IN (SELECT arrival FROM firsts) ORDER BY arrival"
-            )
-            outputs = ("SELECT * FROM found", "SELECT * FROM bounded ORDER BY visitor, place", refused)
-            for part, query in zip(parts, outputs, strict=True):
-                target = _path(folder / part / name)
-                engine.execute(f"COPY ({query}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
-            written = _path(folder / "aside" / name)
-            for reason, count in engine.execute(f"SELECT reason, count(*) FROM '{written}' GROUP BY 1").fetchall():
-                aside[reason] += count
-            _add(total, engine, "SELECT count(*) AS read FROM bucket")
-            _add(
-                total,
-                engine,
-                "SELECT count(*) AS kept, count(*) FILTER (WHERE late) AS late, "
-                "count(unknown_action) AS unknown_action, "
-                "count(*) FILTER (WHERE ambiguous_time) AS ambiguous_time FROM bounded",
-            )
-            _add(
-                total,
-                engine,
-                "SELECT count(*) AS sessions, count(DISTINCT visitor) AS visitors, count(customer) AS identified, "
-                "count(*) FILTER (WHERE purchase) AS purchases, "
-                "count(customer) FILTER (WHERE purchase) AS purchases_identified FROM found",
-            )
-            advance()
-    for flag in flags:
-        flags[flag] = total.pop(flag, 0)
-    numbers = {name: total[name] for name in Counts.__dataclass_fields__ if name not in ("aside", "flags", "malformed")}
-    return Counts(aside=aside, flags=flags, malformed=malformed, **numbers)
+            return write_bucket(own, buckets[number], name, folder, idle_minutes=idle_minutes, zone=mapping.zone)
+
+    with ThreadPoolExecutor(workers) as pool, Progress("finding sessions", len(buckets), "buckets") as advance:
+        tasks = [pool.submit(write, number) for number in range(len(buckets))]
+        try:
+            for task in as_completed(tasks):
+                total.update(task.result())
+                advance()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return total
 
 
-def _add(total: Counter[str], engine: DuckDBPyConnection, query: str) -> None:
-    answer = engine.execute(query)
-    names = [column[0] for column in answer.description or ()]
-    total.update(dict(zip(names, answer.fetchall()[0], strict=True)))
+def _counts(total: Counter[str], malformed: int) -> Counts:
+    special = {"aside", "flags", "malformed"}
+    return Counts(
+        aside={reason: total[reason] for reason in REASONS},
+        flags={flag: total[flag] for flag in FLAGS},
+        malformed=malformed,
+        **{name: total[name] for name in Counts.__dataclass_fields__ if name not in special},
+    )
 
 
 def _told(counts: Counts, mapping: Mapping, idle_minutes: float) -> dict[str, Any]:
@@ -211,7 +193,3 @@ def _told(counts: Counts, mapping: Mapping, idle_minutes: float) -> dict[str, An
     declared = {"mapping": mapping.name, "zone": mapping.zone, "idle_minutes": idle_minutes, "about": mapping.about}
     declared |= {bound: str(getattr(mapping, bound)) for bound in ("since", "until") if getattr(mapping, bound)}
     return {"counts": asdict(counts), "declared": declared, "engine": f"duckdb {duckdb.__version__}"}
-
-
-def _path(path: Path) -> str:
-    return str(path).replace("'", "''")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
 from visir.sessions.mapping import Mapping
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 ENDINGS = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz"), "json": (".json", ".jsonl", ".ndjson", ".json.gz")}
 
@@ -54,6 +59,18 @@ def table_sql(files: Sequence[Path], mapping: Mapping) -> str:
     options = "all_varchar = true, header = true, delim = ',', quote = '\"', escape = '\"', store_rejects = true"
     each = [f"SELECT * FROM read_csv('{_escaped(one)}', {options})" for one in files]
     return f"({' UNION ALL BY NAME '.join(each)})"  # the reader's own union by name keeps no refused lines
+
+
+def arrival_sql(
+    engine: DuckDBPyConnection, files: Sequence[Path], mapping: Mapping, present: Collection[str]
+) -> str | None:
+    """An expression for the number of a row in the log, where its files know theirs: then many threads can read it."""
+    if mapping.format != "parquet" or mapping.unnest is not None or {"file_index", "file_row_number"} & set(present):
+        return None
+    found = engine.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [[str(one) for one in files]])
+    rows = dict(found.fetchall())
+    before = list(accumulate((rows[str(one)] for one in files), initial=0))[:-1]
+    return f"{before}[CAST(file_index AS BIGINT) + 1] + file_row_number + 1"
 
 
 def _escaped(path: Path) -> str:

@@ -1,0 +1,117 @@
+"""The sessions of one bucket of visitors: events in, three Parquet files and counts out.
+
+Most of the time goes into sorting and into writing, so both see as little as they can. Texts that repeat (visitors,
+devices, …) are numbered in the order of their texts, and sorted and compared as numbers. Whole events are sorted once,
+by visitor, time and arrival, which is the order of the file; windows run over those columns alone, and what they find
+stands in the same order beside the events.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from visir.sessions.definition import (
+    duplicates_sql,
+    late_sql,
+    logins_sql,
+    places_sql,
+    sessions_sql,
+    timed_sql,
+)
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+PARTS = ("sessions", "events", "aside")
+
+_NUMBERED = ("visitor", "customer", "device", "channel", "page", "action")
+_COLUMNS = (
+    "arrival, visitor, customer, time, device, channel, page, query, price, action, key, unknown_action, ambiguous_time"
+)
+_FILE = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"  # level 3 takes half as long again for 8 % less
+
+
+def write_bucket(
+    engine: DuckDBPyConnection, events: str, name: str, folder: Path, *, idle_minutes: float, zone: str
+) -> Counter[str]:
+    """Write `folder`/{sessions,events,aside}/`name` of `events`, a table of `definition.events_sql` in `engine`.
+
+    Returns what was counted, under the names of `sessionise.Counts`, those of reasons and of flags. Leaves nothing in
+    the engine but in the temporary schema of this connection, which should be closed afterwards.
+    """
+    _load(engine, events)
+    total: Counter[str] = Counter()
+    _add(total, engine, "SELECT count(*) AS read FROM events")
+    engine.execute(f"CREATE TEMP TABLE timed AS {timed_sql('events')}")
+    engine.execute(f"CREATE TEMP TABLE duplicates AS {duplicates_sql('events', 'timed')}")
+    _set_aside(engine, total, folder / "aside" / name)
+    _place(engine, idle_minutes)
+    engine.execute(f"CREATE TEMP TABLE found AS {sessions_sql('bounded', zone)} ORDER BY visitor, session")
+    for query, part in (("found", "sessions"), (f"(SELECT {_COLUMNS}, late, place, session FROM bounded)", "events")):
+        engine.execute(f"COPY {query} TO '{quoted_path(folder / part / name)}' {_FILE}")
+    _add(
+        total,
+        engine,
+        "SELECT count(*) AS kept, count(*) FILTER (WHERE late) AS late, count(unknown_action) AS unknown_action, "
+        "count(*) FILTER (WHERE ambiguous_time) AS ambiguous_time, "
+        "count(*) FILTER (WHERE arrival IS DISTINCT FROM placed) AS misplaced FROM bounded",
+    )
+    _add(
+        total,
+        engine,
+        "SELECT count(*) AS sessions, count(*) FILTER (WHERE session = 1) AS visitors, count(customer) AS identified, "
+        "count(*) FILTER (WHERE purchase) AS purchases, "
+        "count(customer) FILTER (WHERE purchase) AS purchases_identified FROM found",
+    )
+    if total.pop("misplaced"):
+        raise RuntimeError("events and their places stand in two orders: please report this with the log")
+    return total
+
+
+def _load(engine: DuckDBPyConnection, events: str) -> None:
+    for column in _NUMBERED:
+        texts = f"SELECT DISTINCT {column} FROM {events} WHERE {column} IS NOT NULL ORDER BY {column}"
+        engine.execute(f"CREATE TEMP TYPE a_{column} AS ENUM ({texts})")
+    numbered = ", ".join(f"CAST({column} AS a_{column}) AS {column}" for column in _NUMBERED)
+    engine.execute(
+        f"CREATE TEMP TABLE events AS SELECT * REPLACE ({numbered}) FROM (SELECT {_COLUMNS}, reason FROM {events}) "
+        "ORDER BY visitor, time, arrival"
+    )
+
+
+def _set_aside(engine: DuckDBPyConnection, total: Counter[str], target: Path) -> None:
+    """Events that are not kept leave the table `events` for a file."""
+    refused = "reason IS NOT NULL OR arrival IN (SELECT arrival FROM duplicates)"
+    engine.execute(
+        f"CREATE TEMP TABLE refused AS SELECT {_COLUMNS}, coalesce(reason, 'duplicate') AS reason FROM events "
+        f"WHERE {refused} ORDER BY arrival"
+    )
+    engine.execute(f"COPY refused TO '{quoted_path(target)}' {_FILE}")
+    total.update(dict(engine.execute("SELECT reason, count(*) FROM refused GROUP BY reason").fetchall()))
+    engine.execute(f"DELETE FROM events WHERE {refused}")
+
+
+def _place(engine: DuckDBPyConnection, idle_minutes: float) -> None:
+    """`bounded`: the events left in `events`, with session, place and late."""
+    engine.execute(f"CREATE TEMP TABLE late AS {late_sql('timed')}")
+    engine.execute(f"CREATE TEMP TABLE logins AS {logins_sql('timed', 'duplicates', idle_minutes=idle_minutes)}")
+    places = places_sql("timed", "duplicates", "late", "logins", idle_minutes=idle_minutes)
+    engine.execute(
+        f"CREATE TEMP TABLE places AS SELECT arrival AS placed, late, place, session FROM ({places}) "
+        "ORDER BY visitor, place"
+    )
+    engine.execute("DROP TABLE timed")
+    engine.execute("CREATE TEMP VIEW bounded AS SELECT * FROM events POSITIONAL JOIN places")
+
+
+def _add(total: Counter[str], engine: DuckDBPyConnection, query: str) -> None:
+    answer = engine.execute(query)
+    names = [column[0] for column in answer.description or ()]
+    total.update(dict(zip(names, answer.fetchall()[0], strict=True)))
+
+
+def quoted_path(path: Path) -> str:
+    """A path inside a literal of SQL."""
+    return str(path).replace("'", "''")
