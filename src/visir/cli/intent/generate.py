@@ -12,17 +12,24 @@ def generate(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.", show_default=False)],
     sessions: Annotated[int, typer.Option(help="At least so many sessions, of about eight events each.")] = 100_000,
     seed: Annotated[int, typer.Option(help="Another seed is another log.")] = 0,
+    dirt: Annotated[
+        float, typer.Option(min=0, max=1, help="Dirt of every kind, each as this share of the events.")
+    ] = 0.0,
     planted: Annotated[
         bool, typer.Option("--planted", help="Write what nobody can see too: intents, chances of a purchase.")
     ] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Make a shop's log whose causes are known, of any size: a larger log begins with the smaller one."""
-    from visir.sessions.generated import generate
+    from visir.sessions.generated import Dirt, generate
 
-    made = generate(out, sessions, seed=seed, planted=planted, replace=replace)
+    made = generate(
+        out, sessions, seed=seed, dirt=Dirt.of_every_kind(dirt) if dirt else None, planted=planted, replace=replace
+    )
     typer.echo(
-        f"{out}: {made.events:,} events, {made.sessions:,} sessions, {made.purchases:,} with a purchase, "
+        f"{out}: {made.rows:,} rows, {made.sessions:,} sessions, {made.purchases:,} with a purchase, "
         f"{made.people:,} people"
     )
+    if made.dirt:
+        typer.echo("dirt: " + ", ".join(f"{count:,} {kind}" for kind, count in made.dirt.items()))
     typer.echo(f"its sessions: visir intent sessions {out}/events --mapping {out}/mapping.toml --out FOLDER")

@@ -7,10 +7,11 @@
     sessionise("log/events", load_mapping("log/mapping.toml"), "sessions")
     truth(Shop()).by_device.conversion  # exact; so are transition matrices, page chains, lengths, …: see `Truth`
 
-`shop` (the causes) → `simulate` (people, compiled in `kernels`) → `table` → `write`; `truth` (what follows from the
-causes, by `chain` for what happens within a session). Sessions found in the log are exactly those that were planted.
+`shop` (the causes) → `simulate` (people, compiled in `kernels`) → `table` (→ `dirt`) → `write`; `truth` (what follows
+from the causes, by `chain` for what happens within a session). Sessions found in the log are exactly those planted.
 """
 
+from visir.sessions.generated.dirt import Dirt
 from visir.sessions.generated.shop import BODY, PAGES, Cause, Intent, Population, Shop
 from visir.sessions.generated.truth import Split, Truth, truth
 from visir.sessions.generated.write import Generated, generate, parts
@@ -19,6 +20,7 @@ __all__ = [
     "BODY",
     "PAGES",
     "Cause",
+    "Dirt",
     "Generated",
     "Intent",
     "Population",

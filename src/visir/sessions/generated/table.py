@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,35 +47,75 @@ PLANTED = pa.schema(
         ("pages", pa.int16()),
     ]
 )
+UNKNOWN = "scroll"
+"""An action that no mapping names; only a log with dirt has it."""
 _WORDS = pa.array([f"{text:05d}" for text in range(QUERIES)])
 
 
-def events_table(shop: Shop, causes: Causes, simulated: Simulated) -> pa.Table:
-    """The events (see `EVENTS`), in the order of time, people mixed."""
+@dataclass(frozen=True)
+class Coded:
+    """Events as numbers, -1 for nothing: row i of the log arrives before row i + 1.
+
+    `visitor` and `customer` are rows of `visitors` and `people`, the numbers that become names; the others are codes.
+    """
+
+    visitor: NDArray[np.int32]
+    customer: NDArray[np.int32]
+    time: NDArray[np.int64]
+    device: NDArray[np.int8]
+    channel: NDArray[np.int8]
+    page: NDArray[np.int8]
+    query: NDArray[np.int32]
+    price: NDArray[np.float64]
+    action: NDArray[np.int8]
+    visitors: NDArray[np.int64]
+    people: NDArray[np.int64]
+
+    def rows(self, which: NDArray[Any], **instead: Any) -> Coded:
+        """Those rows (indices or a mask), with other values in some columns."""
+        own = {name: instead[name] if name in instead else getattr(self, name)[which] for name in EVENTS.names}
+        return Coded(**own, visitors=self.visitors, people=self.people)
+
+
+def coded(simulated: Simulated) -> Coded:
+    """The events in the order of time, people mixed."""
     events, sessions = simulated.events, simulated.sessions
     visitors, visitor = np.unique(_browsers(sessions), return_inverse=True)
     people, person = np.unique(sessions["person"], return_inverse=True)
     order = np.argsort(events["time"], kind="stable")
     own = events["session"][order]
-    known = events["known"][order]
-    query, page = events["query"][order], events["page"][order]
-    price = events["price"][order]
-    return pa.table(
-        [
-            pa.DictionaryArray.from_arrays(visitor.astype(np.int32)[own], _names(causes, visitors)),
-            pa.DictionaryArray.from_arrays(
-                pa.array(person.astype(np.int32)[own], mask=~known), _names(causes, -1 - people)
-            ),
-            pa.array(events["time"][order]),
-            _told(sessions["device"][own], shop.devices.names),
-            _told(sessions["channel"][own], shop.channels.names),
-            _told(page, PAGES),
-            pa.DictionaryArray.from_arrays(pa.array(query, mask=query < 0), _WORDS),
-            pa.array(price, mask=np.isnan(price)),
-            _told(events["action"][order], ACTIONS),
-        ],
-        schema=EVENTS,
+    return Coded(
+        visitor=visitor.astype(np.int32)[own],
+        customer=np.where(events["known"][order], person.astype(np.int32)[own], np.int32(-1)),
+        time=events["time"][order],
+        device=sessions["device"][own],
+        channel=sessions["channel"][own],
+        page=events["page"][order],
+        query=events["query"][order],
+        price=events["price"][order],
+        action=events["action"][order],
+        visitors=visitors,
+        people=people,
     )
+
+
+def events_table(shop: Shop, causes: Causes, log: Coded) -> pa.Table:
+    """The events as they are written: see `EVENTS`."""
+    texts = {
+        "visitor": _names(causes, log.visitors),
+        "customer": _names(causes, -1 - log.people),
+        "device": pa.array(shop.devices.names),
+        "channel": pa.array(shop.channels.names),
+        "page": pa.array(PAGES),
+        "query": _WORDS,
+        "action": pa.array([*ACTIONS, UNKNOWN]),
+    }
+    columns = []
+    for name in EVENTS.names:
+        values = getattr(log, name)
+        told = pa.array(values, mask=~(values >= 0))  # a NaN is not ≥ 0 either
+        columns.append(pa.DictionaryArray.from_arrays(told, texts[name]) if name in texts else told)
+    return pa.table(columns, schema=EVENTS)
 
 
 def planted_table(shop: Shop, causes: Causes, simulated: Simulated) -> pa.Table:

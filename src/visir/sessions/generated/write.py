@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -13,9 +14,11 @@ from visir.errors import ConfigurationError, raise_faults
 from visir.files import atomic_folder, write_bytes, write_json
 from visir.progress import Progress
 from visir.sessions.generated.arrays import causes_of
+from visir.sessions.generated.dirt import Dirt, soil
 from visir.sessions.generated.shop import Shop
 from visir.sessions.generated.simulate import Simulated, simulate
-from visir.sessions.generated.table import events_table, planted_table
+from visir.sessions.generated.table import EVENTS, coded, events_table, planted_table
+from visir.sessions.mapping import ACTIONS
 
 PEOPLE = 50_000
 """People per part: about a million events."""
@@ -23,12 +26,13 @@ PEOPLE = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What a generated log holds: its people, sessions, purchase sessions and events."""
+    """What a generated log holds: its people, sessions, purchase sessions, rows, and its dirt by kind (see `Dirt`)."""
 
     people: int
     sessions: int
     purchases: int
-    events: int
+    rows: int
+    dirt: dict[str, int]
 
 
 def generate(
@@ -37,13 +41,14 @@ def generate(
     *,
     seed: int = 0,
     shop: Shop | None = None,
+    dirt: Dirt | None = None,
     planted: bool = False,
     replace: bool = False,
 ) -> Generated:
     """Write a log with at least `sessions` sessions into a new folder `out`: the last person's sessions are all there.
 
     - `events/part-*.parquet`: the log, columns as in the preset `events`. A part holds 50,000 people in the order of
-      time; a person is in one part only
+      time (with `dirt`: of arrival); a person is in one part only
     - `mapping.toml`: how to read it, `load_mapping(out / "mapping.toml")`
     - `planted/part-*.parquet`, if asked for: one row per session with what nobody can see
       (`visir.sessions.generated.table.PLANTED`)
@@ -58,10 +63,15 @@ def generate(
         (folder / "events").mkdir()
         if planted:
             (folder / "planted").mkdir()
-        people = found = bought = events = 0
+        people = found = bought = rows = 0
+        soiled: Counter[str] = Counter()
         for number, part in enumerate(parts(sessions, seed=seed, shop=shop)):
             name = f"part-{number:05d}.parquet"
-            table = events_table(shop, causes, part)
+            log = coded(part)
+            if dirt is not None:
+                log, counted = soil(log, dirt, seed)
+                soiled.update(counted)
+            table = events_table(shop, causes, log)
             plain = [field for field in table.column_names if field not in ("time", "price")]
             pq.write_table(
                 table, folder / "events" / name, compression="zstd", compression_level=1, use_dictionary=plain
@@ -71,11 +81,19 @@ def generate(
             people += part.people
             found += len(part.sessions["person"])
             bought += int(part.sessions["purchase"].sum())
-            events += table.num_rows
+            rows += table.num_rows
             advance(len(part.sessions["person"]))
-        counts = Generated(people, found, bought, events)
+        counts = Generated(people, found, bought, rows, dict(soiled))
         write_bytes(folder / "mapping.toml", _mapping(shop).encode())
-        write_json(folder / "generated.json", {"seed": seed, "counts": asdict(counts), "shop": _plain(shop)})
+        write_json(
+            folder / "generated.json",
+            {
+                "seed": seed,
+                "counts": asdict(counts),
+                "dirt": asdict(dirt or Dirt()),
+                "shop": {**asdict(shop), "begin": shop.begin.isoformat()},
+            },
+        )
     return counts
 
 
@@ -96,16 +114,27 @@ def parts(
 
 
 def _mapping(shop: Shop) -> str:
-    """The preset `events`, with the shop's time zone."""
-    names = ("visitor", "customer", "time", "device", "channel", "page", "query", "price", "action")
-    own = "\n".join(f'{name} = "{name}"' for name in names)
-    actions = "\n".join(f'{name} = "{name}"' for name in ("page", "query", "add", "remove", "order", "other"))
-    return (
-        'about = "A generated log (visir.sessions.generated)."\nformat = "parquet"\nunit = "us"\n'
-        f'zone = "{shop.zone}"\nrequired = ["visitor", "time", "action"]\n\n'
-        f"[raw]\n{own}\n\n[events]\n{own}\n\n[actions]\n{actions}\n"
-    )
+    """The preset `events` with the shop's time zone, and what tells dirt: bots name no device, the log has an end.
 
+    The end is a day after the last session begins, so that this session is not cut.
+    """
+    own = "\n".join(f'{name} = "{name}"' for name in EVENTS.names)
+    actions = "\n".join(f'{name} = "{name}"' for name in ACTIONS)
+    end = shop.begin + timedelta(weeks=shop.weeks, days=1)
+    return f'''about = "A generated log (visir.sessions.generated)."
+format = "parquet"
+unit = "us"
+zone = "{shop.zone}"
+required = ["visitor", "time", "action"]
+bot = "device IS NULL"
+until = {end.isoformat()}T00:00:00Z
 
-def _plain(shop: Shop) -> dict[str, Any]:
-    return {**asdict(shop), "begin": shop.begin.isoformat()}
+[raw]
+{own}
+
+[events]
+{own}
+
+[actions]
+{actions}
+'''

@@ -1,0 +1,163 @@
+"""The generated log on disk: found again by the sessioniser, the same whatever the size, dirt counted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from visir.errors import ConfigurationError, VisirError
+from visir.sessions import Counts, load_mapping, sessionise
+from visir.sessions.generated import Cause, Dirt, Population, Shop, generate, parts
+from visir.sessions.generated.table import EVENTS, PLANTED
+
+SUMMER = Shop(begin=date(2025, 7, 7), weeks=1, zone="America/New_York")
+
+
+def found(log: Path, out: Path) -> tuple[Counts, list[dict[str, Any]]]:
+    counts = sessionise(log / "events", load_mapping(log / "mapping.toml"), out, threads=1)
+    return counts, read(out / "sessions")
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(folder).to_pylist()
+    return sorted(rows, key=lambda one: (one["visitor"], one["began"]))
+
+
+@pytest.mark.parametrize("shop", [Shop(), SUMMER])
+def test_sessions_found_are_those_planted(tmp_path: Path, shop: Shop) -> None:
+    pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+    made = generate(tmp_path / "log", 5000, seed=1, shop=shop, planted=True)
+    counts, sessions = found(tmp_path / "log", tmp_path / "out")
+    planted = read(tmp_path / "log" / "planted")
+    names = ("visitor", "began", "customer", "device", "channel", "hour", "weekday", "purchase", "pages")
+    assert [[one[name] for name in names] for one in sessions] == [[one[name] for name in names] for one in planted]
+    assert (counts.read, counts.kept, counts.sessions, counts.purchases) == (
+        made.rows, made.rows, made.sessions, made.purchases
+    )  # fmt: skip
+    assert 5000 <= made.sessions < 5028
+    assert counts.flags == dict.fromkeys(counts.flags, 0)
+
+
+def test_a_repeated_hour_is_told_once(tmp_path: Path) -> None:
+    """The default log ends on the day on which summer time ends: no session begins in the hour that is told twice."""
+    pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+    hours = np.zeros(24)
+    hours[1:4] = 1 / 3
+    shop = Shop(hours=Cause(tuple(map(str, range(24))), tuple(hours), (1.0,) * 24))
+    generate(tmp_path / "log", 20_000, shop=shop, planted=True)
+    _, sessions = found(tmp_path / "log", tmp_path / "out")
+    midnight = 1_572_127_200_000_000  # when 27 October 2019 begins in Amsterdam; 2:00 comes again 3 hours later
+    assert not [one for one in sessions if 3 <= (one["began"] - midnight) / 3_600_000_000 < 4]
+    last = [one["hour"] for one in sessions if one["began"] >= midnight]
+    assert np.bincount(last, minlength=4)[1:4] == pytest.approx(len(last) / 3, rel=0.15)
+    assert {one["hour"] for one in sessions} == {1, 2, 3}
+
+
+def test_columns_are_those_declared(tmp_path: Path) -> None:
+    made = generate(tmp_path / "log", 300, planted=True)
+    log = pq.read_table(tmp_path / "log" / "events")
+    assert log.schema.remove_metadata().equals(EVENTS)
+    assert pq.read_table(tmp_path / "log" / "planted").schema.remove_metadata().equals(PLANTED)
+    assert pa.compute.is_in(log["action"], pa.array(["page", "query", "add", "remove", "order"])).to_pylist() == [
+        True
+    ] * len(log)
+    told = json.loads((tmp_path / "log" / "generated.json").read_text())
+    assert told["counts"] == asdict(made)
+    assert told["shop"]["zone"] == "Europe/Amsterdam"
+
+
+def test_a_person_is_the_same_in_any_part_and_any_size() -> None:
+    def drawn(sessions: int, people_per_part: int) -> dict[str, np.ndarray[Any, Any]]:
+        every = list(parts(sessions, seed=5, people_per_part=people_per_part))
+        together = {name: np.concatenate([one.events[name] for one in every]) for name in ("time", "page", "query")}
+        return together | {name: np.concatenate([one.sessions[name] for one in every]) for name in every[0].sessions}
+
+    whole, pieces, small = drawn(3000, 50_000), drawn(3000, 37), drawn(500, 50_000)
+    for name, values in whole.items():
+        np.testing.assert_array_equal(values, pieces[name])
+        np.testing.assert_array_equal(values[: len(small[name])], small[name])
+    assert len(small["person"]) < 528
+
+
+def test_another_seed_is_another_log_and_the_same_seed_the_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        generate(tmp_path / name, 500, seed=seed, dirt=Dirt.of_every_kind(0.02), planted=True)
+
+    def written(name: str) -> dict[str, bytes]:
+        files = [one for one in (tmp_path / name).rglob("*") if one.is_file()]
+        return {str(one.relative_to(tmp_path / name)): one.read_bytes() for one in files}
+
+    assert written("one") == written("again")
+    assert written("one")["events/part-00000.parquet"] != written("two")["events/part-00000.parquet"]
+
+
+def test_dirt_is_counted_and_hides_no_session(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+    dirt = Dirt(duplicate=0.03, no_visitor=0.02, no_time=0.01, future=0.015, bot=0.05, unknown_action=0.025, late=0.04)
+    clean = generate(tmp_path / "clean", 4000)
+    dirty = generate(tmp_path / "dirty", 4000, dirt=dirt)
+    assert (dirty.sessions, dirty.purchases) == (clean.sessions, clean.purchases)
+    for kind, share in asdict(dirt).items():
+        if kind != "late":
+            assert dirty.dirt[kind] == pytest.approx(clean.rows * share, rel=0.15)
+    _, expected = found(tmp_path / "clean", tmp_path / "of_clean")
+    counts, sessions = found(tmp_path / "dirty", tmp_path / "of_dirty")
+    aside = {"early": 0, "impossible_time": 0} | {
+        kind: dirty.dirt[kind] for kind in ("no_visitor", "no_time", "future", "bot", "duplicate")
+    }
+    assert counts.aside == aside
+    assert counts.flags == {
+        "late": dirty.dirt["late"], "unknown_action": dirty.dirt["unknown_action"], "ambiguous_time": 0
+    }  # fmt: skip
+    assert counts.read == dirty.rows == counts.kept + sum(aside.values())
+    assert dirty.dirt["late"] > 100
+    # An unknown action is an event of its session (a microsecond after another one), and changes nothing else.
+    touched = ("events", "others", "ended")
+    strip = [{name: value for name, value in one.items() if name not in touched} for one in expected]
+    assert [{name: value for name, value in one.items() if name not in touched} for one in sessions] == strip
+    assert sum(one["others"] for one in sessions) == dirty.dirt["unknown_action"]
+
+
+def test_faults_are_told_together(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as fault:
+        Shop(begin=date(2019, 10, 1), weeks=0, zone="Mars", logs_in=2.0)
+    for part in (
+        "begin must be a Monday; 2019-10-01 is a Tuesday",
+        "weeks must be",
+        "zone 'Mars'",
+        "logs_in: a chance",
+    ):
+        assert part in str(fault.value)
+    with pytest.raises(ConfigurationError, match="the chance of a purchase would reach"):
+        Shop(customers=Population(6.4, 0.5, 0.5, 0.1))
+    with pytest.raises(ConfigurationError, match="switches: they change the shares of the devices"):
+        Shop(switches=((0.5, 0.5, 0, 0, 0), *Shop().switches[1:]))
+    with pytest.raises(ConfigurationError, match="sessions must be at least 1, not 0"):
+        generate(tmp_path / "log", 0)
+    with pytest.raises(ConfigurationError, match=r"bot: a share lies between 0 and 1, found 2"):
+        Dirt(bot=2)
+    assert not (tmp_path / "log").exists()
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "mine").touch()
+    with pytest.raises(VisirError, match="exists already"):
+        generate(tmp_path / "log", 10)
+
+
+def test_without_factors_nothing_tells_a_purchase() -> None:
+    plain = {name: Cause(one.names, one.share, (1.0,) * len(one.names)) for name, one in causes().items()}
+    shop = replace(Shop(), **plain, switch_factor=1.0, customers=Population(6.4, 0.5, 0.1, 0.1))
+    part = next(parts(20_000, shop=shop))
+    chances = part.sessions["chance"][part.sessions["customer"]]
+    np.testing.assert_allclose(chances, 0.1)
+
+
+def causes() -> dict[str, Cause]:
+    return {name: getattr(Shop(), name) for name in ("devices", "channels", "weekdays", "hours")}
