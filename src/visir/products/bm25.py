@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -13,6 +13,7 @@ from visir.errors import ConfigurationError, nearest, raise_faults, require
 from visir.products.split import Mask
 from visir.products.systems import ranks_of
 from visir.products.task import Task
+from visir.products.vectors import Floats, Ints
 from visir.records import Run
 from visir.search.exact import Searched
 
@@ -80,34 +81,23 @@ class Bm25:
 
     def search(self, task: Task, depth: int) -> Searched:
         """The run and the ranks; ties by product id."""
-        require("bm25s", extra="products", purpose="BM25 over titles")
-        import bm25s
-
         assert task.gallery.ids is not None
         products = task.catalogue.products
         at = pc.index_in(task.gallery.ids, products["id"].combine_chunks())
         titles = [one or "" for one in products["title"].take(at).to_pylist()]
-        corpus = self.words(titles)
-        index = bm25s.BM25(k1=self.k1, b=self.b, method="lucene") if any(corpus) else None
-        if index is not None:
-            index.index(corpus, show_progress=False)
         judged = pc.index_in(task.qrels.documents, task.gallery.ids).to_numpy().astype(np.int64)
         queries = np.repeat(np.arange(len(task.qrels)), np.diff(task.qrels.offsets))
         places = np.zeros(len(judged), dtype=np.int64)
         here = np.zeros(len(titles), dtype=np.int64)
-        nothing = np.zeros(len(titles), dtype=np.float32)
         answers, scores = [], []
-        for row, words in enumerate(self.words(task.names)):
-            found = nothing if index is None or not words else index.get_scores(words)
-            matched = np.flatnonzero(found > 0)
-            # The gallery is sorted by id, so a stable sort breaks ties by id.
-            matched = matched[np.argsort(-found[matched], kind="stable")]
+        # The gallery is sorted by id, so what ties stands in order of id.
+        for row, (matched, found) in enumerate(self.ranked(titles, task.names)):
             here[matched] = np.arange(1, len(matched) + 1)
             mine = slice(task.qrels.offsets[row], task.qrels.offsets[row + 1])
             places[mine] = here[judged[mine]]
             here[matched] = 0
             answers.append(matched[:depth].astype(np.int32))
-            scores.append(found[matched[:depth]])
+            scores.append(found[:depth])
         run = Run(
             self.name,
             "t2i",
@@ -121,6 +111,25 @@ class Bm25:
             {"search": "bm25s", **self.card},
         )
         return Searched(run, ranks_of(task, queries, places))
+
+    def ranked(self, titles: list[str], queries: list[str]) -> Iterator[tuple[Ints, Floats]]:
+        """For each query the rows of all titles that share a word with it, best first, and their scores.
+
+        Equal scores stand in the order of the titles.
+        """
+        require("bm25s", extra="products", purpose="BM25 over titles")
+        import bm25s
+
+        corpus = self.words(titles)
+        index = bm25s.BM25(k1=self.k1, b=self.b, method="lucene") if any(corpus) else None
+        if index is not None:
+            index.index(corpus, show_progress=False)
+        nothing = np.zeros(len(titles), dtype=np.float32)
+        for words in self.words(queries):
+            found = nothing if index is None or not words else index.get_scores(words)
+            matched = np.flatnonzero(found > 0)
+            matched = matched[np.argsort(-found[matched], kind="stable")]
+            yield matched, found[matched]
 
     def words(self, texts: list[str]) -> list[list[str]]:
         """The words of each text, as they are matched."""

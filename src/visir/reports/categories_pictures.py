@@ -1,0 +1,145 @@
+"""Answers as pictures: categories from general to specific, and what was found for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from PIL.Image import Image
+
+from visir.errors import ImageError
+from visir.products.errors import hits
+from visir.products.evaluate import Trial
+from visir.products.tree import NONE
+from visir.records.catalogue import Catalogue
+from visir.reports.library import cut
+from visir.reports.thumbnails import Thumbnail, thumbnails
+from visir.robustness.corruptions import pictures
+
+
+@dataclass(frozen=True)
+class Found:
+    """One product of an answer: its title (or id), the names of its path, and whether it is right (None: not known)."""
+
+    id: str
+    title: str
+    path: tuple[str, ...]
+    right: bool | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One category: its name, its level in the tree (1: most general), how many products are right, and the answer."""
+
+    name: str
+    id: str
+    level: int
+    relevant: int
+    found: tuple[Found, ...]
+
+    @property
+    def hits(self) -> int:
+        """How many of the shown products are right."""
+        return sum(one.right is True for one in self.found)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The categories of one path, the most general first."""
+
+    asked: tuple[Asked, ...]
+
+
+class Products:
+    """Titles and paths of products by id."""
+
+    def __init__(self, catalogue: Catalogue, ids: Sequence[str]) -> None:
+        wanted = pa.array(dict.fromkeys(ids), pa.string())
+        rows = catalogue.products.take(pc.index_in(wanted, catalogue.products["id"].combine_chunks()))
+        self._titles = dict(zip(rows["id"].to_pylist(), rows["title"].to_pylist(), strict=True))
+        names = dict(zip(*(catalogue.categories[column].to_pylist() for column in ("id", "name")), strict=True))
+        parents = dict(zip(*(catalogue.categories[column].to_pylist() for column in ("id", "parent")), strict=True))
+        self._paths = {}
+        for product, category in zip(rows["id"].to_pylist(), rows["category_id"].to_pylist(), strict=True):
+            path: list[str] = []
+            above: str | None = category
+            while above is not None:
+                path.append(names[above])
+                above = parents[above]
+            self._paths[product] = tuple(reversed(path))
+
+    def found(self, product: str, right: bool | None = None) -> Found:
+        """A product of an answer."""
+        return Found(product, cut(self._titles[product] or product), self._paths[product], right)
+
+
+def chains(trial: Trial, *, count: int = 4, top: int = 8) -> list[Chain]:
+    """The `count` paths to be shown, at most one per tree while there are trees left; a trial by id.
+
+    Of each tree the path with the most to see: the sum over its categories of the right products, as far as they could
+    be shown.
+    """
+    task = trial.task
+    tree, asked = task.tree, {int(row): query for query, row in enumerate(task.rows)}
+    positives = task.qrels.positives
+    paths = {row: [int(one) for one in tree.paths[row] if one != NONE and int(one) in asked] for row in asked}
+    to_see = {row: sum(min(int(positives[asked[one]]), top) for one in path) for row, path in paths.items()}
+    ordered = sorted(asked, key=lambda row: (-to_see[row], tree.ids[row]))
+    chosen: list[int] = []
+    for rows in (_one_per_tree(ordered, tree.roots), ordered):
+        chosen += [row for row in rows if row not in chosen][: count - len(chosen)]
+    right = hits(trial, top)
+    run = trial.run
+    answers = {
+        row: run.documents.take(
+            pa.array(
+                run.indices[run.offsets[asked[row]] : min(run.offsets[asked[row] + 1], run.offsets[asked[row]] + top)]
+            )
+        ).to_pylist()
+        for last in chosen
+        for row in paths[last]
+    }
+    products = Products(task.catalogue, [one for found in answers.values() for one in found])
+    return [
+        Chain(
+            tuple(
+                Asked(
+                    tree.names[row],
+                    tree.ids[row],
+                    int(tree.depths[row]),
+                    int(positives[asked[row]]),
+                    tuple(products.found(one, bool(right[asked[row], at])) for at, one in enumerate(answers[row])),
+                )
+                for row in paths[last]
+            )
+        )
+        for last in chosen
+    ]
+
+
+def product_thumbnails(catalogue: Catalogue, ids: Sequence[str], *, budget: int) -> dict[str, Thumbnail]:
+    """A small picture of each product, or the reason why there is none; together at most `budget` bytes of text."""
+    shown = catalogue.pictures()
+    wanted = pa.array(dict.fromkeys(ids), pa.string())
+    rows = dict(
+        zip(wanted.to_pylist(), pc.index_in(wanted, shown.images["id"].combine_chunks()).to_pylist(), strict=True)
+    )
+    look = pictures(shown)
+
+    def open_image(product: str) -> Image:
+        row = rows[product]
+        if row is None:
+            raise ImageError(f"product {product!r} has no picture.")
+        return look(row)
+
+    return thumbnails(list(rows), open_image, budget=budget)
+
+
+def _one_per_tree(rows: Sequence[int], roots: np.ndarray) -> list[int]:
+    first: dict[int, int] = {}
+    for row in rows:
+        first.setdefault(int(roots[row]), row)
+    return list(first.values())

@@ -1,0 +1,84 @@
+"""The tree of categories with a number at every node, as nested pieces that a page can fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from visir.products.evaluate import Trial
+from visir.products.tree import NONE, CategoryTree
+
+
+@dataclass(frozen=True)
+class Node:
+    """A category that asked in some split.
+
+    - `products`: relevant test products, over all splits
+    - `value`: the measure, the mean over the splits in which it asked
+    - `below`: the mean value of the categories under it (None: there are none); `seen`: whether it was a query of a
+      training pair in every split in which it asked, in some, or in none ("seen", "partly", "unseen")
+    - `children`: by falling number of products, then by name
+    """
+
+    name: str
+    id: str
+    products: int
+    value: float
+    below: float | None
+    seen: str
+    children: tuple[Node, ...] = field(default=())
+
+    @property
+    def size(self) -> int:
+        """How many categories there are at and under the node."""
+        return 1 + sum(child.size for child in self.children)
+
+
+def tree_of(trials: Sequence[Trial], name: str = "rprecision") -> list[Node]:
+    """The trees of the categories that asked in these trials (of one system, by id), each with its measure `name`.
+
+    Where a setting asks some levels only, a category hangs below the nearest one above it that asked.
+    """
+    tree = trials[0].task.tree
+    values, weights, products = (np.zeros(len(tree)) for _ in range(3))
+    seen = np.zeros(len(tree))
+    for one in trials:
+        rows = one.task.rows
+        values[rows] += one.result.values("t2i", name)
+        weights[rows] += 1
+        products[rows] += one.task.qrels.positives
+        seen[rows] += one.seen
+    asked = weights > 0
+    below: dict[int, list[int]] = {}
+    for row in np.flatnonzero(asked).tolist():
+        below.setdefault(_above(tree, asked, row), []).append(row)
+
+    def node(row: int) -> Node:
+        ordered = sorted(below.get(row, []), key=lambda one: (-products[one], tree.names[one], tree.ids[one]))
+        children = tuple(node(one) for one in ordered)
+        share = seen[row] / weights[row]
+        return Node(
+            tree.names[row],
+            tree.ids[row],
+            int(products[row]),
+            float(values[row] / weights[row]),
+            float(np.mean(_values(children))) if children else None,
+            "seen" if share == 1 else "partly" if share else "unseen",
+            children,
+        )
+
+    return sorted((node(row) for row in below.get(NONE, [])), key=lambda one: (-one.products, one.name))
+
+
+def _above(tree: CategoryTree, asked: np.ndarray, row: int) -> int:
+    above = int(tree.parents[row])
+    while above != NONE and not asked[above]:
+        above = int(tree.parents[above])
+    return above
+
+
+def _values(nodes: Sequence[Node]) -> list[float]:
+    """The values of all nodes at and under these."""
+    return [value for one in nodes for value in (one.value, *_values(one.children))]
