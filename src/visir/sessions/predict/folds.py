@@ -1,0 +1,91 @@
+"""Which sessions are trained on and which are predicted: by person, by time, or by chance (to see how that flatters).
+
+- **grouped**: all sessions of a person in one fold. A person is what visitors and customers are tied to by a login.
+- **temporal**: trained on the sessions that were over before a moment, predicted those that began after it.
+- **ungrouped**: every session for itself; a person's other sessions may be trained on.
+
+Folds are dealt: people with a purchase first, then the others, each in the order of a seeded hash, so that folds have
+about the same share of purchases and depend on no order of rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from visir.errors import VisirError
+from visir.sessions.definition import IDLE_MINUTES
+from visir.sessions.records import Bools, Examples, Ints
+
+Scheme = Literal["grouped", "temporal", "ungrouped"]
+SCHEMES: tuple[Scheme, ...] = ("grouped", "temporal", "ungrouped")
+
+PAST = 0.8
+"""The share of sessions, in the order of their beginning, that is the past of the temporal split."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Masks over examples; some may be in neither."""
+
+    train: Bools
+    test: Bools
+
+
+def splits(examples: Examples, scheme: Scheme, *, folds: int = 10, seed: int = 0) -> list[Split]:
+    """The splits of a scheme; one for "temporal". Raises `VisirError` where there are fewer people than folds."""
+    if scheme == "temporal":
+        return [temporal(examples)]
+    if scheme == "grouped":
+        groups = people(examples)
+    else:
+        names = [f"{one}/{number}" for one, number in zip(examples.visitor, examples.session, strict=True)]
+        groups = np.unique(names, return_inverse=True)[1]
+    fold = dealt(groups, _group_names(groups, examples), examples.purchase, folds, seed)
+    return [Split(fold != one, fold == one) for one in range(folds)]
+
+
+def temporal(examples: Examples, *, past: float = PAST, idle_minutes: float = IDLE_MINUTES) -> Split:
+    """Sessions known to be over by the moment at which the later 1 - `past` of them begins; and those later ones."""
+    cut = int(np.quantile(examples.began, past, method="lower"))
+    return Split(examples.ended + round(idle_minutes * 60e6) < cut, examples.began >= cut)
+
+
+def people(examples: Examples) -> Ints:
+    """(n,) a number for whoever is behind each session: visitors and customers that were ever seen together are one."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    visitors, visitor = np.unique(examples.visitor.astype(str), return_inverse=True)
+    named = np.array([one is not None for one in examples.customer])
+    customers, customer = np.unique(examples.customer[named].astype(str), return_inverse=True)
+    nodes = len(visitors) + len(customers)
+    edges = (np.ones(named.sum()), (visitor[named], len(visitors) + customer))
+    parts = connected_components(coo_array(edges, shape=(nodes, nodes)), directed=False)[1]
+    people: Ints = parts[visitor].astype(np.int64)
+    return people
+
+
+def dealt(groups: Ints, names: Sequence[str], purchase: Bools, folds: int, seed: int) -> Ints:
+    """(n,) the fold of each session; `names` are those of the groups, in their order."""
+    if len(names) < folds:
+        raise VisirError(f"{len(names):,} people cannot be dealt into {folds} folds.", hint="fewer folds: --folds")
+    buys = np.bincount(groups, purchase, minlength=len(names)) > 0
+    mixed = [hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).hexdigest() for name in names]
+    order = sorted(range(len(names)), key=lambda group: (not buys[group], mixed[group]))
+    fold = np.empty(len(names), np.int64)
+    fold[order] = np.arange(len(names)) % folds
+    return fold[groups]
+
+
+def _group_names(groups: Ints, examples: Examples) -> list[str]:
+    """A group is called by the first of its sessions, in the order of visitors."""
+    names: dict[int, str] = {}
+    for group, visitor, session in zip(groups.tolist(), examples.visitor, examples.session.tolist(), strict=True):
+        name = f"{visitor}/{session}"
+        names[group] = min(names.get(group, name), name)
+    return [names[group] for group in range(len(names))]

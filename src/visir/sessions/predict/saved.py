@@ -1,0 +1,157 @@
+"""A saved model: a folder of open files, one classifier per setting and step.
+
+`model.json` holds the card, and what features and scaling learnt; `anonymous-step-03.skops` the classifier of step 3.
+skops writes scikit-learn's objects as plain data (JSON and NPY in a zip) and builds only types that it, or `TRUSTED`
+below, names: loading runs no code that the file brings along, as a pickle would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from visir.errors import VisirError, require
+from visir.files import atomic_folder, read_json, write_bytes, write_json
+from visir.sessions.examples import Sample, Setting, draw, idle_minutes
+from visir.sessions.features import FEATURES, FeatureSet, Learnt, features_of
+from visir.sessions.predict.encoding import Scaling
+from visir.sessions.predict.models import Fitted, fit
+from visir.sessions.records import Examples, Floats
+
+TRUSTED = (
+    "sklearn.tree._tree.Tree",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+)
+"""scikit-learn's own compiled or private types that its six models hold, and skops does not know."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The model of one setting: features with what they learnt, and a classifier for each step from 0."""
+
+    learnt: Learnt
+    steps: tuple[Fitted, ...]
+
+    def probability(self, examples: Examples, step: int) -> Floats:
+        """(n,) chance that each session ends with a purchase, told at a step, from nothing after it."""
+        features, states = self.learnt.features, self.learnt.states
+        return self.steps[step].probability(features, states, self.learnt.matrix(examples, step))
+
+
+@dataclass(frozen=True)
+class PurchaseModel:
+    """What `train` makes and `load_model` reads: a part per setting, and the card (what it was trained on, and how)."""
+
+    parts: Mapping[Setting, Part]
+    card: dict[str, Any]
+
+
+def train(
+    sessions: str | Path,
+    samples: Sequence[Sample],
+    model: str,
+    *,
+    which: FeatureSet = "extended",
+    seed: int = 0,
+) -> PurchaseModel:
+    """Train on all examples of each sample, in one go: there is no validation here; the study says how good it is."""
+    import sklearn
+
+    parts: dict[Setting, Part] = {}
+    found: dict[str, Any] = {}
+    for sample in samples:
+        examples = draw(sessions, sample)
+        learnt = Learnt.of(features_of(sample.setting, which), examples)
+        fitted = tuple(
+            fit(
+                model,
+                learnt.features,
+                learnt.states,
+                learnt.matrix(examples, step),
+                examples.purchase,
+                seed=seed,
+            )
+            for step in sample.steps
+        )
+        parts[sample.setting] = Part(learnt, fitted)
+        found[sample.setting] = {"sessions": len(examples), "purchases": int(examples.purchase.sum())}
+    card = {
+        "model": model,
+        "features": which,
+        "seed": seed,
+        "samples": [one.told_as() for one in samples],
+        "found": found,
+        "zone": read_json(Path(sessions) / "counts.json")["declared"]["zone"],
+        "idle_minutes": idle_minutes(Path(sessions)),
+        "versions": {"scikit-learn": sklearn.__version__},
+    }
+    return PurchaseModel(parts, card)
+
+
+def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False) -> Path:
+    """Write the folder, complete or not at all."""
+    require("skops", extra="sessions", purpose="Saving a purchase model")
+    import skops.io
+
+    told: dict[str, Any] = {"visir_purchase_model": 1, **model.card, "parts": {}}
+    with atomic_folder(out, replace=replace) as folder:
+        for setting, part in model.parts.items():
+            steps = []
+            for step, fitted in enumerate(part.steps):
+                scaling = None if fitted.scaling is None else fitted.scaling.to_json()
+                steps.append({"share": fitted.share, "scaling": scaling, "numbers": fitted.numbers})
+                if fitted.estimator is not None:
+                    write_bytes(folder / _name(setting, step), skops.io.dumps(fitted.estimator))
+            told["parts"][setting] = {"learnt": part.learnt.to_json(), "steps": steps}
+        write_json(folder / "model.json", told)
+    return Path(out)
+
+
+def load_model(folder: str | Path) -> PurchaseModel:
+    """Read a saved model. Raises `VisirError` for another scikit-learn: its objects mean something else there."""
+    require("sklearn", "skops", extra="sessions", purpose="Loading a purchase model")
+    import sklearn
+
+    folder = Path(folder)
+    if not (folder / "model.json").is_file():
+        raise VisirError(f"{folder}: no purchase model.", hint="make one: visir intent train SESSIONS --out FOLDER")
+    card = read_json(folder / "model.json")
+    if card.pop("visir_purchase_model", None) != 1:
+        raise VisirError(f"{folder}/model.json: another kind or version of model.", hint="train it again")
+    made, here = card["versions"]["scikit-learn"], sklearn.__version__
+    if made.split(".")[:2] != here.split(".")[:2]:
+        raise VisirError(
+            f"{folder} was trained with scikit-learn {made}; this is {here}.",
+            hint=f"train it again, or pip install scikit-learn=={made}",
+        )
+    parts: dict[Setting, Part] = {}
+    for setting, told in card.pop("parts").items():
+        steps = [_fitted(folder, setting, step, card["model"], one) for step, one in enumerate(told["steps"])]
+        parts[setting] = Part(Learnt.from_json(told["learnt"], FEATURES), tuple(steps))
+    return PurchaseModel(parts, card)
+
+
+def _fitted(folder: Path, setting: str, step: int, model: str, told: dict[str, Any]) -> Fitted:
+    path = folder / _name(setting, step)
+    scaling = None if told["scaling"] is None else Scaling.from_json(told["scaling"])
+    # Without a file, no feature told anything at this step.
+    return Fitted(model, _read(path) if path.is_file() else None, told["share"], scaling, told["numbers"])
+
+
+def _read(path: Path) -> Any:
+    import skops.io
+
+    foreign = [one for one in skops.io.get_untrusted_types(file=path) if one not in TRUSTED]
+    if foreign:
+        raise VisirError(
+            f"{path} holds what no purchase model holds: {', '.join(foreign)}.",
+            hint="do not load it; train the model again",
+        )
+    return skops.io.load(path, trusted=list(TRUSTED))
+
+
+def _name(setting: str, step: int) -> str:
+    return f"{setting}-step-{step:02d}.skops"

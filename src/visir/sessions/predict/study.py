@@ -1,0 +1,233 @@
+"""The prediction study of thesis section 6.5: settings × models × feature sets × steps × folds.
+
+A *cell* is one step of one fold of one setting: all models and both feature sets over the same features, which are
+learnt once per fold. Cells are written when they are finished; a study that was stopped goes on with those it lacks.
+Cells are spread over processes of one thread each, which changes no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
+from visir.files import read_json, write_json
+from visir.fingerprint import hash_json
+from visir.progress import Progress
+from visir.sessions.examples import Sample, Setting, draw
+from visir.sessions.features import FEATURE_SETS, Learnt, features_of
+from visir.sessions.predict.folds import SCHEMES, Scheme, Split, splits
+from visir.sessions.predict.importance import impurity, permutation
+from visir.sessions.predict.measures import measured
+from visir.sessions.predict.models import MODELS, fit
+from visir.sessions.records import Examples
+from visir.threads import usable_cores
+
+UNGROUPED_STEPS = (0, 5, 10)
+"""Ungrouped folds are there to be distrusted; three steps show by how much."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked. The ungrouped folds take the steps among `UNGROUPED_STEPS` alone."""
+
+    samples: tuple[Sample, ...]
+    models: tuple[str, ...] = MODELS
+    folds: int = 10
+    schemes: tuple[Scheme, ...] = SCHEMES
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        faults = [f"model {one!r}: {nearest(one, MODELS)}" for one in self.models if one not in MODELS]
+        faults += [f"scheme {one!r}: {nearest(one, SCHEMES)}" for one in self.schemes if one not in SCHEMES]
+        if self.folds < 2:
+            faults.append(f"{self.folds} folds: at least 2")
+        raise_faults(ConfigurationError, "prediction study", faults, hint="see docs/intent.md")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One step of one fold; `scores`: model → feature set → measure; `importance`: kind → feature, of the forest."""
+
+    setting: Setting
+    scheme: Scheme
+    fold: int
+    step: int
+    train: int = 0
+    test: int = 0
+    scores: dict[str, dict[str, dict[str, float | None]]] = field(default_factory=dict)
+    importance: dict[str, dict[str, float]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def file(self) -> str:
+        """Its name on disk."""
+        return f"{self.setting}-{self.scheme}-fold{self.fold:02d}-step{self.step:02d}.json"
+
+
+def run_study(sessions: str | Path, plan: Plan, out: str | Path, *, jobs: int | None = None) -> list[Cell]:
+    """Run what is missing of a study over a folder of sessions; returns all cells and keeps them in `out`/cells.
+
+    `out`/study.json says what was asked and of what. Raises `VisirError` where `out` holds another study.
+    """
+    require("sklearn", "duckdb", extra="sessions", purpose="The prediction study")
+    out, drawn = Path(out), {one.setting: draw(sessions, one) for one in plan.samples}
+    card = card_of(plan, drawn, Path(sessions))
+    if (out / "study.json").is_file() and read_json(out / "study.json")["asked"] != card["asked"]:
+        raise VisirError(f"{out} holds another study.", hint="choose another folder, or remove that one")
+    for sample in plan.samples:  # a split that cannot be made is told now, not by a worker
+        for scheme in plan.schemes:
+            splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
+    write_json(out / "study.json", card)
+    wanted = [
+        Cell(sample.setting, scheme, fold, step)
+        for sample in plan.samples
+        for scheme in plan.schemes
+        for fold in range(1 if scheme == "temporal" else plan.folds)
+        for step in sample.steps
+        if scheme != "ungrouped" or step in UNGROUPED_STEPS
+    ]
+    kept = {one.file for one in wanted if (out / "cells" / one.file).is_file()}
+    missing = [one for one in wanted if one.file not in kept]
+    if missing:
+        _run(missing, drawn, plan, out, jobs)
+    return [load_cell(out / "cells" / one.file) for one in wanted]
+
+
+def load_study(out: str | Path) -> tuple[dict[str, Any], list[Cell]]:
+    """The card of a study and the cells that are finished."""
+    out = Path(out)
+    if not (out / "study.json").is_file():
+        raise VisirError(f"{out}: not a folder of a prediction study.", hint="make one: visir intent predict SESSIONS")
+    return read_json(out / "study.json"), [load_cell(one) for one in sorted((out / "cells").glob("*.json"))]
+
+
+def load_cell(path: Path) -> Cell:
+    """One finished cell."""
+    return Cell(**read_json(path))
+
+
+def card_of(plan: Plan, drawn: dict[Setting, Examples], sessions: Path) -> dict[str, Any]:
+    """What a study asks, of which sessions, with which versions."""
+    import sklearn
+
+    asked = {
+        "samples": [one.told_as() for one in plan.samples],
+        "models": list(plan.models),
+        "folds": plan.folds,
+        "schemes": list(plan.schemes),
+        "seed": plan.seed,
+        "examples": {setting: fingerprint(one) for setting, one in drawn.items()},
+    }
+    told = {
+        setting: {"sessions": len(one), "purchases": int(one.purchase.sum()), "visitors": len(set(one.visitor))}
+        for setting, one in drawn.items()
+    }
+    log = read_json(sessions / "counts.json")["declared"]
+    return {"asked": asked, "found": told, "log": log, "versions": {"scikit-learn": sklearn.__version__}}
+
+
+def fingerprint(examples: Examples) -> str:
+    """A hash of which sessions they are and what came of them."""
+    rows = zip(examples.visitor, examples.session.tolist(), examples.purchase.tolist(), strict=True)
+    return hash_json({"rows": [list(row) for row in rows], "opened": examples.opened.sum().item()})
+
+
+def _run(cells: Sequence[Cell], drawn: dict[Setting, Examples], plan: Plan, out: Path, jobs: int | None) -> None:
+    workers = min(jobs or usable_cores(), len(cells))
+    if workers == 1:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        _begin(drawn, plan)
+        with threadpool_limits(1), Progress("purchase intent", len(cells), "cells") as advance:
+            for cell in cells:
+                _keep(_work(cell), out)
+                advance()
+        return
+    pool = ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_begin_worker, initargs=(drawn, plan)
+    )
+    with pool, Progress("purchase intent", len(cells), "cells") as advance:
+        try:
+            for done in as_completed([pool.submit(_work, cell) for cell in cells]):
+                _keep(done.result(), out)
+                advance()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _keep(cell: Cell, out: Path) -> None:
+    write_json(out / "cells" / cell.file, asdict(cell))
+
+
+_given: tuple[dict[Setting, Examples], Plan]  # what a worker process works on
+
+
+def _begin(drawn: dict[Setting, Examples], plan: Plan) -> None:
+    global _given
+    _given = (drawn, plan)
+    _fold.cache_clear()
+
+
+def _begin_worker(drawn: dict[Setting, Examples], plan: Plan) -> None:
+    """Prepare a process: its examples, and one thread for each of its libraries."""
+    import sklearn.ensemble  # noqa: F401  loads OpenMP, which must be there to be limited
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+    _begin(drawn, plan)
+
+
+@cache
+def _fold(setting: Setting, scheme: Scheme, fold: int) -> tuple[Split, Learnt]:
+    """Features are learnt once per fold, from its training sessions alone."""
+    drawn, plan = _given
+    split = splits(drawn[setting], scheme, folds=plan.folds, seed=plan.seed)[fold]
+    return split, Learnt.of(features_of(setting), drawn[setting], split.train)
+
+
+def _work(cell: Cell) -> Cell:
+    import time
+
+    began = time.process_time()
+    drawn, plan = _given
+    examples = drawn[cell.setting]
+    split, learnt = _fold(cell.setting, cell.scheme, cell.fold)
+    matrix = learnt.matrix(examples, cell.step)
+    train, test = matrix[split.train], matrix[split.test]
+    bought, buys = examples.purchase[split.train], examples.purchase[split.test]
+    scores: dict[str, dict[str, dict[str, float | None]]] = {model: {} for model in plan.models}
+    importance: dict[str, dict[str, float]] = {}
+    for which in FEATURE_SETS:
+        features = features_of(cell.setting, which)
+        at = [learnt.features.index(one) for one in features]
+        states = [learnt.states[one] for one in at]
+        for model in plan.models:
+            fitted = fit(model, features, states, train[:, at], bought, seed=plan.seed + cell.fold)
+            balanced = fitted.balanced(features, states, test[:, at])
+            values = measured(balanced, fitted.share, buys)
+            scores[model][which] = {name: None if np.isnan(value) else value for name, value in values.items()}
+            if model == "rf" and which == "extended" and fitted.estimator is not None and 0 < buys.sum() < len(buys):
+                importance["impurity"] = impurity(fitted, features)
+                importance["permutation"] = permutation(
+                    fitted, features, states, test[:, at], buys, seed=plan.seed + cell.fold
+                )
+    return Cell(
+        cell.setting,
+        cell.scheme,
+        cell.fold,
+        cell.step,
+        len(train),
+        len(test),
+        scores,
+        importance,
+        time.process_time() - began,
+    )

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from intent_log import folder_of, random_log
+
+from visir.errors import ConfigurationError, VisirError
+from visir.sessions.examples import Sample, draw
+from visir.sessions.features import Learnt, features_of
+from visir.sessions.predict.encoding import MISSING, Scaling, expanded, for_trees
+from visir.sessions.predict.models import MODELS, fit
+from visir.sessions.predict.study import Plan, load_study, run_study
+from visir.sessions.predict.summary import Comparison, corrected_t, summarise
+
+for package in ("duckdb", "sklearn"):
+    pytest.importorskip(package, reason="needs the extra 'sessions'")
+
+PLAN = Plan((Sample("identified", min_pages=4), Sample("anonymous", min_pages=4)), models=("lr", "rf"), folds=2)
+
+
+@pytest.fixture(scope="module")
+def log_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folder_of(random_log(70), tmp_path_factory.mktemp("log"))
+
+
+@pytest.fixture(scope="module")
+def study(log_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("study")
+    run_study(log_folder, PLAN, out, jobs=1)
+    return out
+
+
+def test_every_cell_is_kept_and_a_killed_study_goes_on(study: Path, log_folder: Path) -> None:
+    # 2 settings × ((2 grouped + 1 temporal folds) × 3 steps + 2 ungrouped folds × 1 step, 0 of 0, 5, 10)
+    _, cells = load_study(study)
+    assert len(cells) == 2 * (2 * 3 + 3 + 2)
+    gone, kept = cells[0], study / "cells" / cells[1].file
+    (study / "cells" / gone.file).unlink()
+    stamp = kept.stat().st_mtime_ns
+    again = run_study(log_folder, PLAN, study, jobs=2)
+    assert kept.stat().st_mtime_ns == stamp
+    redone = next(one for one in again if one.file == gone.file)
+    assert (redone.scores, redone.importance) == (gone.scores, gone.importance)  # in another process, the same numbers
+
+
+def test_another_study_is_not_mixed_in(study: Path, log_folder: Path) -> None:
+    with pytest.raises(VisirError, match="holds another study"):
+        run_study(log_folder, Plan(PLAN.samples, models=("lr",), folds=2), study)
+    with pytest.raises(ConfigurationError, match="did you mean 'rf'"):
+        Plan(PLAN.samples, models=("rff",))
+    with pytest.raises(VisirError, match="not a folder of a prediction study"):
+        load_study(study / "cells")
+
+
+def test_the_baseline_of_nobody_at_step_0_calls_every_session_a_purchase(study: Path, log_folder: Path) -> None:
+    _, cells = load_study(study)
+    share = draw(log_folder, PLAN.samples[1]).purchase.mean()
+    at_0 = [one for one in cells if (one.setting, one.scheme, one.step) == ("anonymous", "grouped", 0)]
+    for model in PLAN.models:
+        found = [one.scores[model]["baseline"]["f1"] for one in at_0]
+        assert np.mean(found) == pytest.approx(2 * share / (1 + share), abs=0.02)
+    assert [one.scores["rf"]["baseline"]["roc_auc"] for one in at_0] == [0.5] * 2
+
+
+def test_the_forest_says_what_it_goes_by(study: Path) -> None:
+    _, cells = load_study(study)
+    late = next(one for one in cells if (one.setting, one.scheme, one.step) == ("anonymous", "grouped", 2))
+    assert sum(late.importance["impurity"].values()) == pytest.approx(1)
+    assert set(late.importance["permutation"]) == {one.name for one in features_of("anonymous")}
+    assert late.importance["permutation"]["number of pages"] == 0  # always two
+
+
+def test_the_summary_has_means_intervals_and_corrected_comparisons(study: Path) -> None:
+    card, cells = load_study(study)
+    found = summarise(card, cells)
+    row = next(
+        one
+        for one in found.rows
+        if (one.setting, one.scheme, one.model, one.which, one.step) == ("anonymous", "grouped", "rf", "extended", 2)
+    )
+    values = [
+        one.scores["rf"]["extended"]["f1"]
+        for one in cells
+        if (one.setting, one.scheme, one.step) == ("anonymous", "grouped", 2)
+    ]
+    assert row.means["f1"] == pytest.approx(np.mean(values))
+    assert row.low < row.means["f1"] < row.high
+    assert len(found.comparisons) == 2 * 2 * 3
+    assert all(one.p <= one.corrected <= 1 for one in found.comparisons)
+    assert found.static_share[0] == pytest.approx(1)
+    assert found.static_share[2] < 1
+    assert {one.setting for one in found.optimism} == {"anonymous", "identified"}
+    assert isinstance(found.comparisons[0], Comparison)
+
+
+def test_the_corrected_t_by_hand() -> None:
+    # Differences 1, 2, 3: mean 2, variance 1; 1/3 + test/train 0.5: t = 2 / sqrt(1 · (1/3 + 1/2)) = 2.19, 2 degrees.
+    from scipy.stats import t
+
+    p, half = corrected_t(np.array([1.0, 2.0, 3.0]), 0.5)
+    assert p == pytest.approx(2 * t.sf(2 / (5 / 6) ** 0.5, 2))
+    assert half == pytest.approx(t.ppf(0.975, 2) * (5 / 6) ** 0.5)
+    assert corrected_t(np.zeros(3), 0.5) == (1.0, 0.0)
+    assert corrected_t(np.ones(3), 0.5)[0] == 0.0
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_weights_make_up_for_a_rare_class(model: str, log_folder: Path) -> None:
+    examples = draw(log_folder, Sample("identified", min_pages=6, told="session"))
+    rare = np.flatnonzero(~examples.purchase | (np.cumsum(examples.purchase) % 5 == 0))
+    learnt = Learnt.of(features_of("identified"), examples)
+    matrix, purchase = learnt.matrix(examples, 4)[rare], examples.purchase[rare]
+    assert purchase.mean() < 0.25
+    fitted = fit(model, learnt.features, learnt.states, matrix, purchase)
+    balanced = fitted.balanced(learnt.features, learnt.states, matrix)
+    bought = balanced[purchase].mean()
+    assert bought > 0.5 or model == "mlp"  # a tenth of so few rows stops the net early
+    assert (balanced[purchase] >= 0.5).mean() > (balanced[~purchase] >= 0.5).mean()
+    chance = fitted.probability(learnt.features, learnt.states, matrix)
+    assert abs(chance.mean() - purchase.mean()) < abs(balanced.mean() - purchase.mean())
+
+
+def test_what_trees_and_distances_read() -> None:
+    features = [
+        one for one in features_of("anonymous") if one.name in ("channel type", "start hour", "number of pages")
+    ]
+    states = [{}, {"names": ["direct", "paid"]}, {}]
+    matrix = np.array([[3.0, 1.0, 6.0], [np.nan, np.nan, 0.0]])
+    assert for_trees(matrix).tolist() == [[3, 1, 6], [MISSING, MISSING, 0]]
+    columns = expanded(features, states, matrix)  # log(1 + pages), missing; direct, paid, neither; sin, cos
+    np.testing.assert_allclose(columns[0], [np.log(4), 0, 0, 1, 0, 1, 0], atol=1e-15)
+    np.testing.assert_allclose(columns[1], [np.nan, 1, 0, 0, 1, 0, 1], atol=1e-15)
+    scaled = Scaling.from_json(Scaling.of(columns).to_json()).apply(columns)
+    np.testing.assert_allclose(scaled[:, 1], [-1, 1])
+    assert scaled[1, 0] == 0
