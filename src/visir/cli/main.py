@@ -9,7 +9,6 @@ import typer
 
 import visir
 from visir.cli.categories import app as categories
-from visir.cli.categories import app as categories
 from visir.cli.compare import compare
 from visir.cli.data import app as data
 from visir.cli.demo import demo
@@ -56,7 +55,6 @@ def _root(
 app.add_typer(data, name="data")
 app.add_typer(shortcuts, name="shortcuts")
 app.add_typer(index, name="index")
-app.add_typer(categories, name="categories")
 app.add_typer(categories, name="categories")
 app.add_typer(intent, name="intent")
 app.add_typer(study, name="study")

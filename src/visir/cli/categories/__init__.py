@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from visir.cli.categories.evaluate import evaluate
+from visir.cli.categories.search import search
 from visir.cli.categories.train import train
 
 app = typer.Typer(
@@ -19,4 +21,5 @@ def _root() -> None:
 
 
 # In the order of the work: this is the order of `visir categories --help`.
-app.command()(train)
+for verb in (train, evaluate, search):
+    app.command()(verb)

@@ -35,7 +35,8 @@ def evaluate(
     fold: Annotated[
         list[int] | None, typer.Option(min=1, help="Test this fold only, from 1 (repeatable). Default: every one.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the folds, and of the categories that are drawn.")] = 0,
+    split_seed: Annotated[int, typer.Option(min=0, help="Another seed cuts other folds.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the categories that are drawn for products.")] = 0,
     by: Annotated[str, typer.Option(help="Tell categories apart by id (place in the tree) or by name.")] = "id",
     relevance: Annotated[
         str, typer.Option(help="path: right for every category on its path; drawn: for one drawn category only.")
@@ -77,7 +78,7 @@ def evaluate(
         faults.append("no system: name --models, --baselines, or both")
     raise_faults(ConfigurationError, "categories evaluate", faults)
     products = opened(catalogue, format, images, option)
-    splits: list[Split] = [one for place, one in enumerate(cut(products, folds, seed), 1) if not fold or place in fold]
+    splits: list[Split] = [one for place, one in enumerate(cut(products, folds, split_seed), 1) if not fold or place in fold]
     systems: list[System] = [baseline(one, products, device=device) for one in names]
     if models:
         from visir.products.trained import trained_systems
