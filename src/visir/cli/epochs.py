@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 class EpochLines:
     """Losses, what the objective stands at, validation rsum, rate and time left; within 100 columns."""
 
-    def __init__(self, epochs: int) -> None:
-        self._epochs = epochs
+    def __init__(self, epochs: int, unit: str = "captions") -> None:
+        self._epochs, self._unit = epochs, unit
         self._best = float("-inf")
         self._is_begun = False
 
@@ -25,7 +25,7 @@ class EpochLines:
             "epoch": f"{epoch.epoch}/{self._epochs}",
             **_losses(epoch.losses, epoch.facts),
             "val rsum": f"{rsum:.1f}{'*' if rsum > self._best else ' '}",
-            "captions/s": f"{epoch.rate:,.0f}",
+            f"{self._unit}/s": f"{epoch.rate:,.0f}",
             "left": _time(left),
         }
         widths = {name: max(len(name), 7) for name in cells}

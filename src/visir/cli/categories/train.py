@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli.categories.source import FormatName, Images, Options, opened
+
 if TYPE_CHECKING:
     from visir.products.model.recipe import CategoriesRecipe
     from visir.products.vectors import CatalogueVectors
@@ -17,7 +19,8 @@ _DEFAULT = "clip-ita"
 
 def train(
     catalogue: Annotated[
-        str | None, typer.Argument(help="A catalogue: a file, FORMAT:FILE, generated:2000.", show_default=False)
+        str | None,
+        typer.Argument(help="A file or folder in any known layout, or generated:2000.", show_default=False),
     ] = None,
     recipe: Annotated[
         str, typer.Option(help="A TOML file, or the name of one that comes with visir (--list).")
@@ -35,8 +38,9 @@ def train(
     folds: Annotated[int, typer.Option(help="Into how many folds the products are cut.")] = 5,
     fold: Annotated[int, typer.Option(help="Which fold is held out for `visir categories evaluate`; from 1.")] = 1,
     split_seed: Annotated[int, typer.Option(help="Another seed cuts other folds.")] = 0,
-    form: Annotated[str | None, typer.Option("--format", help="The catalogue's format, if not told apart.")] = None,
-    images: Annotated[Path | None, typer.Option(help="Where the pictures are: a folder, zip or tar.")] = None,
+    format: FormatName = None,
+    images: Images = None,
+    option: Options = None,
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Pictures that cannot be read count as absent.")
     ] = False,
@@ -66,26 +70,25 @@ def train(
     require("torch", "safetensors", extra="torch", purpose="training")
     from visir.products.encoding import encode_catalogue
     from visir.products.model.recipe import VERB, read_categories_recipe
-    from visir.products.open import open_catalogue
     from visir.training.recipe import expand
 
     named = {"encoders.image": image, "encoders.text": text}
     asked = [f"{key}={json.dumps(value)}" for key, value in named.items() if value is not None]
     read = read_categories_recipe(find_recipe(recipe, VERB), [*asked, *(changes or ())])
-    opened = open_catalogue(expand(catalogue), format=form, images=images)
-    splits = cut(opened, folds, split_seed)
+    products = opened(expand(catalogue), format, images, option)
+    splits = cut(products, folds, split_seed)
     if not 1 <= fold <= folds:
         raise ConfigurationError(f"--fold {fold}: there are {folds}.", hint=f"1 to {folds}")
     split = splits[fold - 1]
     target = out or Path("runs") / f"{read.name}-{read.setting}-fold{fold}-seed{read.seed}"
-    typer.echo(f"{opened.name}: {split.name}; {split.train.sum():,} products to learn from, "
+    typer.echo(f"{products.name}: {split.name}; {split.train.sum():,} products to learn from, "
                f"{split.validation.sum():,} to watch, {split.test.sum():,} left out")  # fmt: skip
     if dry_run:
         _print_plan(read, int(split.train.sum()), target)
         return
     reads = read.product.modalities
     vectors = encode_catalogue(
-        opened,
+        products,
         image=expand(read.encoders.image) if "image" in reads else None,
         text=expand(read.encoders.text),
         titles="title" in reads,
