@@ -86,4 +86,7 @@ def _show(counts: Counts, out: Path) -> None:
     ):
         table.add_row(f"  {name}", f"{part:,}", share(part, whole), what)
     Console().print(table, markup=False)
+    if counts.read and not counts.kept:
+        most = max(counts.aside, key=lambda reason: counts.aside[reason])
+        typer.echo(f"no row was kept, most because of {most}: are the mapping's columns, unit and limits right?")
     typer.echo(f"{out}: sessions, events, aside, counts.json")
