@@ -6,6 +6,8 @@ from visir.sessions.describe import Characterisation, Statistic, Value
 from visir.sessions.describe.mix import BUYING, OTHER, RATE
 from visir.sessions.describe.queries import ALL
 
+_SPACE = "\N{NO-BREAK SPACE}"
+
 
 def findings(found: Characterisation) -> dict[str, tuple[str, ...]]:
     """{section: sentences}; of what is missing or hidden nothing is said."""
@@ -41,7 +43,7 @@ def _busiest(one: Statistic, when: str) -> tuple[str, ...]:
         if len(known) < 2:
             return ()
         share, row = max(known, key=lambda pair: pair[0])
-        most.append(f"{row} ({share:.1f} %)" if when == "on" else f"{row} h ({share:.1f} %)")
+        most.append(f"{row}{'' if when == 'on' else f'{_SPACE}h'} ({share:.1f}{_SPACE}%)")
     return (f"Most sessions with a purchase begin {when} {most[0]}, most of those without {when} {most[1]}.",)
 
 
@@ -83,11 +85,11 @@ def _number(one: Value) -> bool:
     return isinstance(one.value, (int, float))
 
 
-def _with(one: Value, unit: str = " %") -> str:
+def _with(one: Value, unit: str = f"{_SPACE}%") -> str:
     """A number with its interval, in as many digits as tell something."""
     whole = isinstance(one.value, int)
     digits = 0 if whole else 2 if float(one.value or 0) < 10 else 1
     told = f"{float(one.value or 0):,.{digits}f}{unit}"
     if one.low is None or one.high is None:
         return told
-    return f"{told} [{one.low:,.{digits}f} … {one.high:,.{digits}f}]"
+    return f"{told} [{one.low:,.{digits}f}{_SPACE}…{_SPACE}{one.high:,.{digits}f}]"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BUYING, OTHER = SERIES[0], SERIES[4]
+_LONGEST = 20
 MOST_LINES = len(SERIES)
 """Devices that the figure of session lengths draws; the rarer ones are in its table."""
 
@@ -49,7 +50,7 @@ def survival(statistic: Statistic) -> str:
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlim(1, max(x[-1], 10) * 1.1)
-        axes.set_ylim(lowest / 1.6, 130)
+        axes.set_ylim(min(lowest / 1.6, 5), 130)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.set_major_formatter("{x:,g} %")
         axes.minorticks_off()
@@ -61,7 +62,7 @@ def survival(statistic: Statistic) -> str:
         axes.set_xlabel("session length x, actions")
         axes.set_ylabel("sessions longer than x")
         for number, device in enumerate(devices):
-            axes.plot([], [], color=SERIES[number], linewidth=2.2, label=one_line(device))
+            axes.plot([], [], color=SERIES[number], linewidth=2.2, label=_short(device))
         axes.plot([], [], color=INK, linestyle=DASHES[0], label="with a purchase")
         axes.plot([], [], color=INK, linestyle=DASHES[1], label="without")
         figure.legend(loc="outside upper left", ncols=4, fontsize=9)
@@ -78,7 +79,7 @@ def outcome_bars(statistic: Statistic, columns: tuple[str, str], *, labels: tupl
                 middle = place + (number - 0.5) * 0.4
                 _bar(axes, row[at], middle, 0.37, colour, upright=True)
             axes.bar(0, 0, color=colour, label=label)
-        names = [one[:3] if one.endswith("day") else one for one in map(one_line, statistic.rows)]
+        names = [one[:3] if one.endswith("day") else one for one in map(_short, statistic.rows)]
         axes.set_xticks(range(count), names)
         axes.set_xlim(-0.7, count - 0.3)
         axes.set_ylim(bottom=0)
@@ -104,7 +105,7 @@ def lying_bars(
     Rows in `skip` (totals) are left out. The dashed line among the rates is their mean over the rows.
     """
     shown = [(name, row) for name, row in zip(statistic.rows, statistic.cells, strict=True) if name not in skip]
-    with drawing(7.6, 1.1 + 0.5 * len(shown), columns=2 if rates else 1) as (figure, drawn):
+    with drawing(7.6, max(2.2, 1.1 + 0.5 * len(shown)), columns=2 if rates else 1) as (figure, drawn):
         left = drawn[0] if rates else drawn
         if rates:
             figure.set_layout_engine("constrained", wspace=0.08)
@@ -133,9 +134,9 @@ def lying_bars(
 
 def transition_map(statistic: Statistic) -> str:
     """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier."""
-    names = [one_line(one) for one in statistic.rows]
+    names = [_short(one) for one in statistic.rows]
     count = len(names)
-    with drawing(1.6 + 0.82 * count, 0.9 + 0.62 * count) as (figure, axes):
+    with drawing(1.6 + 0.82 * max(count, 3), 0.9 + 0.62 * max(count, 3)) as (figure, axes):
         from matplotlib.patches import Rectangle
 
         for row, cells in enumerate(statistic.cells):
@@ -166,7 +167,7 @@ def transition_diagram(statistic: Statistic, *, least: float = 0.5) -> str:
 
     A device's own number is its self-transition. Arrows below `least` percent are left out; the weakest is dashed.
     """
-    names = [one_line(one) for one in statistic.rows]
+    names = [_short(one) for one in statistic.rows]
     count = len(names)
     turn = [pi / 2 - 2 * pi * number / count for number in range(count)]
     spots = [(cos(one), sin(one)) for one in turn]
@@ -212,6 +213,12 @@ def transition_diagram(statistic: Statistic, *, least: float = 0.5) -> str:
         return to_svg(figure)
 
 
+def _short(name: str) -> str:
+    """A log's own word, on one line, cut where it would push the plot aside."""
+    line = one_line(name)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
 def _bar(axes: Axes, one: Value, middle: float, width: float, colour: str, *, upright: bool) -> None:
     if not isinstance(one.value, (int, float)):
         return
@@ -231,7 +238,7 @@ def _dot(axes: Axes, one: Value, place: float) -> None:
 
 
 def _named(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), [one_line(one) for one in names])
+    axes.set_yticks(range(len(names)), [_short(one) for one in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)

@@ -24,8 +24,9 @@ def totals(log: Log) -> Statistic:
     told: list[tuple[str, float | int | str | None]] = [("Sessions", sessions)]
     if known["customer"]:
         told += [("Anonymous sessions", sessions - known["customer"])]
-        told += [("Identified sessions (logged in or recognised)", known["customer"])]
+        told += [("Identified sessions", known["customer"])]
         told += [("Identified customers", customers)]
+        notes.append("Identified: a customer is logged in or recognised at some moment of the session.")
     else:
         notes.append("The log names no customer: which sessions are of one that is known cannot be told.")
     told += [("Purchase sessions", purchases), ("Visitors (browsers)", visitors)]
