@@ -16,7 +16,6 @@ import argparse
 import resource
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import pyarrow as pa
 from sparse_data import vectors
 from visir.records import EncoderCard, SparseEmbeddings, Vocabulary
 from visir.search.sparse.inverted import InvertedIndex
+from visir.search.timing import best_of, kth_scores, share_found
 
 SETTINGS: list[dict[str, int]] = [
     {}, {"budget": 20_000}, {"budget": 40_000}, {"budget": 80_000}, {"budget": 160_000},
@@ -85,11 +85,11 @@ def measure_visir(index: InvertedIndex, forms: dict[str, Any], depths: list[int]
             for setting in SETTINGS:
                 seconds, run = best_of(lambda: index.search(queries, k, threads=1, **setting))  # noqa: B023
                 if not setting:
-                    truth[form, k] = kth(run, k)
+                    truth[form, k] = kth_scores(run, k)
                 one = [queries.select([name]) for name in queries.ids[:100].to_pylist()]
                 alone, _ = best_of(lambda: [index.search(each, k, threads=1, **setting) for each in one])  # noqa: B023
                 name = f"visir, budget {setting['budget']:,}" if setting else "visir, exact"
-                row(name, form, k, len(queries) / seconds, len(one) / alone, recall(run, truth[form, k]))
+                row(name, form, k, len(queries) / seconds, len(one) / alone, share_found(run, truth[form, k]))
         if set(forms) == {"expanded", "plain"}:
             for candidates in (0, 30 * k):
                 seconds, run = best_of(
@@ -98,7 +98,7 @@ def measure_visir(index: InvertedIndex, forms: dict[str, Any], depths: list[int]
                     )
                 )  # fmt: skip
                 name = f"visir, two stages, {candidates or max(10 * k, 100):,} re-scored"
-                row(name, "expanded", k, len(run) / seconds, None, recall(run, truth["expanded", k]))
+                row(name, "expanded", k, len(run) / seconds, None, share_found(run, truth["expanded", k]))
     return truth
 
 
@@ -215,27 +215,6 @@ def read(folder: Path) -> dict[str, Any]:
 
 def vector(given: Any) -> Any:
     return getattr(given, "vectors", given)
-
-
-def best_of(work: Callable[[], Any], times: int = 3) -> tuple[float, Any]:
-    """The least processor time of three calls, and what the last one returned."""
-    seconds = []
-    for _ in range(times):
-        start = time.process_time()
-        found = work()
-        seconds.append(time.process_time() - start)
-    return min(seconds), found
-
-
-def kth(run: Any, k: int) -> Any:
-    """(n,) the k-th best score of each query, the last where there are fewer; infinite where there is none."""
-    last = np.minimum(run.offsets[:-1] + k, run.offsets[1:]) - 1
-    return np.where(np.diff(run.offsets) > 0, run.scores[np.maximum(last, 0)], np.inf)
-
-
-def recall(run: Any, least: Any) -> float:
-    reached = run.scores >= np.repeat(least, np.diff(run.offsets))
-    return float(reached.sum() / (np.isfinite(least).sum() * run.depth))
 
 
 def memory() -> str:

@@ -12,7 +12,8 @@ from verbs import say
 from visir.cli.explain_vector import explain_vector
 from visir.cli.sparsify import sparsify
 from visir.encoders.models.sentence import packaged_model
-from visir.reports.word_sheet import Said, write_word_sheet
+from visir.reports.word_sheet import write_word_sheet
+from visir.sparse.said import Said
 
 
 def test_faults_of_sparsify() -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from visir.records import Collection, Modality, SparseEmbeddings
-    from visir.reports.word_sheet import Said
+    from visir.records import Collection
     from visir.sparse.encoder import SparseEncoder
+    from visir.sparse.said import Said
 
 _BAR = 28
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -53,6 +53,7 @@ def explain_vector(
         check_suffix(out)
     require("torch", "tokenizers", extra="sparse", purpose="sparse vectors")
     from visir.sparse.encoder import SparseEncoder
+    from visir.sparse.said import said_evenly
 
     encoder = load(model, device=device)
     if not isinstance(encoder, SparseEncoder):
@@ -67,7 +68,7 @@ def explain_vector(
         cards = [_one(encoder, opened, one, k) for one in inputs]
     else:
         assert opened is not None
-        cards = _evenly(encoder, opened, count, k)
+        cards = said_evenly(encoder, opened, count, k)
     for card in cards:
         _show(card)
     if out is not None:
@@ -81,102 +82,40 @@ def _one(encoder: SparseEncoder, opened: Collection | None, asked: str, k: int) 
     """A picture file, an image or a caption of the collection, or a text: the first that fits."""
     import pyarrow.compute as pc
 
+    from visir.sparse.said import said_of_captions, said_of_images
+
     if Path(asked).is_file():
         return _file(encoder, Path(asked), k)
     if opened is not None:
         here = pc.equal(opened.images["id"], asked)
         if pc.any(here).as_py():
-            return _of_images(encoder, opened, opened.keep_images(here), k)[0]
+            return said_of_images(encoder, opened, opened.keep_images(here), k)[0]
         captions = opened.captions.filter(pc.equal(opened.captions["id"], asked))
         if captions.num_rows:
             image = captions["image_id"][0].as_py()
             part = opened.keep_images(pc.equal(opened.images["id"], image))
-            return _captions(encoder, opened, part, [asked], k)[asked]
+            return said_of_captions(encoder, opened, part, [asked], k)[asked]
     return _text(encoder, asked, k)
 
 
 def _file(encoder: SparseEncoder, path: Path, k: int) -> Said:
     from visir.collections.images import decode
     from visir.records import Embeddings
-    from visir.reports.word_sheet import Said
+    from visir.sparse.said import Said
 
     picture = decode(path.read_bytes(), str(path))
     dense = Embeddings("image", [path.name], encoder.dense.encode_images([picture]), encoder.dense.card)
-    return Said(path.name, _words(encoder.sparsify(dense), path.name, k), picture=picture)
+    return Said(path.name, tuple(encoder.sparsify(dense).words(path.name, k)), picture=picture)
 
 
 def _text(encoder: SparseEncoder, text: str, k: int) -> Said:
     from visir.records import Embeddings
-    from visir.reports.word_sheet import Said
+    from visir.sparse.said import Said, own_terms
 
     dense = Embeddings("text", ["text"], encoder.dense.encode_texts([text]), encoder.dense.card)
     terms = encoder.tokenizer.terms([text])
     found = encoder.sparsify(dense, None if encoder.expanded else terms)
-    return Said(text, _words(found, "text", k), _own(encoder, text))
-
-
-def _evenly(encoder: SparseEncoder, opened: Collection, count: int, k: int) -> list[Said]:
-    import numpy as np
-
-    n = opened.images.num_rows
-    keep = np.zeros(n, bool)
-    keep[np.unique(np.linspace(0, n - 1, min(count, n)).round().astype(int))] = True
-    return _of_images(encoder, opened, opened.keep_images(keep), k)
-
-
-def _of_images(encoder: SparseEncoder, opened: Collection, part: Collection, k: int) -> list[Said]:
-    """Each image of a small part of a collection, with its picture if it is at hand, and its first caption."""
-    from visir.collections.images import ImageReader
-    from visir.errors import ImageError
-    from visir.reports.word_sheet import Said
-
-    found, reader = _sparse(encoder, opened, part, "image"), ImageReader(part)
-    first: dict[str, str] = {}
-    for caption, image in zip(part.captions["id"].to_pylist(), part.captions["image_id"].to_pylist(), strict=True):
-        first.setdefault(image, caption)
-    captions = _captions(encoder, opened, part, list(first.values()), k)
-    cards = []
-    for row, image in enumerate(part.images["id"].to_pylist()):
-        try:
-            picture = reader.open(row)
-        except ImageError:  # vectors may be there without pictures
-            picture = None
-        caption = captions.get(first.get(image, ""))
-        cards.append(Said(image, _words(found, image, k), picture=picture, caption=caption))
-    return cards
-
-
-def _captions(encoder: SparseEncoder, opened: Collection, part: Collection, ids: list[str], k: int) -> dict[str, Said]:
-    from visir.reports.word_sheet import Said
-
-    if not part.captions.num_rows:
-        return {}
-    found = _sparse(encoder, opened, part, "text")
-    texts = dict(zip(part.captions["id"].to_pylist(), part.captions["text"].to_pylist(), strict=True))
-    return {one: Said(texts[one], _words(found, one, k), _own(encoder, texts[one])) for one in ids}
-
-
-def _sparse(encoder: SparseEncoder, opened: Collection, part: Collection, modality: Modality) -> SparseEmbeddings:
-    """Weighted words of a part of a collection; imported vectors may be known by their row in the whole one only."""
-    from visir.encoders import encode
-    from visir.encoders.models.imported import Imported
-
-    rows = part.images if modality == "image" else part.captions
-    if isinstance(encoder.dense, Imported):
-        dense = encode(encoder.dense, opened, modality).select(rows["id"].combine_chunks())
-    else:
-        dense = encode(encoder.dense, part, modality)
-    own = modality == "text" and not encoder.expanded
-    return encoder.sparsify(dense, encoder.tokenizer.terms(rows["text"].to_pylist()) if own else None)
-
-
-def _words(found: SparseEmbeddings, one: str, k: int) -> tuple[tuple[str, float], ...]:
-    return tuple(found.words(one, k))
-
-
-def _own(encoder: SparseEncoder, text: str) -> frozenset[str]:
-    terms = encoder.vocabulary.terms
-    return frozenset(terms[int(term)].as_py() for term in encoder.tokenizer.terms([text]).terms)
+    return Said(text, tuple(found.words("text", k)), own_terms(encoder, text))
 
 
 def _show(card: Said) -> None:

@@ -158,6 +158,8 @@ def compare_command(
             _print(table)
         for cell, sentence in verdict.explained:
             console.print(f"→ {cell}: {sentence}", markup=False)
+        for row, sentence in verdict.marks:
+            console.print(f"→ R@10 is R@5. {row}: {sentence}", markup=False)
     for one in found.answers:
         console.print(f"{one.question}: {one.answer}: {one.because}", style="bold", markup=False)
 

@@ -11,6 +11,7 @@ from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
 from visir.reports.page import write_page
 from visir.reports.table import Cell, Column, Table
 from visir.studies.papers.answers import tree
+from visir.studies.papers.printed import words_of
 from visir.studies.papers.standing import STATES, Standing
 from visir.studies.papers.verdict import Verdict
 
@@ -94,6 +95,23 @@ def shapes_table(verdict: Verdict) -> Table | None:
     return Table.of(columns, rows, caption=f"{verdict.study.paper}: shapes ({verdict.scale})")
 
 
+def words_table(verdict: Verdict) -> Table | None:
+    """What was found in words, and what is printed (Table 3.4); None where nothing was found in words."""
+    printed = words_of(verdict.study.table(), verdict.study.systems)
+    done = [one for one in verdict.cells if one.state == "done" and one.measured.words]
+    if not done:
+        return None
+    found = {(one.system, label): text for one in done for label, text in one.measured.words.items()}
+    rows: list[list[Cell]] = []
+    for label in dict.fromkeys(label for _, label in (*found, *printed)):
+        for system in dict.fromkeys(system for system, _ in (*found, *printed)):
+            for where, texts in (("here", found), ("printed", printed)):
+                if (system, label) in texts:
+                    rows.append([label, system, where, texts[system, label]])
+    columns = [Column(one) for one in ("of", "system", "where", "in words, the heaviest first")]
+    return Table.of(columns, rows, caption=f"{verdict.study.paper}: in words ({verdict.scale})")
+
+
 def tree_table(verdict: Verdict) -> Table | None:
     """Thesis Figure 2.2: task, kind of collection, collection, and what came of its values and orders."""
     leaves = tree(verdict)
@@ -159,7 +177,13 @@ def made_rows(verdict: Verdict) -> list[tuple[str, str]]:
 
 def tables_of(verdict: Verdict) -> list[Table]:
     """All tables of one verdict."""
-    made = (values_table(verdict), orders_table(verdict), shapes_table(verdict), tree_table(verdict))
+    made = (
+        values_table(verdict),
+        words_table(verdict),
+        orders_table(verdict),
+        shapes_table(verdict),
+        tree_table(verdict),
+    )
     return [one for one in made if one is not None]
 
 
@@ -172,9 +196,11 @@ def write_papers_report(out: Path, found: Sequence[Standing]) -> Path:
     for one in found:
         for verdict in one.verdicts:
             stem = f"tables/{one.name}-{verdict.scale}"
-            for suffix, form in FORMS.items():
-                write_bytes(out / f"{stem}.{suffix}", form(values_table(verdict)).encode())
-            files[f"{stem}.csv"] = f"{one.study.paper}, {verdict.scale}; beside it .md and .tex"
+            for name, table in ((stem, values_table(verdict)), (f"{stem}-words", words_table(verdict))):
+                if table is not None:
+                    for suffix, form in FORMS.items():
+                        write_bytes(out / f"{name}.{suffix}", form(table).encode())
+                    files[f"{name}.csv"] = f"{one.study.paper}, {verdict.scale}; beside it .md and .tex"
     summary = summary_table(found)
     for suffix, form in FORMS.items():
         write_bytes(out / f"tables/summary.{suffix}", form(summary).encode())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from visir.errors import VisirError
 from visir.reports.library import cut
 from visir.reports.page import write_page
+from visir.sparse.said import Said
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -20,22 +21,6 @@ _SIDE, _QUALITY = 560, 84
 _SMALLEST = 0.78
 """Of the lightest word shown, in rem; the heaviest has `_LARGEST`."""
 _LARGEST = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class Said:
-    """A vector in words.
-
-    - `title`: an id, a file's name, or a text
-    - `words`: (term, weight), heaviest first; `own`: which of them the text has itself (always empty for a picture)
-    - `picture`: what is shown, if there is any; `caption`: what belongs to a picture, with words of its own
-    """
-
-    title: str
-    words: tuple[tuple[str, float], ...]
-    own: frozenset[str] = frozenset()
-    picture: Image | None = None
-    caption: Said | None = None
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class Measured:
     - `protocol`: rows of its card
     - `explained`: which reading gives the published values, where ours are not those
     - `unjudged`: label → why this value is not the published one's equal, whatever it says (half of the data, say)
+    - `words`: what was found that is no number, by the name of a printed row or of what it is of; shown, never judged
     """
 
     values: Mapping[str, float]
@@ -68,6 +69,7 @@ class Measured:
     explained: str = ""
     notes: tuple[str, ...] = ()
     unjudged: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
 
 
 class Locks:

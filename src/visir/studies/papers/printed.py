@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
@@ -12,6 +13,8 @@ from visir.studies.papers.act import Work
 
 Key = tuple[str, str, str]
 """(system, collection, label)."""
+Systems = Literal["columns", "rows"]
+"""What of a plain table its systems are."""
 
 USUAL = {
     **{(direction, f"R@{k}"): f"hit@{k}" for direction in ("i2t", "t2i") for k in RSUM_CUTOFFS},
@@ -56,16 +59,17 @@ def nearest_reading(evaluation: Evaluation, work: Work) -> str:
     return " ".join((found.sentence, *found.remarks))
 
 
-def numbers_of(table: Published | PlainTable | None) -> dict[Key, float]:
+def numbers_of(table: Published | PlainTable | None, systems: Systems = "columns") -> dict[Key, float]:
     """Every printed number, by (system, collection, label); nothing for None, a figure.
 
-    Of retrieval results labels are "i2t R@1", "both rsum". Of statistics, columns are systems and rows are labels,
-    without a collection: what is compared there are the columns (the brittleness paper's Table 1: sets of captions).
+    Of retrieval results labels are "i2t R@1", "both rsum". Of a plain table, its `systems` are its columns (the
+    brittleness paper's Table 1: sets of captions) or its rows (thesis Table 3.6: indexes), and what they are compared
+    in the other, without a collection.
     """
     if table is None:
         return {}
     if isinstance(table, PlainTable):
-        found = {(column, "", row): table.number(row, column) for row in table.rows for column in table.columns}
+        found = {key: table.number(*cell) for key, cell in _cells(table, systems).items()}
         return {key: value for key, value in found.items() if value is not None}
     return {
         (row.system, row.collection, f"{direction} {label}"): value
@@ -75,12 +79,27 @@ def numbers_of(table: Published | PlainTable | None) -> dict[Key, float]:
     }
 
 
-def doubts_of(table: Published | PlainTable | None) -> dict[Key, str]:
+def words_of(table: Published | PlainTable | None, systems: Systems = "columns") -> dict[tuple[str, str], str]:
+    """(system, label) → what is printed there in words; nothing where a table has only numbers and dashes."""
+    if not isinstance(table, PlainTable):
+        return {}
+    found = {(key[0], key[2]): table.cell(*cell) for key, cell in _cells(table, systems).items()}
+    return {key: text for key, text in found.items() if any(one.isalpha() for one in text)}
+
+
+def systems_of(table: Published | PlainTable, systems: Systems = "columns") -> set[tuple[str, str]]:
+    """(system, collection) of all rows."""
+    if isinstance(table, PlainTable):
+        return {(key[0], key[1]) for key in _cells(table, systems)}
+    return {(row.system, row.collection) for row in table.rows}
+
+
+def doubts_of(table: Published | PlainTable | None, systems: Systems = "columns") -> dict[Key, str]:
     """Why some of those numbers are not to be trusted."""
     if table is None:
         return {}
     if isinstance(table, PlainTable):
-        said = {(column, "", row): table.doubt(row, column) for row in table.rows for column in table.columns}
+        said = {key: table.doubt(*cell) for key, cell in _cells(table, systems).items()}
     else:
         said = {
             (row.system, row.collection, f"{direction} {label}"): table.doubt(row, direction, label)
@@ -89,3 +108,9 @@ def doubts_of(table: Published | PlainTable | None) -> dict[Key, str]:
             for label in part
         }
     return {key: reason for key, reason in said.items() if reason}
+
+
+def _cells(table: PlainTable, systems: Systems) -> dict[Key, tuple[str, str]]:
+    """Key → (row, column)."""
+    places = [(row, column) for row in table.rows for column in table.columns]
+    return {((at[1], "", at[0]) if systems == "columns" else (at[0], "", at[1])): at for at in places}

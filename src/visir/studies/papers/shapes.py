@@ -43,6 +43,20 @@ def _figure_3_2(means: Means) -> list[Shape]:
     return found
 
 
+def _table_3_4(means: Means) -> list[Shape]:
+    """Table 3.4 (section 3.5.2): with control of expansion more of the heaviest terms are said of the image."""
+    control, free = (means.get(f"D2S (η=1e-3, {one})", {}) for one in ("exp=c", "exp=1.0"))
+    return [
+        Shape(
+            f"control: more of the ten heaviest terms of {what}s are said of the image",
+            control[label] > free[label],
+            f"{control[label]:.1f} against {free[label]:.1f} %",
+        )
+        for what in ("caption", "image")
+        if (label := f"{what} exact@10") in control and label in free
+    ]
+
+
 def _figure_4_5(means: Means) -> list[Shape]:
     """Figure 4.5 (section 4.5.1): I ≈ III; II perfect with shortcuts and useless without; IV in between, bit by bit."""
     without = {name: one["both rsum"] for name, one in means.items() if "both rsum" in one}
@@ -103,4 +117,5 @@ SHAPES: dict[str, Callable[[Means], list[Shape]]] = {
     "figure-3-2": _figure_3_2,
     "figure-4-5": _figure_4_5,
     "ltd-figure-2": _ltd_figure_2,
+    "table-3-4": _table_3_4,
 }

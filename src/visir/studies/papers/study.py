@@ -14,7 +14,7 @@ from visir.evaluation.published import PlainTable, Published, every_table, open_
 from visir.studies.papers.act import Act
 from visir.studies.papers.acts import ACTS
 from visir.studies.papers.places import place, places
-from visir.studies.papers.printed import numbers_of
+from visir.studies.papers.printed import Systems, systems_of
 from visir.studies.papers.shapes import SHAPES
 from visir.training.faults import explain_faults
 from visir.training.layers import read_layers
@@ -54,6 +54,7 @@ class Study(Settings):
     - `not_built`: what visir lacks to run it at all; then there are no scales
     - `pairs`: what the order is looked at of: "systems" of a collection under each label; "labels" of a row (which
       perturbation harms most); "none"
+    - `systems`: whether a plain table has its systems in columns or in rows
     - `groups`: systems that are compared with each other; by default all
     - `shape`: a name of `shapes.py`, for what a figure shows
     - `object_centric`: collections of single objects; all others are of scenes
@@ -68,6 +69,7 @@ class Study(Settings):
     claims: str
     not_built: str = ""
     pairs: Literal["systems", "labels", "none"] = "systems"
+    systems: Systems = "columns"
     groups: tuple[tuple[str, ...], ...] = ()
     shape: str | None = None
     object_centric: tuple[str, ...] = ()
@@ -183,8 +185,8 @@ def _faults(study: Study, scale: str) -> list[str]:
 def _not_in_table(study: Study, act: Act) -> list[str]:
     if study.published is None or study.published not in every_table():
         return []
-    rows = {(system, collection) for system, collection, _ in numbers_of(study.table())}
-    if (act.system, act.collection) in rows:
+    table = study.table()
+    if table is None or (act.system, act.collection) in systems_of(table, study.systems):
         return []
     return [f"{study.published} has no row {act.system!r}, {act.collection!r}"]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from visir.errors import ConfigurationError
 from visir.fingerprint import hash_json
 from visir.studies.papers.act import Work
+from visir.studies.papers.small_xvlm import SmallXvlm, small_xvlm
 from visir.studies.shortcut_setups import WITH, WITHOUT
 from visir.training.recipe import Recipe, expand, read_recipe
 from visir.training.settings import Settings
@@ -60,6 +61,13 @@ def wait_for(folder: Path) -> None:
     if lock.is_file():
         with locked(lock, waiting=f"{folder}: is being trained by another process; waiting for it", elsewhere="--out"):
             pass
+
+
+def small_of(settings: SmallXvlm, work: Work) -> str:
+    """The small X-VLM of these settings and the cell's seed, as `visir.load` takes it."""
+    key = hash_json(settings.model_dump(mode="json"))[:10]
+    with work.locks.here:
+        return small_xvlm(settings, work.shared / f"small-xvlm-{key}" / f"seed{work.seed}", seed=work.seed)
 
 
 def system_of(model: str | None, first: First | None, work: Work, where: str) -> str:

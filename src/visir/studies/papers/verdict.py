@@ -12,6 +12,7 @@ import numpy as np
 
 from visir.evaluation.published.judge import TOLERANCE
 from visir.studies.papers.cells import Cell
+from visir.studies.papers.marks import marks
 from visir.studies.papers.printed import Key, doubts_of, numbers_of
 from visir.studies.papers.shapes import SHAPES, Shape
 from visir.studies.papers.study import Data, Study
@@ -94,6 +95,11 @@ class Verdict:
         return Counter(one.state for one in self.cells)
 
     @property
+    def marks(self) -> tuple[tuple[str, str], ...]:
+        """(row, sentence): whose ranking ends early, in print or here, and what does that."""
+        return marks(self.study, self.cells)
+
+    @property
     def explained(self) -> tuple[tuple[str, str], ...]:
         """(cell, sentence); only where values are judged at all."""
         if self.data != "same":
@@ -105,7 +111,7 @@ class Verdict:
 def verdict(name: str, study: Study, scale: str, cells: Sequence[Cell]) -> Verdict:
     """The verdict on the kept cells of a scale (`run.kept`)."""
     data = study.scale(scale).data
-    printed = numbers_of(study.table())
+    printed = numbers_of(study.table(), study.systems)
     values = _values(study, data, printed, cells)
     means = {(one.system, one.collection, one.label): one.ours for one in values if one.ours is not None}
     shapes: list[Shape] = []
@@ -127,7 +133,7 @@ def _values(study: Study, data: Data, printed: Mapping[Key, float], cells: Seque
         for (system, collection), some in by_row.items()
         for label in dict.fromkeys(label for one in some for label in one.measured.values)
     ]
-    doubts = doubts_of(study.table())
+    doubts = doubts_of(study.table(), study.systems)
     return tuple(_value(key, printed.get(key), by_row.get(key[:2], []), data, doubts.get(key, "")) for key in wanted)
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 from visir.studies.papers.act import Act
 from visir.studies.papers.acts.count import Count
 from visir.studies.papers.acts.evaluate import Evaluate
+from visir.studies.papers.acts.latency import Latency
 from visir.studies.papers.acts.logs import Logs
 from visir.studies.papers.acts.plotted import Plotted
 from visir.studies.papers.acts.sparsify import Sparsify
 from visir.studies.papers.acts.stress import Stress
+from visir.studies.papers.acts.terms import Terms
 from visir.studies.papers.acts.train import Train
 
 ACTS: dict[str, type[Act]] = {
     "count": Count,
     "evaluate": Evaluate,
+    "latency": Latency,
     "logs": Logs,
     "plotted": Plotted,
     "sparsify": Sparsify,
     "stress": Stress,
+    "terms": Terms,
     "train": Train,
 }

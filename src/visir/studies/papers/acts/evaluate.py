@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
+from visir.encoders.base import Encoder
 from visir.studies.papers.act import Act, Measured, Work
 from visir.studies.papers.printed import nearest_reading, values_of
-from visir.studies.papers.trained import First, system_of
+from visir.studies.papers.small_xvlm import SmallXvlm
+from visir.studies.papers.trained import First, small_of, system_of
 from visir.training.recipe import expand
 
 
 class Evaluate(Act):
     """Search a collection in both directions and measure it (`visir evaluate`).
 
-    - `model`: as `visir.load` takes it; or `first`: a recipe whose checkpoint is evaluated
+    - `model`: as `visir.load` takes it; or `first`: a recipe whose checkpoint is evaluated; or `small`: a small X-VLM
+      that is trained before, and which re-ranks where `k_test` is said
     - `source`, `images`, `split`, `captions`: what is searched, and which captions of each image take part
     - `rerank`: a model with a matching head that re-ranks the best `k_test`
     """
@@ -21,6 +24,7 @@ class Evaluate(Act):
     run: Literal["evaluate"] = "evaluate"
     model: str | None = None
     first: First | None = None
+    small: SmallXvlm | None = None
     source: str
     images: str | None = None
     split: str | None = "test"
@@ -30,9 +34,11 @@ class Evaluate(Act):
 
     def what(self) -> str:
         """In a line."""
-        system = self.model or (f"the checkpoint of {self.first.recipe}" if self.first else "nothing")
+        system = self.model or (
+            f"the checkpoint of {self.first.recipe}" if self.first else "a small X-VLM" if self.small else "nothing"
+        )
         return f"{system} on {self.source}, {self.captions} captions" + (
-            f", the best {self.k_test} re-ranked" if self.rerank else ""
+            f", the best {self.k_test} re-ranked" if self.rerank or (self.small and self.k_test) else ""
         )
 
     def measure(self, work: Work) -> Measured:
@@ -42,7 +48,7 @@ class Evaluate(Act):
         from visir.evaluation.evaluate import evaluate
         from visir.evaluation.results import save
 
-        name = system_of(self.model, self.first, work, self.what())
+        name = small_of(self.small, work) if self.small else system_of(self.model, self.first, work, self.what())
         with work.locks.here:
             encoder = load(name)
             collection = open_collection(
@@ -54,20 +60,34 @@ class Evaluate(Act):
                 split=self.split,
                 captions=self.captions,
                 measures=MEASURES,
-                rerank=None if self.rerank is None else load(expand(self.rerank)),
+                rerank=self._second(encoder),
                 k_test=self.k_test,
-                name=self.model or (self.first.recipe if self.first else None),  # a checkpoint's own name is its path
+                name=self._name(),
             )
             save(found, work.folder / "evaluation")
         protocol = found.result.protocol
+        if self.small:
+            protocol = protocol.changed(matcher=f"{self._name()}, itm" if protocol.matcher else "")
         ran = {"system": found.result.system, "collection": protocol.collection}
         return Measured(
             values_of(found.result.aggregates, work.row),
             {**ran, "fingerprint": protocol.collection_fingerprint[:12]},
             dict(protocol.card()),
             nearest_reading(found, work),
-            tuple(found.result.notes),
+            tuple(one for one in found.result.notes if not one.startswith("re-ranking: ")),  # which is a time
         )
+
+    def _second(self, encoder: Encoder) -> Encoder | None:
+        """Whose matching head re-ranks."""
+        from visir.encoders import load
+
+        if self.rerank is not None and self.rerank != self.model:
+            return load(expand(self.rerank))
+        return encoder if self.rerank or (self.small and self.k_test) else None
+
+    def _name(self) -> str | None:
+        """What the system is called: a checkpoint's own name is its path, which is another on every machine."""
+        return self.model or (self.first.recipe if self.first else "small X-VLM" if self.small else None)
 
 
 MEASURES = ("hit@1", "hit@5", "hit@10", "recall@1", "recall@5", "recall@10", "mrr@10", "rprecision", "median_rank")
