@@ -106,12 +106,12 @@ def _kinds(declared: FieldInfo, key: str) -> dict[str, Kind]:
 
 
 def _literals(annotation: Any) -> tuple[str, ...]:
-    """The strings that an annotation lists, in a `Literal` or as one branch of a union."""
+    """The strings that an annotation lists, in a `Literal`, as one branch of a union or as elements of a list."""
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) is Literal:
         return tuple(map(str, get_args(annotation)))
-    if _is_union(annotation):
+    if _is_union(annotation) or get_origin(annotation) is tuple:
         return tuple(one for branch in get_args(annotation) for one in _literals(branch))
     return ()
 
