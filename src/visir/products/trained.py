@@ -40,7 +40,8 @@ def trained_systems(
     device: str | None = None,
     store: Store | None = None,
 ) -> list[Trained]:
-    """The models in `folders`, those of one recipe name together: one per split and setting.
+    """The models in `folders`, those of one recipe name together: one per split and setting ("-general" and "-specific"
+    at the end of a name are left out).
 
     A model's split is the one whose training products it was trained on, to the last product (a fingerprint). Models
     that share name, split and setting are told apart by seed ("clip-ita, seed 1").
@@ -120,7 +121,9 @@ def _placed(models: Sequence[CategoriesModel], catalogue: Catalogue, splits: Seq
                 f"{len(splits)} splits"
             )
         else:
-            members.append(_Member(model, split, recipe["name"], recipe["setting"], recipe["seed"]))
+            # Recipes of one model for several settings are called "clip-ita", "clip-ita-general", …
+            name = recipe["name"].removesuffix(f"-{recipe['setting']}")
+            members.append(_Member(model, split, name, recipe["setting"], recipe["seed"]))
     raise_faults(
         ConfigurationError,
         f"{catalogue.name}: models that would be tested on other products than were held out",

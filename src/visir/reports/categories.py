@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from visir.errors import ConfigurationError, nearest
 from visir.products.errors import FirstAnswers, first_answers
-from visir.products.evaluate import TABLE, CategoryEvaluation, Trial
+from visir.products.evaluate import TABLE, CategoryEvaluation
 from visir.products.relevance import Setting
 from visir.reports.categories_pictures import Chain, chains, product_thumbnails
 from visir.reports.categories_plots import depth_bars, distance_bars, seen_lines, setting_dots
@@ -189,20 +189,15 @@ def _error_figures(found: Mapping[Setting, FirstAnswers]) -> list[Figure]:
 
 
 def _notes(evaluation: CategoryEvaluation) -> list[str]:
-    """What a reader must know, once each."""
-    notes = [
-        f"{system}: {note}" for (system, _), trials in evaluation.trials.items() for one in trials for note in _of(one)
-    ]
-    kept = list(dict.fromkeys(notes))
-    return [
-        *evaluation.catalogue.notes,
-        *kept[:6],
-        *([f"and {len(kept) - 6} more such notes"] if len(kept) > 6 else []),
-    ]
-
-
-def _of(trial: Trial) -> Sequence[str]:
-    return [f"{trial.task.setting} categories, {trial.task.split.name}: {note}" for note in trial.result.notes]
+    """What a reader must know: of the catalogue, and of each system and setting what its first noted split says."""
+    notes = list(evaluation.catalogue.notes)
+    for (system, setting), trials in evaluation.trials.items():
+        noted = [one for one in trials if one.result.notes]
+        if noted:
+            more = f" (and {len(noted) - 1} more splits alike)" if len(noted) > 1 else ""
+            said = "; ".join(noted[0].result.notes)
+            notes.append(f"{system}, {SETTING_WORDS[setting].lower()}, {noted[0].task.split.name}: {said}{more}")
+    return notes
 
 
 __all__ = ["PICTURE_BUDGET", "Chain", "Node", "write_categories_report"]

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visir.cli.categories.source import FormatName, Images, Options, Source, opened
+from visir.cli.categories.source import WIDTH, FormatName, Images, Options, Source, opened
 
 if TYPE_CHECKING:
     from visir.products.split import Split
-
-_WIDTH = 130
-"""Of tables that go into a file or a pipe, where names of systems should not be broken."""
 
 
 def evaluate(
@@ -78,7 +75,8 @@ def evaluate(
         faults.append("no system: name --models, --baselines, or both")
     raise_faults(ConfigurationError, "categories evaluate", faults)
     products = opened(catalogue, format, images, option)
-    splits: list[Split] = [one for place, one in enumerate(cut(products, folds, split_seed), 1) if not fold or place in fold]
+    whole = cut(products, folds, split_seed)
+    splits: list[Split] = [one for place, one in enumerate(whole, 1) if not fold or place in fold]
     systems: list[System] = [baseline(one, products, device=device) for one in names]
     if models:
         from visir.products.trained import trained_systems
@@ -101,7 +99,7 @@ def evaluate(
         write_categories_report(out / "report.html", found, system=show, command=command, beside=FILES)
     console = Console()
     if not console.is_terminal:
-        console.width = _WIDTH
+        console.width = WIDTH
     for one in found.settings:
         console.print(to_terminal(settings_table(found, one)))
     if len(found.systems) > 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visir.cli.categories.source import FormatName, Images, Options, Source, opened
+from visir.cli.categories.source import WIDTH, FormatName, Images, Options, Source, opened
 
 if TYPE_CHECKING:
     from visir.products.ask import Answer
@@ -52,4 +52,7 @@ def _show(catalogue: Catalogue, answer: Answer) -> None:
     from visir.reports.categories_search import answer_table
     from visir.reports.formats import to_terminal
 
-    Console().print(to_terminal(answer_table(catalogue, answer)))
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDTH
+    console.print(to_terminal(answer_table(catalogue, answer)))

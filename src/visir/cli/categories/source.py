@@ -9,6 +9,9 @@ import typer
 if TYPE_CHECKING:
     from visir.records.catalogue import Catalogue
 
+WIDTH = 130
+"""Of tables that go into a file or a pipe, where names should not be broken."""
+
 Source = Annotated[
     str,
     typer.Argument(
