@@ -102,7 +102,8 @@ def lying_bars(
 ) -> str:
     """Two bars for each row, lying, with their intervals; `rates` names a column that is drawn beside them as dots.
 
-    Rows in `skip` (totals) are left out. The dashed line among the rates is their mean over the rows.
+    Rows in `skip` (totals) are left out. The dashed line among the rates is their mean over the rows, unless one is
+    hidden.
     """
     shown = [(name, row) for name, row in zip(statistic.rows, statistic.cells, strict=True) if name not in skip]
     with drawing(7.6, max(2.2, 1.1 + 0.5 * len(shown)), columns=2 if rates else 1) as (figure, drawn):
@@ -123,7 +124,7 @@ def lying_bars(
             for place, one in enumerate(values):
                 _dot(right, one, place)
             known = [float(one.value) for one in values if isinstance(one.value, (int, float))]
-            if known:
+            if known and not any(one.hidden for one in values):
                 right.axvline(sum(known) / len(known), color=FAINT, linewidth=1, linestyle=DASHES[1])
             _named(right, ["" for _ in shown])
             right.set_xlim(left=0)
@@ -220,6 +221,8 @@ def _short(name: str) -> str:
 
 
 def _bar(axes: Axes, one: Value, middle: float, width: float, colour: str, *, upright: bool) -> None:
+    if one.hidden and not upright:
+        axes.annotate("hidden", (0, middle), (4, 0), textcoords="offset points", va="center", fontsize=7.5, color=FAINT)
     if not isinstance(one.value, (int, float)):
         return
     draw: Any = axes.bar if upright else axes.barh

@@ -92,6 +92,7 @@ def mix(log: Log, about: About, column: str) -> Statistic:
         of=f"of all sessions with a purchase, and of all without; the conversion rate of the {column}'s sessions",
         notes=tuple(notes),
         linked=True,
+        together=(STANDARD,),
     )
 
 

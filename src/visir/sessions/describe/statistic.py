@@ -38,6 +38,7 @@ class Statistic:
     - `cannot`: why it cannot be computed from this log, "" where it can; there are no rows then
     - `sums`: along which direction shares add up to a whole, so that one hidden cell would follow from the others
     - `linked`: whether the cells of a row follow from one another, so that a row is hidden as a whole
+    - `together`: columns whose every value depends on all rows: hidden as soon as one cell is
     - `rest`: (row, other row): what the other leaves of the whole, and so is hidden with it
     """
 
@@ -54,6 +55,7 @@ class Statistic:
     cannot: str = ""
     sums: Literal["columns", "rows", ""] = field(default="columns", repr=False)
     linked: bool = field(default=False, repr=False)
+    together: tuple[str, ...] = field(default=(), repr=False)
     rest: tuple[str, str] | None = field(default=None, repr=False)
 
     @classmethod
@@ -69,7 +71,7 @@ class Statistic:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {key: value for key, value in asdict(self).items() if key not in ("sums", "linked", "rest")}
+        return {key: value for key, value in asdict(self).items() if key not in ("sums", "linked", "together", "rest")}
 
 
 def suppressed(statistic: Statistic, fewer_than: int) -> Statistic:
@@ -77,6 +79,7 @@ def suppressed(statistic: Statistic, fewer_than: int) -> Statistic:
 
     A single hidden share would follow from the others, which add up to a whole; so the smallest of those is hidden
     with it. Where cells of a row follow from one another (shares and conversion rates), the row is hidden as a whole.
+    Standardised rates are hidden all at once: two of them give away mean and deviation, and these two hidden rates.
     Zeros are hidden too: that nobody did something is a statement about everybody. This keeps small cells from sight;
     it is no proof that nobody can be recognised.
     """
@@ -101,6 +104,9 @@ def suppressed(statistic: Statistic, fewer_than: int) -> Statistic:
                 row, column = min(rest, key=lambda one: (support[one[0]][one[1]] or 0, one))
                 for at in range(width) if statistic.linked else (column,):
                     hidden[row][at] = support[row][at] is not None
+    for column in map(statistic.columns.index, statistic.together):
+        if any(row[column] for row in hidden):
+            hidden = [[*row[:column], True, *row[column + 1 :]] for row in hidden]
     if statistic.rest:
         row, other = (statistic.rows.index(one) for one in statistic.rest)
         hidden[row] = list(hidden[other])
