@@ -6,7 +6,11 @@ import typer
 
 from visir.cli.intent.describe import describe
 from visir.cli.intent.generate import generate
+from visir.cli.intent.predict import predict
+from visir.cli.intent.report import report
+from visir.cli.intent.score import score
 from visir.cli.intent.sessions import sessions
+from visir.cli.intent.train import train
 
 app = typer.Typer(
     name="intent",
@@ -21,5 +25,5 @@ def _root() -> None:
 
 
 # In the order of the work: this is the order of `visir intent --help`.
-for verb in (generate, sessions, describe):
+for verb in (generate, sessions, describe, predict, train, score, report):
     app.command()(verb)

@@ -30,10 +30,9 @@ def permutation(
     from sklearn.metrics import roc_auc_score
 
     rng = np.random.default_rng(seed)
-    whole = roc_auc_score(purchase, fitted.balanced(features, states, matrix))
-    lost: dict[str, float] = {}
-    for column, feature in enumerate(features):
-        mixed = matrix.copy()
-        mixed[:, column] = rng.permutation(mixed[:, column])
-        lost[feature.name] = float(whole - roc_auc_score(purchase, fitted.balanced(features, states, mixed)))
-    return lost
+    mixed = np.repeat(matrix[None], len(features) + 1, axis=0)  # the last one is left as it is
+    for column in range(len(features)):
+        mixed[column, :, column] = rng.permutation(matrix[:, column])
+    told = fitted.balanced(features, states, mixed.reshape(-1, len(features))).reshape(len(features) + 1, -1)
+    areas = [float(roc_auc_score(purchase, one)) for one in told]
+    return {feature.name: areas[-1] - area for feature, area in zip(features, areas[:-1], strict=True)}

@@ -7,12 +7,14 @@ Cells are spread over processes of one thread each, which changes no number.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -88,8 +90,8 @@ def run_study(sessions: str | Path, plan: Plan, out: str | Path, *, jobs: int | 
     write_json(out / "study.json", card)
     wanted = [
         Cell(sample.setting, scheme, fold, step)
-        for sample in plan.samples
         for scheme in plan.schemes
+        for sample in plan.samples
         for fold in range(1 if scheme == "temporal" else plan.folds)
         for step in sample.steps
         if scheme != "ungrouped" or step in UNGROUPED_STEPS
@@ -183,7 +185,16 @@ def _begin_worker(drawn: dict[Setting, Examples], plan: Plan) -> None:
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
+    Thread(target=_end_with_parent, daemon=True).start()
     _begin(drawn, plan)
+
+
+def _end_with_parent() -> None:
+    """A killed study leaves no workers behind: they would wait for work that never comes."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @cache

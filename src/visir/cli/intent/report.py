@@ -1,0 +1,27 @@
+"""`visir intent report`: a prediction study as one HTML page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="A folder made by visir intent predict.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page: an HTML file.", show_default=False)],
+    numbers: Annotated[Path | None, typer.Option("--json", help="Write all numbers too: a JSON file.")] = None,
+) -> None:
+    """Show a prediction study: Figures 6.6 and 6.7, what more features bring, what folds flatter, and the protocol."""
+    from visir.files import write_json
+    from visir.reports.intent import write_intent_report
+    from visir.sessions.predict.study import load_study
+    from visir.sessions.predict.summary import summarise
+
+    summary = summarise(*load_study(study))
+    write_intent_report(out, summary, ["visir", *sys.argv[1:]])
+    if numbers is not None:
+        write_json(numbers, summary.to_json())
+    typer.echo(str(out))

@@ -1,0 +1,84 @@
+"""`visir intent score`: a saved purchase model over a stream of events."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.sessions.predict.live import Live
+
+
+def score(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir intent train.")],
+    history: Annotated[
+        Path | None, typer.Option(help="A folder of sessions: what customers did before the stream begins.")
+    ] = None,
+) -> None:
+    """Answer a stream of events (JSON lines, or CSV with a head; columns as in docs/sessions.md; times in µs).
+
+    One JSON line per answer, at once: when a session begins (step 0), then whenever a page opens, up to the model's
+    last step or the first order. What was set aside is told at the end on standard error.
+    """
+    from dataclasses import asdict
+
+    import orjson
+
+    from visir.sessions.predict.live import Live
+    from visir.sessions.predict.saved import load_model
+
+    live = Live(load_model(model))
+    if history is not None:
+        _remember(live, history)
+    for event in _events(sys.stdin, live):
+        for answer in live.tell(event):
+            typer.echo(orjson.dumps(asdict(answer)).decode())
+        sys.stdout.flush()
+    for reason, count in sorted(live.aside.items()):
+        typer.echo(f"set aside: {count:,} {reason}", err=True)
+
+
+def _events(stream: TextIO, live: Live) -> Iterator[dict[str, Any]]:
+    """The rows of a stream; a line that is none is told with its number, counted, and left out."""
+    import csv
+
+    import orjson
+
+    head: list[str] | None = None
+    is_json: bool | None = None  # told by the first line
+    for number, line in enumerate(stream, 1):
+        text = line.strip().removeprefix("\ufeff")
+        if not text:
+            continue
+        if is_json is None:
+            is_json = text.startswith("{")
+        if not is_json and head is None:
+            head = next(csv.reader([text]))
+            continue
+        try:
+            if head is None:
+                row = orjson.loads(text)
+                if not isinstance(row, dict):
+                    raise ValueError("not an object")
+            else:
+                row = dict(zip(head, next(csv.reader([text])), strict=True))
+                row["time"] = int(row["time"]) if row.get("time") else None
+                row["price"] = float(row["price"]) if row.get("price") else None
+        except ValueError as fault:
+            live.aside["malformed"] += 1
+            typer.echo(f"line {number}: {fault}", err=True)
+            continue
+        yield row
+
+
+def _remember(live: Live, folder: Path) -> None:
+    import pyarrow.parquet as pq
+
+    names = ["customer", "visitor", "session", "began", "ended", "device", "orders"]
+    for part in sorted((folder / "sessions").glob("*.parquet")):
+        for row in pq.read_table(part, columns=names).to_pylist():
+            live.remember(**row)
