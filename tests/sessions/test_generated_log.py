@@ -15,7 +15,7 @@ import pytest
 
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import Counts, load_mapping, sessionise
-from visir.sessions.generated import Cause, Dirt, Population, Shop, generate, parts
+from visir.sessions.generated import PAGES, Cause, Dirt, Population, Shop, generate, parts, truth
 from visir.sessions.generated.table import EVENTS, PLANTED
 
 SUMMER = Shop(begin=date(2025, 7, 7), weeks=1, zone="America/New_York")
@@ -72,6 +72,10 @@ def test_columns_are_those_declared(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "log" / "generated.json").read_text())
     assert told["counts"] == asdict(made)
     assert told["shop"]["zone"] == "Europe/Amsterdam"
+    told = json.loads((tmp_path / "log" / "truth.json").read_text())
+    assert told["by_device"]["names"][1] == "pc"
+    assert told["by_device"]["conversion"] == truth().by_device.conversion.tolist()
+    assert told["page_chain"][0][PAGES.index("confirmation")] == [None] * len(PAGES)  # nothing follows it
 
 
 def test_a_person_is_the_same_in_any_part_and_any_size() -> None:

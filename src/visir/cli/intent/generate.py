@@ -16,7 +16,7 @@ def generate(
         float, typer.Option(min=0, max=1, help="Dirt of every kind, each as this share of the events.")
     ] = 0.0,
     planted: Annotated[
-        bool, typer.Option("--planted", help="Write what nobody can see too: intents, chances of a purchase.")
+        bool, typer.Option("--planted", help="Write what nobody can see too: intents, chances, the exact truth.")
     ] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
 ) -> None:

@@ -7,6 +7,7 @@ is cut off (`MOST_PAGES`; dwell times have bounds) changes them by less than 1e-
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,10 @@ class Truth:
     page_chain: Floats
     intents: Floats
 
+    def to_dict(self) -> dict[str, Any]:
+        """For a file: lists, and a `Split` with both of its shares."""
+        return {name: _plain(value) for name, value in vars(self).items()}
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -90,6 +95,15 @@ class Split:
     def standardised(self) -> Floats:
         """Conversion rates minus their mean, divided by their (population) standard deviation (section 6.2)."""
         return np.asarray((self.conversion - self.conversion.mean()) / self.conversion.std())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Split):
+        parts = ("share", "conversion", "of_purchases", "of_others", "standardised")
+        return {"names": list(value.names), **{part: getattr(value, part).tolist() for part in parts}}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value
 
 
 def _shares(counts: Floats) -> Floats:

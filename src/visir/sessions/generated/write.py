@@ -18,6 +18,7 @@ from visir.sessions.generated.dirt import Dirt, soil
 from visir.sessions.generated.shop import Shop
 from visir.sessions.generated.simulate import Simulated, simulate
 from visir.sessions.generated.table import EVENTS, coded, events_table, planted_table
+from visir.sessions.generated.truth import truth
 from visir.sessions.mapping import ACTIONS
 
 PEOPLE = 50_000
@@ -50,8 +51,8 @@ def generate(
     - `events/part-*.parquet`: the log, columns as in the preset `events`. A part holds 50,000 people in the order of
       time (with `dirt`: of arrival); a person is in one part only
     - `mapping.toml`: how to read it, `load_mapping(out / "mapping.toml")`
-    - `planted/part-*.parquet`, if asked for: one row per session with what nobody can see
-      (`visir.sessions.generated.table.PLANTED`)
+    - `planted/part-*.parquet` and `truth.json`, if asked for: what nobody can see, one row per session
+      (`visir.sessions.generated.table.PLANTED`), and `truth(shop)`
     - `generated.json`: the shop, the seed, the counts
 
     Person `i` of a seed is the same in a log of any size, so a larger log begins with the smaller one. Raises
@@ -84,6 +85,8 @@ def generate(
             rows += table.num_rows
             advance(len(part.sessions["person"]))
         counts = Generated(people, found, bought, rows, dict(soiled))
+        if planted:
+            write_json(folder / "truth.json", truth(shop).to_dict())
         write_bytes(folder / "mapping.toml", _mapping(shop).encode())
         write_json(
             folder / "generated.json",
