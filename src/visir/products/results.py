@@ -84,9 +84,7 @@ def _per_query(system: str, setting: Setting, trial: Trial) -> pa.Table:
     values = trial.result.per_query["t2i"]
     n = values.num_rows
     told = {
-        "system": [system] * n,
-        "setting": [setting] * n,
-        "split": [trial.task.split.name] * n,
+        **_where(n, system, setting, trial),
         "query_id": values["query_id"].combine_chunks(),
         "query": trial.task.names,
         "relevant": trial.task.qrels.positives,
@@ -102,9 +100,8 @@ def _answers(system: str, setting: Setting, trial: Trial) -> pa.Table:
     right = hits(trial, int(lengths.max(initial=1)))[
         np.repeat(np.arange(len(lengths)), lengths), run["rank"].to_numpy() - 1
     ]
-    columns = {"system": [system] * n, "setting": [setting] * n, "split": [trial.task.split.name] * n}
     return pa.table(
-        columns
+        _where(n, system, setting, trial)
         | {
             "query_id": run["query_id"].combine_chunks(),
             "rank": run["rank"].combine_chunks(),
@@ -113,6 +110,12 @@ def _answers(system: str, setting: Setting, trial: Trial) -> pa.Table:
             "relevant": right,
         }
     )
+
+
+def _where(n: int, system: str, setting: Setting, trial: Trial) -> dict[str, pa.Array]:
+    """The columns that say which trial a row is of; typed, for a trial may have no row."""
+    told = {"system": system, "setting": setting, "split": trial.task.split.name}
+    return {name: pa.array([value] * n, pa.string()) for name, value in told.items()}
 
 
 def _known(value: float) -> float | None:
