@@ -13,8 +13,8 @@ from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import shipped_recipes
 
 FOLDER = Path(visir.__file__).parent / "recipes"
-FILES = sorted(one for one in FOLDER.rglob("*.toml") if not one.read_text().startswith("# visir sparsify "))
-"""All but the recipes of sparse heads, which tests/sparse looks at."""
+FILES = sorted(one for one in FOLDER.rglob("*.toml") if one.read_text().startswith("# visir train "))
+"""All but the recipes of sparse heads and of category models, which tests/sparse and tests/products look at."""
 
 _SIX = tuple[float, float, float, float, float, float]
 
