@@ -10,8 +10,6 @@ few steps, 0.3, beside the loosest that was published, 0.25). Every seed is a li
 
 from __future__ import annotations
 
-import csv
-import gzip
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,26 +18,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.files import atomic_path, data_directory, read_json
+from visir.errors import VisirError
+from visir.evaluation.published.figures import Trajectory, ltd_trajectories
+from visir.files import atomic_path, read_json
 from visir.reports.svg import INK, SERIES, drawing
 from visir.studies.trial import CHECKPOINT
-from visir.training.run import CURVE_FILE
+from visir.training.folder import CURVE_FILE
 from visir.training.step_log import STEPS_FILE, read_steps
 
 KINDS = {
-    "": ("contrastive alone", INK, "swa_coco_baseline"),
-    "-ltd-dual": ("LTD, dual, β 1", SERIES[1], "swa_coco_ltd_tl"),
-    "-ltd-constraint": ("LTD, constraint, η 0.2", SERIES[0], "swa_coco_ltd_constraint_tl"),
-    "-ltd-constraint-loose": ("η 0.3 (published: 0.25)", SERIES[2], "swa_coco_ltd_constraint_b025_tl"),
+    "": ("contrastive alone", INK, "baseline"),
+    "-ltd-dual": ("LTD, dual, β 1", SERIES[1], "dual"),
+    "-ltd-constraint": ("LTD, constraint, η 0.2", SERIES[0], "η=0.2"),
+    "-ltd-constraint-loose": ("η 0.3 (published: 0.25)", SERIES[2], "η=0.25"),
 }
-"""Suffix of the recipe -> label, colour, column of the published logs."""
+"""Suffix of the recipe -> label, colour, training in the published logs."""
 PANELS = {
-    "validation rsum": ("rsum", "rsum.csv.gz"),
-    "λ": ("ltd multiplier", "multiplier.csv.gz"),
-    "reconstruction loss": ("ltd", "reconstruction_loss.csv.gz"),
-    "contrastive loss": ("contrastive", "contrastive.csv.gz"),
+    "validation rsum": ("rsum", "rsum"),
+    "λ": ("ltd multiplier", "multiplier"),
+    "reconstruction loss": ("ltd", "reconstruction"),
+    "contrastive loss": ("contrastive", "contrastive"),
 }
-"""Title -> what visir calls it, and the published file."""
+"""Title -> what visir calls it, and what the reader of the published logs does."""
 BOUNDS = (((0.2, SERIES[0]), (0.3, SERIES[2])), ((0.2, SERIES[0]), (0.25, SERIES[2])))
 """The bounds η of the left and of the right plots."""
 PUBLISHED_STEPS = 4426  # per epoch: one rsum is logged at the end of each
@@ -50,17 +50,17 @@ Line = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 def draw(checkpoints: Mapping[str, Sequence[Path]], title: str, out: Path) -> list[Path]:
     """Write `trajectories-TITLE.svg` and `.png` into `out`; `checkpoints` by the suffix of their recipe."""
-    published = data_directory() / "ltd-trajectories"
+    published = logged()
     with drawing(7.6, 9.2, rows=len(PANELS), columns=2) as (figure, axes):
-        for row, (panel, (key, file)) in enumerate(PANELS.items()):
+        for row, (panel, (key, quantity)) in enumerate(PANELS.items()):
             left, right = axes[row]
-            for suffix, (label, colour, column) in KINDS.items():
+            for suffix, (label, colour, training) in KINDS.items():
                 for seed, folder in enumerate(checkpoints.get(suffix, [])):
                     plot(left, ours(folder, key), colour, label if seed == 0 and row == 0 else "")
-                plot(right, theirs(published / file, column), colour, "")
+                plot(right, theirs(published.get(quantity, {}).get(training)), colour, "")
             dress(left, right, panel)
         axes[0][0].set_title(f"Flickr8k, {title}, visir")
-        axes[0][1].set_title("COCO, InfoNCE, published" if published.is_dir() else "(no published logs in VISIR_DATA)")
+        axes[0][1].set_title("COCO, InfoNCE, published" if published else "(no published logs in VISIR_DATA)")
         for one in axes[-1]:
             one.set_xlabel("epoch")
         figure.legend(loc="outside lower center", ncols=2)
@@ -84,15 +84,19 @@ def ours(folder: Path, key: str) -> Line | None:
     return as_line([(at, value) for at, value in values if value is not None])
 
 
-def theirs(file: Path, column: str) -> Line | None:
-    """Epochs and values of a published log; the baseline's contrastive loss has a file of its own."""
-    if column == "swa_coco_baseline" and file.name == "contrastive.csv.gz":
-        file = file.with_name("contrastive_baseline.csv.gz")
-    if not file.is_file():
+def logged() -> Mapping[str, Mapping[str, Trajectory]]:
+    """The published logs; nothing where they are not at hand."""
+    try:
+        return ltd_trajectories()
+    except VisirError:
+        return {}
+
+
+def theirs(one: Trajectory | None) -> Line | None:
+    """Epochs and values of a published log."""
+    if one is None:
         return None
-    with gzip.open(file, "rt", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    return as_line([(float(row["Step"]) / PUBLISHED_STEPS, float(row[column])) for row in rows if row.get(column)])
+    return as_line(list(zip(one.steps / PUBLISHED_STEPS, one.values, strict=True)))
 
 
 def as_line(points: Sequence[tuple[float, float]]) -> Line | None:

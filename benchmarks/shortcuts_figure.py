@@ -12,7 +12,6 @@ RECIPE --out runs/shortcuts/RECIPE` looks for them; the same command goes on.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from visir.errors import VisirError
 from visir.evaluation.crossed import CUTOFFS
+from visir.evaluation.published.figures import shortcut_bars
 from visir.evaluation.results import load_evaluation
-from visir.files import atomic_path, data_directory
+from visir.files import atomic_path
 from visir.reports.chance import expected_by_chance
 from visir.reports.svg import DASHES, FAINT, MARKERS, SERIES, drawing
 from visir.studies.shortcut_setups import WITH, WITHOUT, setup_trial
@@ -35,7 +36,6 @@ from visir.training.shipped import find_recipe
 NAMES = {"baseline": "I none", "images": "III images", "captions": "III captions", "unique": "II unique"}
 """Setups that are no number of bits, and what they are called."""
 BITS = (0, 1, 2, 3, 4, 5, 6, 8, 10)
-PUBLISHED = {"images": "img_only_shuffle", "captions": "cap_only_shuffle", "unique": "unique"}
 
 Sums = dict[str, dict[str, float]]
 """Setup ("baseline", …, "bits3") → "without" and "with" → rsum."""
@@ -54,18 +54,15 @@ def sums_of(trials: Mapping[str, Sequence[Trial]], out: Path) -> Sums:
 
 def published() -> Sums:
     """The sums of VSE++ on Flickr30k behind the thesis's figure; nothing where the file is not at hand."""
-    file = data_directory() / "svl-figure.json"
-    if not file.is_file():
+    try:
+        bars = shortcut_bars()
+    except VisirError:
         return {}
     found: Sums = {}
-    for one in json.loads(file.read_text())["VSE/f30k"]:
-        label = WITH if one["shortcuts_at_evaluation"] else WITHOUT
-        model = one["model"].split("_tune_img_enc_infonce")[-1].strip("_")
-        if "bits" in model:
-            setup = "bits" + model.rsplit("_", 1)[-1]
-        else:
-            setup = next((key for key, said in PUBLISHED.items() if said in model), "baseline")
-        found.setdefault(setup, {})[label] = one["rsum"]
+    for one in bars:
+        if (one.model, one.collection) == ("VSE++", "Flickr30k"):
+            setup = one.setup.replace("bits ", "bits").replace("none", "baseline")
+            found.setdefault(setup, {})[WITH if one.with_shortcuts else WITHOUT] = one.rsum
     return found
 
 

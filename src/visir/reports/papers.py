@@ -47,7 +47,7 @@ def values_table(verdict: Verdict) -> Table:
         Column("system"),
         Column("collection"),
         Column("value"),
-        Column("measured", digits),
+        Column("quoted" if verdict.data == "quoted" else "measured", digits),
         Column("± sd", digits),
         Column("published", digits),
         Column("difference %", 1, signed=True),

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,10 @@ _QUANTITIES = {
     "reconstruction": ("reconstruction_loss",),
     "contrastive": ("contrastive", "contrastive_baseline"),
 }
+_SYSTEMS = {"none": "I", "unique": "II", "images": "III images", "captions": "III captions"}
+_TRAININGS = {"baseline": "BL, L_con", "dual": "LTD, L_dual β=1"}
+_NAMES = {"multiplier": "λ"}
+Figure = Literal["thesis-figure-4-5", "ltd-figure-2"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,45 @@ def ltd_trajectories() -> Mapping[str, Mapping[str, Trajectory]]:
                 if column in rows[0]:
                     values = np.array([float(row[column]) for row in rows])
                     found.setdefault(quantity, {})[label] = Trajectory(steps, values)
+    return found
+
+
+def plotted(figure: Figure) -> dict[tuple[str, str], dict[str, float]]:
+    """The values of a figure as a table has them: (system, collection) → label → value, of every bar or training.
+
+    - "thesis-figure-4-5": VSE++ in the setups of section 4.3 ("I", "II", "III images", "III captions", "IV 0" to
+      "IV 13"), means over trainings: "both rsum" of the split without shortcuts, "with rsum" of the split with them
+    - "ltd-figure-2": trainings on COCO under the names that the paper's tables have ("BL, L_con", "LTD, L_dual β=1",
+      "LTD, L_lag η=0.05" to 0.25): "validation rsum" of the last epoch; "λ, last", "reconstruction, last",
+      "contrastive, last", means over the last fiftieth of the logged steps; "λ, largest"
+
+    Raises `VisirError` when the file behind it is not there.
+    """
+    return _bars() if figure == "thesis-figure-4-5" else _courses()
+
+
+def _bars() -> dict[tuple[str, str], dict[str, float]]:
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for one in shortcut_bars():
+        if one.model == "VSE++":
+            system = _SYSTEMS.get(one.setup, one.setup.replace("bits", "IV"))
+            label = "with rsum" if one.with_shortcuts else "both rsum"
+            found.setdefault((system, one.collection), {}).setdefault(label, []).append(one.rsum)
+    return {key: {label: float(np.mean(some)) for label, some in part.items()} for key, part in found.items()}
+
+
+def _courses() -> dict[tuple[str, str], dict[str, float]]:
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for quantity, trainings in ltd_trajectories().items():
+        for training, course in trainings.items():
+            part = found.setdefault((_TRAININGS.get(training, f"LTD, L_lag {training}"), "COCO"), {})
+            if quantity == "rsum":
+                part["validation rsum"] = float(course.values[-1])
+                continue
+            name = _NAMES.get(quantity, quantity)
+            part[f"{name}, last"] = float(course.values[-max(1, len(course.values) // 50) :].mean())
+            if quantity == "multiplier":
+                part[f"{name}, largest"] = float(course.values.max())
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published import PlainTable, Published, PublishedRow, judge, printed_value
+from visir.evaluation.published.figures import Figure, plotted
 from visir.evaluation.published.judge import measure_of
 from visir.studies.papers.act import Work
 
@@ -77,6 +78,17 @@ def numbers_of(table: Published | PlainTable | None, systems: Systems = "columns
         for direction, part in row.values.items()
         for label, value in part.items()
     }
+
+
+def plotted_in(figure: Figure | None) -> dict[Key, float]:
+    """The values behind a plotted figure, where they are at hand; nothing otherwise."""
+    from visir.errors import VisirError
+
+    try:
+        values = plotted(figure) if figure is not None else {}
+    except VisirError:
+        return {}
+    return {(*key, label): value for key, part in values.items() for label, value in part.items()}
 
 
 def words_of(table: Published | PlainTable | None, systems: Systems = "columns") -> dict[tuple[str, str], str]:

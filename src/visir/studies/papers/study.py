@@ -11,10 +11,11 @@ from pydantic import Field, ValidationError
 
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.published import PlainTable, Published, every_table, open_table
+from visir.evaluation.published.figures import Figure
 from visir.studies.papers.act import Act
 from visir.studies.papers.acts import ACTS
 from visir.studies.papers.places import place, places
-from visir.studies.papers.printed import Systems, systems_of
+from visir.studies.papers.printed import Key, Systems, numbers_of, plotted_in, systems_of
 from visir.studies.papers.shapes import SHAPES
 from visir.training.faults import explain_faults
 from visir.training.layers import read_layers
@@ -50,6 +51,7 @@ class Study(Settings):
     """A table or figure of a paper.
 
     - `paper`: which, "Thesis, Table 3.2"; `published`: its name among `visir.evaluation.published`, "none" for a figure
+    - `figure`: which of the figures whose values can be had outside visir (`visir.evaluation.published.figures`)
     - `claims`: what it says, in a sentence or two
     - `not_built`: what visir lacks to run it at all; then there are no scales
     - `pairs`: what the order is looked at of: "systems" of a collection under each label; "labels" of a row (which
@@ -66,6 +68,7 @@ class Study(Settings):
     title: str
     paper: str
     published: str | None = None
+    figure: Figure | None = None
     claims: str
     not_built: str = ""
     pairs: Literal["systems", "labels", "none"] = "systems"
@@ -100,6 +103,10 @@ class Study(Settings):
     def table(self) -> Published | PlainTable | None:
         """The published table, or None for a figure."""
         return None if self.published is None else open_table(self.published)
+
+    def printed(self) -> dict[Key, float]:
+        """Every printed number; of a figure, the values behind it, where they are at hand."""
+        return numbers_of(self.table(), self.systems) or plotted_in(self.figure)
 
 
 def names() -> list[str]:

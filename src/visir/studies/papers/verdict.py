@@ -13,7 +13,7 @@ import numpy as np
 from visir.evaluation.published.judge import TOLERANCE
 from visir.studies.papers.cells import Cell
 from visir.studies.papers.marks import marks
-from visir.studies.papers.printed import Key, doubts_of, numbers_of
+from visir.studies.papers.printed import Key, doubts_of
 from visir.studies.papers.shapes import SHAPES, Shape
 from visir.studies.papers.study import Data, Study
 
@@ -111,7 +111,7 @@ class Verdict:
 def verdict(name: str, study: Study, scale: str, cells: Sequence[Cell]) -> Verdict:
     """The verdict on the kept cells of a scale (`run.kept`)."""
     data = study.scale(scale).data
-    printed = numbers_of(study.table(), study.systems)
+    printed = study.printed()
     values = _values(study, data, printed, cells)
     means = {(one.system, one.collection, one.label): one.ours for one in values if one.ours is not None}
     shapes: list[Shape] = []
@@ -124,15 +124,18 @@ def verdict(name: str, study: Study, scale: str, cells: Sequence[Cell]) -> Verdi
 
 
 def _values(study: Study, data: Data, printed: Mapping[Key, float], cells: Sequence[Cell]) -> tuple[Value, ...]:
-    """Of every printed value; of a figure, of every measured one."""
+    """Of every printed value; where a table prints no numbers, and of a figure, of every measured one too."""
     by_row: dict[tuple[str, str], list[Cell]] = {}
     for one in cells:
         by_row.setdefault((one.system, one.collection), []).append(one)
-    wanted: list[Key] = list(printed) or [
-        (system, collection, label)
-        for (system, collection), some in by_row.items()
-        for label in dict.fromkeys(label for one in some for label in one.measured.values)
-    ]
+    wanted: list[Key] = list(printed)
+    if not printed or study.figure is not None:
+        wanted += [
+            (system, collection, label)
+            for (system, collection), some in by_row.items()
+            for label in dict.fromkeys(label for one in some for label in one.measured.values)
+            if (system, collection, label) not in printed
+        ]
     doubts = doubts_of(study.table(), study.systems)
     return tuple(_value(key, printed.get(key), by_row.get(key[:2], []), data, doubts.get(key, "")) for key in wanted)
 

@@ -7,6 +7,7 @@ from visir.studies.papers.acts.count import Count
 from visir.studies.papers.acts.evaluate import Evaluate
 from visir.studies.papers.acts.latency import Latency
 from visir.studies.papers.acts.logs import Logs
+from visir.studies.papers.acts.losses import Losses
 from visir.studies.papers.acts.plotted import Plotted
 from visir.studies.papers.acts.sparsify import Sparsify
 from visir.studies.papers.acts.stress import Stress
@@ -18,6 +19,7 @@ ACTS: dict[str, type[Act]] = {
     "evaluate": Evaluate,
     "latency": Latency,
     "logs": Logs,
+    "losses": Losses,
     "plotted": Plotted,
     "sparsify": Sparsify,
     "stress": Stress,

@@ -66,8 +66,8 @@ class Evaluate(Act):
             )
             save(found, work.folder / "evaluation")
         protocol = found.result.protocol
-        if self.small:
-            protocol = protocol.changed(matcher=f"{self._name()}, itm" if protocol.matcher else "")
+        if protocol.matcher:  # by name: a checkpoint's own is its path
+            protocol = protocol.changed(matcher=f"{self.rerank or self._name()}, itm")
         ran = {"system": found.result.system, "collection": protocol.collection}
         return Measured(
             values_of(found.result.aggregates, work.row),

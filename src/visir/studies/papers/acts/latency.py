@@ -82,10 +82,11 @@ class Latency(Head):
         protocol = trial.evaluation(out).result.protocol
         said = {"queries": f"{min(self.queries, part.captions.num_rows):,} captions of the test split"}
         said |= {"documents": f"{count:,} images, all of the collection", "threads": "1"}
+        said |= {"graph": "; ".join(notes)} if notes else {}
         ran = {**self.ran(trial, protocol), "index": f"{self.index}, visir"}
         # A reproduction of a time would be an accident; FLOPs are a property of the vectors.
         times = dict.fromkeys((one for one in values if "@" in one), "a time, of another machine and other engines")
-        return Measured(values, ran, said, notes=tuple(notes), unjudged=times)
+        return Measured(values, ran, said, unjudged=times)
 
     def _sparse(
         self, images: SparseEmbeddings, asked: dict[str, SparseEmbeddings], notes: list[str]
