@@ -16,6 +16,7 @@ from visir.records.catalogue import ATTRIBUTES, Catalogue, plant
 DEEPEST = 64
 """A path of more levels (the thesis's deepest has nine) is text that happens to hold many separators."""
 _EXAMPLES = 3
+_LONGEST = 160
 _CHUNK_ROWS, _CHUNK_CHARACTERS = 1 << 18, 1 << 26
 
 
@@ -54,7 +55,7 @@ class ProductDraft:
         self.counts[what] = self.counts.get(what, 0) + count
         places = self.asides.setdefault(what, [])
         if len(places) < _EXAMPLES:
-            places.append(place)
+            places.append(place if len(place) <= _LONGEST else f"{place[:_LONGEST]}…")
 
     def add(
         self,

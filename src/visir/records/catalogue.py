@@ -101,7 +101,7 @@ class Catalogue:
             if values is not None and len(values) != len(ids):
                 raise CollectionError(f"{name}: {len(ids)} ids, but {len(values)} {column}.")
         without = [ids[row] for row, path in enumerate(paths) if not path]
-        raise_faults(CollectionError, name, [f"product {one!r} has no category" for one in without])
+        raise_faults(CollectionError, name, [f"product {_short(one)} has no category" for one in without])
         categories: dict[str, tuple[str, str | None]] = {}
         known: dict[tuple[str, ...], str] = {}
         leaves = [known.get(key) or known.setdefault(key, plant(key, categories)) for key in map(tuple, paths)]
@@ -201,11 +201,13 @@ class Catalogue:
         ]
         for what, owners, texts in (
             ("titles", products["id"], products["title"]),
+            ("attribute names", self.attributes["product_id"], self.attributes["name"]),
             ("attribute values", self.attributes["product_id"], self.attributes["value"]),
+            ("names of categories", categories["id"], categories["name"]),
         ):
             long = pc.greater(pc.fill_null(pc.utf8_length(texts), 0), LONG)
             lengths = pc.utf8_length(texts.filter(long)).to_pylist()
-            named = [f"{one!r} ({n:,})" for one, n in zip(owners.filter(long).to_pylist(), lengths, strict=True)]
+            named = [f"{_short(one)} ({n:,})" for one, n in zip(owners.filter(long).to_pylist(), lengths, strict=True)]
             lines.append(_told(f"{what} longer than {LONG:,} characters (models cut them, visir does not)", named))
         return [line for line in lines if line]
 
@@ -231,7 +233,7 @@ class Catalogue:
             counts = pc.value_counts(ids)
             twice = counts.filter(pc.greater(pc.struct_field(counts, "counts"), 1)).to_pylist()
             faults += [
-                f"duplicate {kind} id {one['values']!r} ({one['counts']} times)"
+                f"duplicate {kind} id {_short(one['values'])} ({one['counts']} times)"
                 for one in twice
                 if one["values"] not in (None, "")
             ]
@@ -239,34 +241,34 @@ class Catalogue:
         known = pc.unique(categories["id"])
         lost = products.filter(pc.invert(pc.is_in(products["category_id"], known)))
         faults += [
-            f"product {row['id']!r} has no category"
+            f"product {_short(row['id'])} has no category"
             if row["category_id"] is None
-            else f"product {row['id']!r} is in category {row['category_id']!r}, which is not in the tree"
+            else f"product {_short(row['id'])} is in category {_short(row['category_id'])}, which is not in the tree"
             for row in lost.to_pylist()
         ]
         nameless = categories["id"].filter(_blank(pc.utf8_trim_whitespace(categories["name"])))
-        faults += [f"category {one!r} has no name" for one in nameless.to_pylist()]
+        faults += [f"category {_short(one)} has no name" for one in nameless.to_pylist()]
         orphans = categories.filter(
             pc.and_(pc.is_valid(categories["parent"]), pc.invert(pc.is_in(categories["parent"], known)))
         )
         faults += [
-            f"category {row['id']!r} is an orphan: its parent {row['parent']!r} is not in the tree"
+            f"category {_short(row['id'])} is an orphan: its parent {_short(row['parent'])} is not in the tree"
             for row in orphans.to_pylist()
         ]
         faults += [
-            f"categories in a cycle, each below the next: {' → '.join(map(repr, [*ring, ring[0]]))}"
+            f"categories in a cycle, each below the next: {' → '.join(map(_short, [*ring, ring[0]]))}"
             for ring in _cycles(categories["id"].to_pylist(), categories["parent"].to_pylist())
         ]
         strange = attributes.filter(pc.invert(pc.is_in(attributes["product_id"], pc.unique(products["id"]))))
         faults += [
-            f"attribute {row['name']!r} belongs to product {row['product_id']!r}, which is not in the catalogue"
+            f"attribute {_short(row['name'])} belongs to product {_short(row['product_id'])}, which is not in the catalogue"
             for row in strange.to_pylist()
         ]
         for column in ("name", "value"):
             empty = attributes.filter(_blank(pc.utf8_trim_whitespace(attributes[column])))
             other = "value" if column == "name" else "name"
             faults += [
-                f"product {row['product_id']!r} has an attribute without a {column} ({other} {_short(row[other])})"
+                f"product {_short(row['product_id'])} has an attribute without a {column} ({other} {_short(row[other])})"
                 for row in empty.to_pylist()
             ]
         raise_faults(
@@ -334,7 +336,7 @@ def _told(what: str, found: pa.ChunkedArray | list[str]) -> str:
     if not len(found):
         return ""
     some = (
-        found[:_EXAMPLES] if isinstance(found, list) else [repr(one) for one in found.slice(0, _EXAMPLES).to_pylist()]
+        found[:_EXAMPLES] if isinstance(found, list) else [_short(one) for one in found.slice(0, _EXAMPLES).to_pylist()]
     )
     return f"{what}: {len(found):,} ({', '.join(some)}{', …' if len(found) > _EXAMPLES else ''})"
 

@@ -6,6 +6,8 @@ Files are read line by line, so that memory holds what is kept of them and never
 from __future__ import annotations
 
 import csv
+import lzma
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import orjson
 from visir.collections.readers import rows as tables
 from visir.collections.readers.sniffing import head, plain_name
 from visir.errors import CollectionError, VisirError
-from visir.files import iter_lines
+from visir.files import iter_lines, open_binary
 from visir.products.draft import ProductDraft
 
 _LIMIT = 1 << 26
@@ -56,13 +58,17 @@ def header(path: Path) -> list[str]:
     try:
         if name.endswith(".parquet"):
             return tables.header(path)
-        line = head(path).removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
         if name.endswith((".csv", ".tsv")):
+            line = head(path).removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
             text = line.decode().removesuffix("\r")
             return next(csv.reader([text], delimiter="\t" if name.endswith(".tsv") else ","), [])
-        row = orjson.loads(line) if name.endswith(_JSON) else None
-    except (VisirError, UnicodeDecodeError, csv.Error, orjson.JSONDecodeError):
+        if not name.endswith(_JSON):
+            return []
+        with open_binary(path) as stream:  # the first product may be longer than any head of the file
+            row = orjson.loads(stream.readline(_LIMIT).removeprefix(b"\xef\xbb\xbf"))
+    except (VisirError, OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, csv.Error, ValueError):
         return []
+    row = row[0] if isinstance(row, list) and row else row
     return list(row) if isinstance(row, dict) else []
 
 
