@@ -23,7 +23,12 @@ from visir.sessions.generated.shop import (
 Function = TypeVar("Function", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
 State = NDArray[np.uint64]
-PAGE, QUERY, ADD, REMOVE, ORDER, OTHER = range(6)  # as in visir.sessions.ACTIONS
+# As in visir.sessions.ACTIONS. NumPy's numbers, because a plain one has a type of its own when compiled, and every
+# function is compiled anew for each.
+PAGE, QUERY, ADD, REMOVE, ORDER, OTHER = np.arange(6)
+_BASKET, _CHECKOUT, _CONFIRMATION = (np.int64(one) for one in (BASKET, CHECKOUT, CONFIRMATION))
+_NOTHING = np.int64(-1)
+_START = np.int64(0)
 QUERIES = 20_000
 """Different texts that can be searched for."""
 SHORTEST, LONGEST = 2.0, 1500.0
@@ -86,7 +91,7 @@ def _price(state: State) -> float:
 
 
 @_njit
-def _put(rows: Rows, at: int, time: int, session: int, action: int, page: int, query: int, price: float) -> int:
+def _put(rows: Rows, at: int, time: int, session: int, action: Any, page: Any, query: Any, price: float) -> int:
     rows.time[at] = time
     rows.session[at] = session
     rows.action[at] = action
@@ -119,32 +124,32 @@ def _session(causes: Causes, rows: Rows, at: int, row: int, start: int, state: S
             else:
                 asked = queries
                 queries += 1
-            at = _put(rows, at, now, row, QUERY, -1, (word + asked * step) % QUERIES, np.nan)
+            at = _put(rows, at, now, row, QUERY, _NOTHING, (word + asked * step) % QUERIES, np.nan)
             now += SECOND // 5
         price = _price(state) if page == PRODUCT else np.nan
-        at = _put(rows, at, now, row, PAGE, page, -1, price)
+        at = _put(rows, at, now, row, PAGE, page, _NOTHING, price)
         dwell = _dwell(causes, intent, state)
         if page == PRODUCT and _next(state) < causes.adds[intent]:
-            at = _put(rows, at, now + dwell // 2, row, ADD, -1, -1, price)
+            at = _put(rows, at, now + dwell // 2, row, ADD, _NOTHING, _NOTHING, price)
             basket = True
             in_basket += price
         elif page == BASKET and basket and _next(state) < causes.removes[intent]:
-            at = _put(rows, at, now + dwell // 2, row, REMOVE, -1, -1, np.nan)
+            at = _put(rows, at, now + dwell // 2, row, REMOVE, _NOTHING, _NOTHING, np.nan)
             basket = False
             in_basket = 0.0
         if bought and not basket and k == pages - 1:  # whoever buys has something to buy
             in_basket = _price(state)
-            at = _put(rows, at, now + 3 * dwell // 4, row, ADD, -1, -1, in_basket)
+            at = _put(rows, at, now + 3 * dwell // 4, row, ADD, _NOTHING, _NOTHING, in_basket)
         now += dwell
     if bought or _next(state) < causes.abandons[intent]:
-        at = _put(rows, at, now, row, PAGE, BASKET, -1, np.nan)
+        at = _put(rows, at, now, row, PAGE, _BASKET, _NOTHING, np.nan)
         now += _dwell(causes, intent, state)
-        at = _put(rows, at, now, row, PAGE, CHECKOUT, -1, np.nan)
+        at = _put(rows, at, now, row, PAGE, _CHECKOUT, _NOTHING, np.nan)
         pages += 2
         if bought:
             dwell = _dwell(causes, intent, state)
-            at = _put(rows, at, now + dwell // 2, row, ORDER, -1, -1, np.round(100 * in_basket) / 100)
-            at = _put(rows, at, now + dwell, row, PAGE, CONFIRMATION, -1, np.nan)
+            at = _put(rows, at, now + dwell // 2, row, ORDER, _NOTHING, _NOTHING, np.round(100 * in_basket) / 100)
+            at = _put(rows, at, now + dwell, row, PAGE, _CONFIRMATION, _NOTHING, np.nan)
             pages += 1
     rows.pages[row] = pages
     if not rows.customer[row]:
@@ -165,7 +170,7 @@ def fill(causes: Causes, first: int, last: int, most_sessions: int, rows: Rows) 
     slots, starts = np.zeros(MOST_SESSIONS, np.int64), np.zeros(MOST_SESSIONS, np.int64)
     busy = np.zeros((causes.device_factors.shape[0], MOST_SESSIONS), np.int64)
     weeks = causes.wall.shape[0] // 168
-    at, row = 0, 0
+    at = row = int(_START)
     for person in range(first, last):
         if row >= most_sessions:
             return person, at, row, False
