@@ -27,7 +27,7 @@ from datetime import datetime
 
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.sessions.dialect import DUCKDB, Dialect
-from visir.sessions.mapping import ACTIONS, COUNTED, Mapping
+from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, Mapping
 
 IDLE_MINUTES = 30
 
@@ -48,6 +48,9 @@ FLAGS = {
     "ambiguous_time": "a wall clock that summer time shows twice; read as the first",
 }
 """What is remarkable about an event that is kept."""
+
+EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time")
+"""Columns of an event, kept or set aside."""
 
 _TEXTS = ("visitor", "customer", "device", "channel", "page", "query", "key")
 _SAME = (*_TEXTS, "time", "price", "action", "unknown_action", "ambiguous_time")
@@ -115,8 +118,7 @@ meant AS (
     CASE WHEN {meaning} IS NULL THEN coalesce(said, '') END AS unknown_action, {_utc(mapping)}
   FROM told
 )
-SELECT arrival, visitor, customer, time, device, channel, page, query, price, action, key, unknown_action,
-  ambiguous_time, CASE{reason} END AS reason
+SELECT {", ".join(EVENT_COLUMNS)}, CASE{reason} END AS reason
 FROM meant"""
 
 

@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from visir.errors import VisirError, require
 from visir.files import atomic_folder, write_json
 from visir.progress import Progress
 from visir.sessions.bucket import PARTS, quoted_path, write_bucket
-from visir.sessions.definition import FLAGS, IDLE_MINUTES, REASONS, events_sql, rows_sql
+from visir.sessions.counts import Counts, told
+from visir.sessions.definition import IDLE_MINUTES, events_sql, rows_sql
 from visir.sessions.mapping import Mapping
 from visir.sessions.source import arrival_sql, log_files, table_sql
 
@@ -28,25 +29,6 @@ if TYPE_CHECKING:
 
 ROWS_PER_BUCKET = 4_000_000
 """Rows of the log per bucket unless told otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What became of a log's rows. `read` = `kept` + the sum of `aside`; `malformed` lines are no rows and come on top.
-
-    `aside` counts per reason (`definition.REASONS`), `flags` what is remarkable among the kept (`definition.FLAGS`).
-    """
-
-    read: int
-    malformed: int
-    kept: int
-    aside: dict[str, int]
-    flags: dict[str, int]
-    visitors: int
-    sessions: int
-    identified: int
-    purchases: int
-    purchases_identified: int
 
 
 def sessionise(
@@ -82,10 +64,10 @@ def sessionise(
         try:
             found = _read(engine, mapping, files, scratch, buckets)
             malformed = _malformed(engine, folder)
-            counts = _counts(_write(engine, found, mapping, idle_minutes, folder), malformed)
+            counts = Counts.of(_write(engine, found, mapping, idle_minutes, folder), malformed=malformed)
         finally:
             engine.close()
-        write_json(folder / "counts.json", _told(counts, mapping, idle_minutes))
+        write_json(folder / "counts.json", told(counts, mapping, idle_minutes, f"duckdb {version('duckdb')}"))
     return counts
 
 
@@ -103,6 +85,11 @@ def _engine(scratch: Path, threads: int | None, memory: str | None) -> DuckDBPyC
     return engine
 
 
+def _threads(engine: DuckDBPyConnection) -> int:
+    count: int = engine.execute("SELECT current_setting('threads')").fetchall()[0][0]
+    return count
+
+
 def _read(
     engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Path, buckets: int | None
 ) -> list[str]:
@@ -116,6 +103,8 @@ def _read(
         if buckets is None:
             count = engine.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
             buckets = max(1, -(-count // ROWS_PER_BUCKET))
+            if buckets > 1:  # as many for every thread
+                buckets += -buckets % _threads(engine)
         events = events_sql(mapping, rows)
         if buckets == 1:
             engine.execute(f"CREATE TABLE bucket AS {events}")
@@ -155,7 +144,7 @@ def _write(
 ) -> Counter[str]:
     for part in PARTS:
         (folder / part).mkdir()
-    threads = engine.execute("SELECT current_setting('threads')").fetchall()[0][0]
+    threads = _threads(engine)
     workers = max(1, min(threads, len(buckets)))
     engine.execute(f"SET threads = {threads - workers + 1}")  # those who work on buckets, and who helps them
     total: Counter[str] = Counter()
@@ -175,21 +164,3 @@ def _write(
             pool.shutdown(cancel_futures=True)
             raise
     return total
-
-
-def _counts(total: Counter[str], malformed: int) -> Counts:
-    special = {"aside", "flags", "malformed"}
-    return Counts(
-        aside={reason: total[reason] for reason in REASONS},
-        flags={flag: total[flag] for flag in FLAGS},
-        malformed=malformed,
-        **{name: total[name] for name in Counts.__dataclass_fields__ if name not in special},
-    )
-
-
-def _told(counts: Counts, mapping: Mapping, idle_minutes: float) -> dict[str, Any]:
-    import duckdb
-
-    declared = {"mapping": mapping.name, "zone": mapping.zone, "idle_minutes": idle_minutes, "about": mapping.about}
-    declared |= {bound: str(getattr(mapping, bound)) for bound in ("since", "until") if getattr(mapping, bound)}
-    return {"counts": asdict(counts), "declared": declared, "engine": f"duckdb {duckdb.__version__}"}
