@@ -186,7 +186,7 @@ def test_planted_structure_is_found_by_real_encoders(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
     from visir.products.generated import planted
 
-    made = planted(1600)
+    made = planted(1000)
     vectors = encode_catalogue(made.catalogue, image="mobilenet_v2", text="st:all-MiniLM-L6-v2")
     asked = {"optimiser": {"epochs": 30, "batch": 128, "rate": 1e-3}, "objective": {"temperature": 0.1}}
     results = planted_results(made, vectors, tmp_path, "specific", **asked)

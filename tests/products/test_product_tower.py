@@ -11,7 +11,7 @@ from category_toys import planted_vectors
 
 from visir.encoders.towers.head import HeadSpec
 from visir.errors import ConfigurationError, EmbeddingError
-from visir.products.model.source import ProductSource, mean_attributes
+from visir.products.model.source import ProductSource, mean_attributes, widths_of
 from visir.products.model.tower import Attention, ProductSpec, ProductTower
 from visir.products.vectors import AttributeVectors, CatalogueVectors, Modality
 from visir.records import Catalogue
@@ -28,15 +28,16 @@ VECTORS = CatalogueVectors(
 )
 
 
-def tower(source: ProductSource, **asked: object) -> ProductTower:
-    head = HeadSpec(sum(source.widths.values()), 4)
-    return ProductTower(ProductSpec(source.widths, head, **asked)).eval()  # type: ignore[arg-type]
+def tower(vectors: CatalogueVectors, source: ProductSource, **asked: object) -> ProductTower:
+    widths = widths_of(vectors, source.modalities)
+    head = HeadSpec(sum(widths.values()), 4)
+    return ProductTower(ProductSpec(widths, head, **asked)).eval()  # type: ignore[arg-type]
 
 
 def joined(source: ProductSource, rows: list[int], **asked: object) -> torch.Tensor:
     """What enters the head."""
     seen: list[torch.Tensor] = []
-    made = tower(source, **asked)
+    made = tower(VECTORS, source, **asked)
     made.head.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
     made(source.batch(np.array(rows)))
     return seen[0].detach()
@@ -57,7 +58,7 @@ def test_modalities_are_joined_in_order_and_absent_ones_are_zero() -> None:
 
 def test_a_learnt_default_stands_for_what_is_absent_and_only_there() -> None:
     source = ProductSource(VECTORS, ("image", "attributes"))
-    made = tower(source, absent="learnt")
+    made = tower(VECTORS, source, absent="learnt")
     with torch.no_grad():
         made.absent["image"].fill_(9.0)
     seen: list[torch.Tensor] = []
@@ -90,7 +91,7 @@ def test_batches_are_those_of_the_rows_one_by_one() -> None:
     _, vectors = planted_vectors(60)
     for mean in (True, False):
         source = ProductSource(vectors, ("image", "title", "attributes"), mean=mean)
-        made = tower(source, attributes="mean" if mean else "attention")
+        made = tower(vectors, source, attributes="mean" if mean else "attention")
         rows = np.array([7, 3, 59, 3])
         together = made(source.batch(rows))
         alone = torch.cat([made(source.batch(rows[i : i + 1])) for i in range(4)])

@@ -17,7 +17,7 @@ from visir.encoders.towers.head import Head, HeadSpec
 from visir.errors import ConfigurationError
 from visir.products.model.objective import CategoryInfoNCE
 from visir.products.model.recipe import CategoriesRecipe
-from visir.products.model.source import ProductSource
+from visir.products.model.source import ProductSource, widths_of
 from visir.products.model.tower import ProductSpec, ProductTower
 from visir.products.model.trained import CategoriesModel, load_categories_model, write_categories_model
 from visir.products.pairs import drawn_categories
@@ -87,10 +87,10 @@ def train_categories(
 
 def build(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> tuple[Tower, ProductTower, Objective]:
     """Fresh towers and the objective, drawn from the recipe's seed."""
-    side, wide = recipe.product, ProductSource(vectors.keep_products(np.zeros(len(vectors), np.bool_)),
-                                               recipe.product.modalities).widths  # fmt: skip
-    head = HeadSpec(sum(wide.values()), recipe.dimension, **side.head.model_dump())
-    spec = ProductSpec(wide, head, side.attributes, side.scaling, side.absent)
+    side = recipe.product
+    widths = widths_of(vectors, side.modalities)
+    head = HeadSpec(sum(widths.values()), recipe.dimension, **side.head.model_dump())
+    spec = ProductSpec(widths, head, side.attributes, side.scaling, side.absent)
     names = HeadSpec(vectors.categories.shape[1], recipe.dimension, **recipe.category.head.model_dump())
     with torch.random.fork_rng([]):
         torch.manual_seed(recipe.seed)

@@ -15,8 +15,6 @@ from visir.products.model.recipe import Part
 from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, Modality
 from visir.training.inputs.base import Draw
 
-_WORDS: dict[Part, str] = {"image": "images", "title": "titles", "attributes": "attributes"}
-
 
 class ProductSource:
     """The products of a catalogue: a `visir.training.inputs.base.Source`.
@@ -30,17 +28,11 @@ class ProductSource:
 
     def __init__(self, vectors: CatalogueVectors, modalities: Sequence[Part], *, mean: bool = True) -> None:
         self._length, self.modalities = len(vectors), tuple(modalities)
-        parts = {name: getattr(vectors, _WORDS[name]) for name in modalities}
-        missing = [name for name, part in parts.items() if part is None]
-        if missing:
-            raise ConfigurationError(
-                f"{vectors.catalogue.name}: the model reads {' and '.join(missing)}, and there are no such vectors.",
-                hint="encode them (encode_catalogue), or train without: product.modalities",
-            )
-        self.widths: dict[Part, int] = {name: part.width for name, part in parts.items()}
+        parts = _parts(vectors, modalities)
         self._present = np.stack([parts[name].present for name in modalities], axis=1)
         self._single: dict[Part, Modality] = {name: one for name, one in parts.items() if isinstance(one, Modality)}
-        self._sets: AttributeVectors | None = parts.get("attributes")
+        sets = parts.get("attributes")
+        self._sets = sets if isinstance(sets, AttributeVectors) else None
         if self._sets is not None and mean:
             self._single["attributes"] = Modality(mean_attributes(self._sets), np.arange(self._length))
             self._sets = None
@@ -62,6 +54,11 @@ class ProductSource:
         return gathered
 
 
+def widths_of(vectors: CatalogueVectors, modalities: Sequence[Part]) -> dict[Part, int]:
+    """How wide the vectors of each modality are. Raises `ConfigurationError` when one is not there."""
+    return {name: part.width for name, part in _parts(vectors, modalities).items()}
+
+
 def mean_attributes(attributes: AttributeVectors) -> Floats:
     """(n, d) the mean of each product's attribute vectors (eq. 7.5), zero where it has none.
 
@@ -74,6 +71,17 @@ def mean_attributes(attributes: AttributeVectors) -> Floats:
         return np.zeros((len(counts), attributes.width), np.float32)
     which = csr_matrix((shares, attributes.rows, attributes.offsets), shape=shape)
     return np.asarray(which @ np.asarray(attributes.vectors, dtype=np.float32))
+
+
+def _parts(vectors: CatalogueVectors, modalities: Sequence[Part]) -> dict[Part, Modality | AttributeVectors]:
+    there = {"image": vectors.images, "title": vectors.titles, "attributes": vectors.attributes}
+    missing = [name for name in modalities if there[name] is None]
+    if missing:
+        raise ConfigurationError(
+            f"{vectors.catalogue.name}: the model reads {' and '.join(missing)}, and there are no such vectors.",
+            hint="encode them (encode_catalogue), or train without: product.modalities",
+        )
+    return {name: part for name in modalities if (part := there[name]) is not None}
 
 
 def _gathered(part: Modality, rows: NDArray[np.int64], present: NDArray[np.bool_]) -> Floats:
