@@ -87,7 +87,7 @@ def test_the_summary_has_means_intervals_and_corrected_comparisons(study: Path) 
     ]
     assert row.means["f1"] == pytest.approx(np.mean(values))
     assert row.low < row.means["f1"] < row.high
-    assert len(found.comparisons) == 2 * 2 * 3
+    assert len(found.comparisons) == 2 * 2 * 2 * 3  # measures, settings, models, steps
     assert all(one.p <= one.corrected <= 1 for one in found.comparisons)
     assert found.static_share[0] == pytest.approx(1)
     assert found.static_share[2] < 1

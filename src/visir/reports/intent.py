@@ -14,7 +14,7 @@ from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.predict.models import TITLES
-from visir.sessions.predict.summary import Row, Summary
+from visir.sessions.predict.summary import COMPARED, Row, Summary
 
 _MEASURES = (
     ("roc_auc", "ROC-AUC", "max"),
@@ -61,9 +61,12 @@ def measures_table(summary: Summary, setting: str, step: int) -> Table:
     )
 
 
-def comparison_table(summary: Summary, setting: str) -> Table:
+def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Table:
     """Extended minus baseline, a row per model, a column per step; what is significant is starred."""
-    found = {(one.model, one.step): one for one in summary.comparisons if one.setting == setting}
+    title = {"f1": "F1", "roc_auc": "ROC-AUC"}[measure]
+    found = {
+        (one.model, one.step): one for one in summary.comparisons if (one.setting, one.measure) == (setting, measure)
+    }
     steps = sorted({step for _, step in found})
     rows = [
         [
@@ -80,9 +83,9 @@ def comparison_table(summary: Summary, setting: str) -> Table:
     return Table.of(
         [Column("model"), *(Column(str(step)) for step in steps)],
         rows,
-        caption=f"F1 of the extended set minus that of the baseline, {setting}",
+        caption=f"{title} of the extended set minus that of the baseline, {setting}",
         notes=(
-            "Points of F1 by step. * p < 0.05: paired over folds, corrected resampled t-test (Nadeau & Bengio), Holm "
+            "Points by step. * p < 0.05: paired over folds, corrected resampled t-test (Nadeau & Bengio), Holm "
             "over all models and steps of the setting.",
         ),
     )
@@ -132,7 +135,9 @@ def write_intent_report(path: str | Path, summary: Summary, command: Sequence[st
             "At step 0 the anonymous baseline knows nothing: every session is called a purchase.",
         ),
         f1_tables=[to_html(f1_table(summary, one), row_headers=True) for one in settings],
-        comparison_tables=[to_html(comparison_table(summary, one)) for one in settings],
+        comparison_tables=[
+            to_html(comparison_table(summary, one, measure)) for measure in COMPARED for one in settings
+        ],
         importance=[
             _figure(
                 plots.importances(summary, one),
@@ -187,7 +192,8 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _title(summary: Summary) -> str:
-    return f"Purchase intent in {summary.card['log']['mapping']}"
+    """By the settings; which log it is stands in the protocol, under the name of its mapping."""
+    return f"Purchase intent, page by page: {' and '.join(plots.settings_of(summary))} sessions"
 
 
 def _figure(svg: str, name: str, title: str, caption: str) -> Figure:

@@ -21,6 +21,9 @@ from visir.sessions.predict.measures import MEASURES
 from visir.sessions.predict.study import Cell
 from visir.sessions.records import Floats
 
+COMPARED = ("f1", "roc_auc")
+"""The measures by which the feature sets are compared."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -39,8 +42,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """F1 of the extended set minus that of the baseline, over grouped folds; `corrected`: p after Holm."""
+    """A measure of the extended set minus that of the baseline, over grouped folds; `corrected`: p after Holm.
 
+    F1 and ROC-AUC: at step 0 the anonymous baseline calls everything a purchase, which F1 rewards and ROC-AUC does not.
+    """
+
+    measure: str
     setting: str
     model: str
     step: int
@@ -128,24 +135,30 @@ def _rows(key: tuple[str, str, int], group: list[Cell]) -> list[Row]:
 
 def _comparisons(groups: dict[tuple[str, str, int], list[Cell]]) -> tuple[Comparison, ...]:
     made: list[Comparison] = []
-    for setting in sorted({key[0] for key in groups}):
-        found: list[tuple[str, int, float, float, float]] = []
-        for (own, scheme, step), group in groups.items():
-            if own != setting or scheme != "grouped" or len(group) < 2:
-                continue
-            for model in group[0].scores:
-                pairs = [one.scores[model] for one in group]
-                apart = np.array([(one["extended"]["f1"], one["baseline"]["f1"]) for one in pairs], np.float64)
-                differences = apart[:, 0] - apart[:, 1]
-                p, half = corrected_t(differences, _ratio(group))
-                found.append((model, step, float(differences.mean()), half, p))
-        if found:
-            holm = corrected([one[-1] for one in found]).tolist()
-            made += [
-                Comparison(setting, model, step, mean, mean - half, mean + half, p, after)
-                for (model, step, mean, half, p), after in zip(found, holm, strict=True)
-            ]
+    for measure in COMPARED:
+        for setting in sorted({key[0] for key in groups}):
+            found: list[tuple[str, int, float, float, float]] = []
+            for (own, scheme, step), group in groups.items():
+                if own != setting or scheme != "grouped":
+                    continue
+                for model in group[0].scores:
+                    differences = _differences(group, model, measure)
+                    if len(differences) > 1:
+                        p, half = corrected_t(differences, _ratio(group))
+                        found.append((model, step, float(differences.mean()), half, p))
+            if found:
+                holm = corrected([one[-1] for one in found]).tolist()
+                made += [
+                    Comparison(measure, setting, model, step, mean, mean - half, mean + half, p, after)
+                    for (model, step, mean, half, p), after in zip(found, holm, strict=True)
+                ]
     return tuple(made)
+
+
+def _differences(group: Sequence[Cell], model: str, measure: str) -> Floats:
+    """Extended minus baseline of each fold that has the measure."""
+    pairs = [(one.scores[model]["extended"][measure], one.scores[model]["baseline"][measure]) for one in group]
+    return np.array([more - less for more, less in pairs if more is not None and less is not None], np.float64)
 
 
 def _optimism(rows: Sequence[Row]) -> tuple[Optimism, ...]:
