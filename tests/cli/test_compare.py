@@ -89,3 +89,12 @@ def test_faults(tmp_path: Path) -> None:
     assert "saved without saying which caption belongs to which image" in say(compare, bare, bare, "--by-image").text
     assert "no result.json in it" in say(compare, tmp_path, tmp_path).text
     assert "at least two results" in say(compare, result(tmp_path, "a", 1.0)).text
+
+
+def test_a_published_row_that_ends_early_is_said_to(tmp_path: Path) -> None:
+    file = tmp_path / "table.json"
+    row = {"system": "good", "t2i": {"R@1": 37.82, "R@5": 82.36, "R@10": 82.48}}
+    write_json(file, {"title": "A table", "source": "A paper", "rows": [row]})
+    said = say(compare, result(tmp_path, "good", 0.5), "--published", file)
+    assert "→ good: the published R@5 and R@10 are the same (t2i 82.36 and 82.48)." in said.text
+    assert "visir evaluate … --rerank MODEL --k-test 2" in said.text

@@ -28,14 +28,20 @@ def test_a_result_is_explained(tmp_path: Path) -> None:
         one: {f"R@{k}": round(100 * load(planted).mean(one, f"hit@{k}"), 2) for k in (1, 5, 10)}
         for one in ("i2t", "t2i")
     }
+    values["i2t"]["R-P"] = 0.34
     paper = tmp_path / "paper.json"
-    write_json(paper, {"title": "T", "source": "S", "rows": [{"system": "theirs", **values}]})
+    doubts = [{"label": "R-P", "reason": "A fraction among percentages."}]
+    rows = [{"system": "theirs", **values}]
+    write_json(paper, {"title": "T", "source": "S", "decimals": 1, "doubtful": doubts, "rows": rows})
     short = say(explain, usual, "--published", paper)
     assert short.status == 0, short.text
     assert "first caption of each image only: the run goes 10 deep" in short.text
+    (printed,) = (line.split() for line in short.text.splitlines() if line.strip().startswith("i2t R-P"))
+    assert printed[2] == "0.34", "with its own decimals, two, not those of the table"
+    assert "doubtful in print, i2t R-P: A fraction among percentages." in short.text
     anew = say(explain, usual, "--published", paper, "--collection", scenes, "--model", f"npz:{vectors}")
     assert "→ hit (any positive in the top k); first caption of each image only" in anew.text
-    assert "reproduces 6 of 6 published values of theirs" in anew.text
+    assert "reproduces 6 of 7 published values of theirs" in anew.text
     other = say(explain, usual, "--published", paper, "--collection", "scenes:10", "--model", f"npz:{vectors}")
     assert "is not the collection of this result" in other.text
     assert "both are needed" in say(explain, usual, "--published", paper, "--model", "bow").text

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import papers_killed
@@ -16,6 +17,7 @@ from visir.cli.study import app
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json
 from visir.reports.papers import write_papers_report
+from visir.studies.papers.cells import Cell, Folder
 from visir.studies.papers.run import run
 from visir.studies.papers.standing import standing
 from visir.studies.papers.study import read_study
@@ -67,6 +69,15 @@ def test_a_cell_of_other_settings_is_another_cell(tmp_path: Path) -> None:
     run(read_study(path), "toy", "smoke", tmp_path)
     counting(tmp_path, first="scenes:30")
     assert [one.state for one in standing(path, tmp_path).verdicts[0].cells] == ["not run", "done", "done"] * 2
+
+
+def test_an_option_that_is_new_and_not_used_makes_no_other_cell(tmp_path: Path) -> None:
+    act = read_study("thesis-table-2-1").acts("smoke")[0]
+    cell, folder = Cell.of(act, 0), Folder(tmp_path)
+    folder.save(replace(cell, asked={**cell.asked, "later": None}, state="done"))
+    assert folder.load(cell).state == "done"
+    folder.save(replace(cell, asked={**cell.asked, "later": 1}, state="done"))
+    assert folder.load(cell).state == "not run"
 
 
 def test_data_that_is_missing_is_named_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
