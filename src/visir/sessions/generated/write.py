@@ -83,7 +83,7 @@ def generate(
             found += len(part.sessions["person"])
             bought += int(part.sessions["purchase"].sum())
             rows += table.num_rows
-            advance(len(part.sessions["person"]))
+            advance(min(found, sessions) - min(found - len(part.sessions["person"]), sessions))
         counts = Generated(people, found, bought, rows, dict(soiled))
         if planted:
             write_json(folder / "truth.json", truth(shop).to_dict())
