@@ -82,6 +82,7 @@ def write_categories_report(
     told = chains(trials[0], count=count, top=top) if by_id else []
     ids = [one.id for chain in told for asked in chain.asked for one in asked.found]
     catalogue = evaluation.catalogue
+    compared = differences_table(evaluation) if len(evaluation.systems) > 1 else None
     protocols = {part: evaluation.trials[systems_in_setting(evaluation, part)[0], part] for part in evaluation.settings}
     return write_page(
         path,
@@ -94,7 +95,9 @@ def write_categories_report(
         heads=[HEADS[name] for name in TABLE],
         parts=[_part(evaluation, one) for one in evaluation.settings],
         overview=_overview(evaluation),
-        differences_table=to_html(differences_table(evaluation)) if len(evaluation.systems) > 1 else "",
+        differences_table=to_html(compared) if compared else "",
+        differences=len(compared.rows) if compared else 0,
+        beyond=sum(row[-1] == "yes" for row in compared.rows) if compared else 0,
         seen_table=to_html(seen_table(evaluation)),
         seen_figure=_seen_figure(evaluation),
         errors_table=to_html(errors_table(found)),
@@ -147,11 +150,12 @@ def _overview(evaluation: CategoryEvaluation) -> Figure:
         f"{name}, {SETTING_WORDS[part].lower()}: {100 * evaluation.spread(name, part, 'rprecision').mean:.1f} %"
         for name, part in evaluation.trials
     )
+    several = any(len(trials) > 1 for trials in evaluation.trials.values())
     return Figure(
         themed(setting_dots(evaluation), "settings", f"R-precision by system and setting. {said}."),
         "R-precision at a glance",
-        "Of as many answers as there are relevant products, how many are right. Lines: one standard deviation of the "
-        "splits to either side.",
+        "Of as many answers as there are relevant products, how many are right."
+        + (" Lines: one standard deviation of the splits to either side." if several else ""),
     )
 
 
