@@ -76,5 +76,5 @@ class Folder:
 
 
 def _asked(said: dict[str, Any]) -> dict[str, Any]:
-    """Without what changes nothing: where data is to be had, and options that are not used (there may be more later)."""
+    """Without what changes nothing: where data is to be had, and options that are not used (later ones are added)."""
     return {key: value for key, value in said.items() if key != "needs" and value is not None}
