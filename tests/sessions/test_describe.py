@@ -238,6 +238,30 @@ def test_neither_buckets_nor_threads_change_what_is_found(tmp_path: Path, monkey
     assert describe(log, threads=2, memory="500MB") == plain
 
 
+def test_three_readings_of_device_transitions(tmp_path: Path) -> None:
+    # pc, phone (buys), tv, pc (buys), pc (buys), tv; another customer, who never buys: tv, phone
+    walk = (("pc", False), ("phone", True), ("tv", False), ("pc", True), ("pc", True), ("tv", False))
+    rows = [visit(f"v{at}", customer="k", day=at, device=on, purchase=buys) for at, (on, buys) in enumerate(walk)]
+    rows += [visit("w", customer="l", device="tv"), visit("x", customer="l", day=1, device="phone")]
+    found = describe(folder(tmp_path / "log", rows))
+
+    def of(name: str) -> dict[tuple[str, str], float]:
+        one, names = found.statistic(name), DEVICES
+        told = {(a, b): one.value(a, b).value for a in names for b in names}
+        return {step: value for step, value in told.items() if value}  # type: ignore[misc]
+
+    # into purchase sessions: pc → phone, tv → pc, pc → pc
+    assert of("figure-6-5") == {("pc", "phone"): 50, ("pc", "pc"): 50, ("tv", "pc"): 100}
+    # not those that follow a purchase session at once: phone → tv, pc → pc
+    assert of("figure-6-5-journey") == {("pc", "phone"): 100, ("tv", "pc"): 100}
+    third = pytest.approx(100 / 3)
+    assert of("figure-6-5-all") == {
+        **dict.fromkeys([("pc", "phone"), ("pc", "pc"), ("pc", "tv")], third),
+        ("phone", "tv"): 100,
+        **dict.fromkeys([("tv", "pc"), ("tv", "phone")], 50),
+    }
+
+
 def test_what_a_log_cannot_tell_is_said(tmp_path: Path) -> None:
     rows = [visit(f"v{n}", device=None, channel=None, purchase=n > 3) for n in range(6)]
     found = describe(folder(tmp_path / "log", rows))
