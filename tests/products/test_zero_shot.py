@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from visir.encoders import load
+from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, EncoderError
 from visir.products.bm25 import Bm25
 from visir.products.evaluate import evaluate
 from visir.products.generated import planted
-from visir.products.split import folds
+from visir.products.split import Split, folds
 from visir.products.systems import Dense
 from visir.products.zero_shot import baseline, image_zero_shot, text_zero_shot
-from visir.records import Catalogue
+from visir.records import Catalogue, EncoderCard
 
 
 def test_titles_by_a_text_encoder() -> None:
@@ -58,3 +63,43 @@ def test_one_sided_encoders_are_refused() -> None:
     products = nameless.products.set_column(1, "title", [[None] * 20])
     with pytest.raises(ConfigurationError, match="no product has a title"):
         text_zero_shot(load("bow"), Catalogue("untitled", products, nameless.attributes, nameless.categories))
+
+
+class Colours(Encoder):
+    """An image–text encoder that can be worked out by hand: a picture's mean colour, and what a word says of it."""
+
+    card = EncoderCard("colours", "by hand")
+    dimension = 3
+    modalities = frozenset({"image", "text"})
+
+    def preprocess(self, image: Image.Image) -> np.ndarray:
+        return np.asarray(image, dtype=np.float32)
+
+    def embed_images(self, batch: Sequence[np.ndarray]) -> np.ndarray:
+        return np.stack([one.mean(axis=(0, 1)) for one in batch]).astype(np.float32)
+
+    def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array([["red" in one.lower(), "green" in one.lower(), "blue" in one.lower()] for one in texts], "f4")
+
+
+def test_pictures_by_an_image_text_encoder(tmp_path: Path) -> None:
+    for name, colour in (("a", (250, 5, 5)), ("b", (5, 5, 250)), ("c", (250, 9, 60))):
+        Image.new("RGB", (8, 8), colour).save(tmp_path / f"{name}.png")
+    (tmp_path / "d.png").write_bytes(b"no picture")
+    catalogue = Catalogue.of(
+        "colours",
+        ids=list("abcde"),
+        paths=[["Red things"], ["Blue things"], ["Red things"], ["Red things"], ["Blue things"]],
+        image_paths=["a.png", "b.png", "c.png", "d.png", None],
+        root=tmp_path,
+    )
+    system = image_zero_shot(Colours(), catalogue)
+    # d cannot be read and e has no picture: both are candidates that are never found.
+    assert system.name == "colours, pictures" and system.products.ids.to_pylist() == ["a", "b", "c"]
+    split = Split(np.zeros(5, bool), np.zeros(5, bool), np.ones(5, bool))
+    trial = evaluate(catalogue, [system], [split], settings=["general"]).trials[system.name, "general"][0]
+    assert [one for one, _ in trial.run.answer("Red things")] == ["a", "c", "b"]
+    assert [one for one, _ in trial.run.answer("Blue things")] == ["b", "c", "a"]
+    # R-precision: 2 of 3 for red, 1 of 2 for blue.
+    assert trial.result.mean("t2i", "rprecision") == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert trial.task.gallery.size == 5
