@@ -261,15 +261,15 @@ class Catalogue:
         ]
         strange = attributes.filter(pc.invert(pc.is_in(attributes["product_id"], pc.unique(products["id"]))))
         faults += [
-            f"attribute {_short(row['name'])} belongs to product {_short(row['product_id'])}, which is not in the catalogue"
-            for row in strange.to_pylist()
+            f"attribute {_short(name)} belongs to product {_short(one)}, which is not in the catalogue"
+            for one, name in zip(strange["product_id"].to_pylist(), strange["name"].to_pylist(), strict=True)
         ]
         for column in ("name", "value"):
             empty = attributes.filter(_blank(pc.utf8_trim_whitespace(attributes[column])))
             other = "value" if column == "name" else "name"
             faults += [
-                f"product {_short(row['product_id'])} has an attribute without a {column} ({other} {_short(row[other])})"
-                for row in empty.to_pylist()
+                f"product {_short(one)} has an attribute without a {column} ({other} {_short(text)})"
+                for one, text in zip(empty["product_id"].to_pylist(), empty[other].to_pylist(), strict=True)
             ]
         raise_faults(
             CollectionError,
