@@ -7,7 +7,7 @@ import pytest
 from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 
 from visir.errors import ConfigurationError, VisirError
-from visir.sessions.examples import Sample, draw
+from visir.sessions.examples import Sample, draw, earlier_sql, examples_sql
 from visir.sessions.records import NEVER, Examples
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
@@ -120,3 +120,31 @@ def test_columns_are_whole_numbers(tmp_path: Path) -> None:
     for name in ("session", "began", "hour", "opened", "device_step"):
         assert getattr(found, name).dtype == np.int64
     assert found.purchase.dtype == bool
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sample",
+    [Sample("identified", min_pages=8, n=40), Sample("anonymous", min_pages=8, count="all", told="session")],
+    ids=["drawn", "all"],
+)
+def test_spark_gives_the_same_rows_from_the_same_text(sample: Sample, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+    import duckdb
+    from pyspark.sql import SparkSession
+
+    where = folder_of(random_log(40), tmp_path)
+    local = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    spark = local.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    engine = duckdb.connect()
+    for part in ("sessions", "events"):
+        spark.read.parquet(str(where / part)).createOrReplaceTempView(part)
+        engine.execute(f"CREATE VIEW {part} AS SELECT * FROM read_parquet('{where}/{part}/*.parquet')")
+    rows = [tuple(row) for row in spark.sql(examples_sql(sample)).collect()]
+    assert rows == engine.execute(examples_sql(sample)).fetchall()
+    assert rows
+    spark.sql(examples_sql(sample)).createOrReplaceTempView("examples")
+    engine.execute(f"CREATE TABLE examples AS {examples_sql(sample)}")
+    past = [tuple(row) for row in spark.sql(earlier_sql("examples", 30)).collect()]
+    assert past == engine.execute(earlier_sql("examples", 30)).fetchall()
+    assert past or sample.setting == "anonymous"
