@@ -124,16 +124,16 @@ def test_two_roots_are_never_in_one_tree() -> None:
 
 
 def test_a_first_answer_by_name_is_measured_from_the_nearest_namesake() -> None:
-    two = Catalogue.of("two", ids=list("abcd"), paths=[["X", "Hats"], ["X", "Caps"], ["Y", "Hats"], ["Y", "Bags"]])
+    two = Catalogue.of("two", ids=list("abcd"), paths=[["X", "Caps"], ["X", "Hats"], ["Y", "Hats"], ["Y", "Bags"]])
     system = Dense(
         "s",
         Embeddings("text", two.categories["id"].combine_chunks(), np.eye(6, 4, dtype=np.float32) + 0.01, CARD),
         Embeddings("image", pa.array(list("abcd")), np.tile([[0, 0, 0, 1]], (4, 1)).astype(np.float32), CARD),
     )
-    # All products tie, so "a" (X > Hats) is first for everyone: right for Hats, wrong for Bags and Caps.
+    # All products tie, so "a" (X > Caps) is first for everyone: right for Caps, wrong for Hats and Bags.
     found = first_answers(evaluate(two, [system], [ALL_TEST], by="name", settings=["specific"]).trials["s", "specific"])
     assert (found.queries, found.right) == (3, 1)
-    assert found.errors.distances == {2: 1, 4: 1}  # Caps is beside X > Hats; Bags is in the other tree
+    assert found.errors.distances == {2: 1, 4: 1}  # X > Hats is beside it, Y > Hats not; Bags is in the other tree
 
 
 def test_unanswered_is_wrong_and_lies_nowhere() -> None:

@@ -89,7 +89,7 @@ def test_pictures_by_an_image_text_encoder(tmp_path: Path) -> None:
     catalogue = Catalogue.of(
         "colours",
         ids=list("abcde"),
-        paths=[["Red things"], ["Blue things"], ["Red things"], ["Red things"], ["Blue things"]],
+        paths=[["Red things"], ["Blue things"], ["Red things"], ["Red things"], ["Blue things", "Blue skies"]],
         image_paths=["a.png", "b.png", "c.png", "d.png", None],
         root=tmp_path,
     )
@@ -97,9 +97,12 @@ def test_pictures_by_an_image_text_encoder(tmp_path: Path) -> None:
     # d cannot be read and e has no picture: both are candidates that are never found.
     assert system.name == "colours, pictures" and system.products.ids.to_pylist() == ["a", "b", "c"]
     split = Split(np.zeros(5, bool), np.zeros(5, bool), np.ones(5, bool))
-    trial = evaluate(catalogue, [system], [split], settings=["general"]).trials[system.name, "general"][0]
+    found = evaluate(catalogue, [system], [split])
+    trial = found.trials[system.name, "general"][0]
     assert [one for one, _ in trial.run.answer("Red things")] == ["a", "c", "b"]
     assert [one for one, _ in trial.run.answer("Blue things")] == ["b", "c", "a"]
     # R-precision: 2 of 3 for red, 1 of 2 for blue.
     assert trial.result.mean("t2i", "rprecision") == pytest.approx((2 / 3 + 1 / 2) / 2)
     assert trial.task.gallery.size == 5
+    # Blue skies has e alone, which stands behind all five candidates; of the others the first right one is first.
+    assert found.spread(system.name, "specific", "mean_rank").mean == (1 + 1 + 6) / 3
