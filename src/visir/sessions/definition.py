@@ -179,7 +179,7 @@ WITH marked AS (
     LEFT JOIN {logins} logins ON timed.arrival = logins.arrival
   WHERE {_no_duplicate(duplicates)}
 )
-SELECT visitor, arrival, late, row_number() OVER ({_IN_ORDER}) AS place,
+SELECT visitor, arrival, late, CAST(row_number() OVER ({_IN_ORDER}) AS BIGINT) AS place,
   count(CASE WHEN {_idle(idle_minutes)} OR login THEN 1 END) OVER ({_IN_ORDER} ROWS UNBOUNDED PRECEDING) AS session
 FROM marked"""
 

@@ -1,0 +1,192 @@
+"""The same sessions on Spark, for logs that are larger than one machine.
+
+The text is that of `definition`, step by step; only what surrounds it is Spark's. What Spark reads is Parquet with
+times in microseconds (the layout of the preset `events`, or any mapping of that kind): wall clocks, CSV and lists of
+hits are read with DuckDB's functions, so such a log is brought into that layout first.
+
+Nothing here runs Python on the workers: the engine executes SQL, and numbers come back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from visir.errors import ConfigurationError, VisirError, require
+from visir.files import atomic_folder, write_json
+from visir.sessions.bucket import PARTS
+from visir.sessions.counts import EVENT_COUNTS, SESSION_COUNTS, Counts, told
+from visir.sessions.definition import (
+    EVENT_COLUMNS,
+    IDLE_MINUTES,
+    duplicates_sql,
+    events_sql,
+    late_sql,
+    logins_sql,
+    places_sql,
+    rows_sql,
+    sessions_sql,
+    timed_sql,
+)
+from visir.sessions.dialect import SPARK
+from visir.sessions.mapping import Mapping
+from visir.sessions.source import log_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ARRIVAL = "arrival_in_log"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What `found_sessions` gives: frames with the columns of the files of docs/sessions.md, and the counts."""
+
+    sessions: DataFrame
+    events: DataFrame
+    aside: DataFrame
+    counts: Counts
+
+
+def sessionise_spark(
+    spark: SparkSession,
+    source: str | Path | Sequence[str | Path],
+    mapping: Mapping,
+    out: str | Path,
+    *,
+    idle_minutes: float = IDLE_MINUTES,
+    replace: bool = False,
+) -> Counts:
+    """Write the folder that `sessionise` writes, with Spark; `source` and `out` are paths that every worker sees.
+
+    The rows are those of `sessionise`; they are spread over files otherwise. For logs elsewhere (HDFS, S3) see
+    `found_sessions`. Raises `VisirError` where `out` exists (unless `replace`), `ConfigurationError` where the mapping
+    does not fit the log, or Spark.
+    """
+    require("pyspark", extra="spark", purpose="Finding sessions with Spark")
+    import pyspark
+
+    out = Path(out).absolute()
+    files = [one.absolute() for one in log_files(source, _suits(mapping), out.parent)]
+    with atomic_folder(out, replace=replace) as folder, found_sessions(spark, files, mapping, idle_minutes) as found:
+        folder.chmod(0o777)  # the workers may be other users
+        frames = (
+            found.sessions.repartition("visitor").sortWithinPartitions("visitor", "session"),
+            found.events.repartition("visitor").sortWithinPartitions("visitor", "place"),
+            found.aside.sortWithinPartitions("arrival"),
+        )
+        for part, frame in zip(PARTS, frames, strict=True):
+            frame.write.parquet(_address(folder / part), compression="zstd")
+            for extra in (*(folder / part).glob("_*"), *(folder / part).glob(".*")):
+                extra.unlink()  # Spark's own marks: the folder is complete when it has its name
+        write_json(folder / "counts.json", told(found.counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
+        return found.counts
+
+
+@contextmanager
+def found_sessions(
+    spark: SparkSession, files: Sequence[str | Path], mapping: Mapping, idle_minutes: float = IDLE_MINUTES
+) -> Iterator[Found]:
+    """Sessions, kept events and refused events as frames of Spark, while the context lasts.
+
+    `files` are Parquet files in the order of the log (paths, or addresses that Spark can read, one per file). Frames
+    that several steps need are kept in memory and on the disks of the workers until the context ends. They belong to
+    a session of their own of `spark`, in which it is always UTC.
+    """
+    if idle_minutes <= 0:
+        raise VisirError(f"{idle_minutes} idle minutes end every session.", hint="the thesis uses 30")
+    own = _session(spark)
+    held: list[DataFrame] = []
+
+    def step(name: str, query: str, *, hold: bool = True) -> DataFrame:
+        frame = own.sql(query)
+        if hold:
+            held.append(frame.persist())
+        frame.createOrReplaceTempView(name)
+        return frame
+
+    try:
+        log = _numbered_rows(own, files)
+        log.createOrReplaceTempView("log")
+        step("events", events_sql(mapping, rows_sql(_suits(mapping), "log", log.columns, arrival=_ARRIVAL), SPARK))
+        step("timed", timed_sql("events"))
+        step("duplicates", duplicates_sql("events", "timed"))
+        step("late", late_sql("timed"))
+        step("logins", logins_sql("timed", "duplicates", idle_minutes=idle_minutes))
+        step("places", places_sql("timed", "duplicates", "late", "logins", idle_minutes=idle_minutes), hold=False)
+        events = step(
+            "bounded",
+            f"SELECT {', '.join(f'e.{column}' for column in EVENT_COLUMNS)}, p.late, p.place, p.session "
+            "FROM events e JOIN places p ON e.arrival = p.arrival",
+        )
+        sessions = step("found", sessions_sql("bounded", mapping.zone, SPARK))
+        aside = step(
+            "refused",
+            f"SELECT {', '.join(f'e.{column}' for column in EVENT_COLUMNS)}, coalesce(e.reason, 'duplicate') AS reason "
+            "FROM events e LEFT JOIN duplicates d ON e.arrival = d.arrival "
+            "WHERE e.reason IS NOT NULL OR d.arrival IS NOT NULL",
+        )
+        yield Found(sessions, events, aside, _counted(own))
+    finally:
+        for frame in held:
+            frame.unpersist()
+
+
+def _session(spark: SparkSession) -> SparkSession:
+    own = spark.newSession()
+    own.conf.set("spark.sql.session.timeZone", "UTC")
+    own.conf.set("spark.sql.ansi.enabled", "true")
+    own.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    return own
+
+
+def _suits(mapping: Mapping) -> Mapping:
+    if mapping.format != "parquet" or mapping.unit != "us" or mapping.unnest is not None:
+        raise ConfigurationError(
+            f"mapping {mapping.name!r} reads {mapping.format} with times of unit {mapping.unit!r}"
+            + (" and lists" if mapping.unnest is not None else "")
+            + "; with Spark, only Parquet with microseconds and one event a row can be read.",
+            hint="bring the log into the layout of the preset 'events' first (docs/sessions.md)",
+        )
+    return mapping
+
+
+def _numbered_rows(own: SparkSession, files: Sequence[str | Path]) -> DataFrame:
+    """The log with the number of each row, from 1: Parquet knows a row's place in its file."""
+    from pyspark.sql import functions as f
+
+    places = [_address(one) if isinstance(one, Path) else one for one in files]
+    log = own.read.option("mergeSchema", "true").parquet(*places)
+    file, row = f.col("_metadata.file_path").alias("file_of_row"), f.col("_metadata.row_index").alias("row_of_file")
+    where = log.select("*", file, row)
+    rows = {_plain(unquote(one["file_of_row"])): one for one in where.groupBy("file_of_row").count().collect()}
+    there = [rows[_plain(one)] for one in places if _plain(one) in rows]  # a file without rows is in no row
+    before = accumulate((one["count"] for one in there), initial=0)
+    starts = [(one["file_of_row"], start) for one, start in zip(there, before, strict=False)]
+    table = own.createDataFrame(starts, "file_of_row string, rows_before bigint")
+    joined = where.join(f.broadcast(table), "file_of_row")
+    return joined.select(*log.columns, (f.col("rows_before") + f.col("row_of_file") + 1).alias(_ARRIVAL))
+
+
+def _address(path: Path) -> str:
+    return f"file://{path.absolute()}"  # as it is: what Spark is given, it does not decode
+
+
+def _plain(address: str) -> str:
+    """A file's address without the slashes that `file:/a` and `file:///a` differ in."""
+    return address.partition(":")[2].lstrip("/")
+
+
+def _counted(own: SparkSession) -> Counts:
+    total: Counter[str] = Counter({"read": own.table("events").count()})
+    for table, query in (("bounded", EVENT_COUNTS), ("found", SESSION_COUNTS)):
+        total.update(own.sql(f"SELECT {query} FROM {table}").collect()[0].asDict())
+    for row in own.sql("SELECT reason, count(*) AS rows FROM refused GROUP BY reason").collect():
+        total[row["reason"]] += row["rows"]
+    return Counts.of(total)

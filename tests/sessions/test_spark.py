@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from visir.errors import ConfigurationError, VisirError
+from visir.sessions import preset, sessionise
+from visir.sessions.spark import sessionise_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+duckdb = pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+pytest.importorskip("pyspark", reason="needs the extra 'spark'")
+if shutil.which("java") is None:
+    pytest.skip("Spark needs Java", allow_module_level=True)
+
+MINUTE = 60_000_000
+SPRING = int(datetime(2025, 3, 30, 0, 40, tzinfo=UTC).timestamp()) * 1_000_000  # 20 minutes before summer time
+MAPPING = replace(
+    preset("events"),
+    zone="Europe/Amsterdam",
+    bot="device = 'robot'",
+    until=datetime.fromtimestamp(SPRING / 1e6 + 290 * 60, UTC),
+    actions={**preset("events").actions, "it's a \\ page": "page"},
+)
+
+
+@contextmanager
+def spark_at(master: str, folder: Path, **more: str) -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("visir-test")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "Asia/Tokyo",  # whatever a user's is, it must not matter
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "scratch"),
+        **more,
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_at("local[2]", tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+def dirty_log(folder: Path, rows: int, visitors: int, files: int = 2, seed: int = 0) -> Path:
+    """Events out of order, doubled, without a visitor or a time, of bots, of the future, of changing customers."""
+    draw = np.random.default_rng(seed)
+
+    def texts(*choices: str | None) -> Any:
+        return pa.array(np.array(choices, dtype=object)[draw.integers(len(choices), size=rows)].tolist(), pa.string())
+
+    times = SPRING + draw.integers(-50, 300 * max(1, rows // visitors // 30), size=rows) * MINUTE
+    table = pa.table(
+        {
+            "visitor": pa.array([None if v == 0 else f"v{v}" for v in draw.integers(visitors, size=rows)], pa.string()),
+            "customer": texts(None, None, None, "x", "y", ""),
+            "time": pc.if_else(pa.array(draw.random(rows) < 0.01), pa.scalar(None, pa.int64()), pa.array(times)),
+            "device": texts("pc", "tv", None, "pc", "tv", "robot"),
+            "channel": texts("paid", None, "organic"),
+            "page": texts("home", "product", None),
+            "query": texts("shoe", "hat", None, ""),
+            "price": pa.array(draw.choice([1.5, np.nan, np.inf, 20.0], size=rows)),
+            "action": texts("page", "page", "query", "add", "order", "it's a \\ page", "dance", None),
+        }
+    )
+    twice = table.take(draw.integers(rows, size=rows // 100))
+    table = pa.concat_tables([table.slice(0, rows - len(twice)), twice])
+    folder.mkdir()
+    cuts = np.linspace(0, rows, files + 1).astype(int)
+    for k, (begin, end) in enumerate(pairwise(cuts)):
+        pq.write_table(table.slice(begin, end - begin), folder / f"part {k}.parquet", row_group_size=1000)
+    pq.write_table(table.slice(0, 0), folder / "part 0b.parquet")  # a file without rows
+    return folder
+
+
+def rows(folder: Path, part: str, order: list[str]) -> pa.Table:
+    table = pa.concat_tables(pq.read_table(file) for file in sorted((folder / part).glob("*.parquet")))
+    table = table.sort_by([(name, "ascending") for name in order])
+    return pa.table(dict(zip(table.schema.names, table.columns, strict=True)))  # engines differ in what may be null
+
+
+def same_folders(one: Path, other: Path) -> None:
+    for part, order in (
+        ("sessions", ["visitor", "session"]),
+        ("events", ["visitor", "place"]),
+        ("aside", ["arrival"]),
+    ):
+        mine, theirs = rows(one, part, order), rows(other, part, order)
+        assert mine.schema.names == theirs.schema.names
+        assert mine.schema.types == theirs.schema.types
+        assert mine.equals(theirs), part
+
+
+def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession) -> None:
+    log = dirty_log(tmp_path / "log", 4000, 60)
+    mine = sessionise(log, MAPPING, tmp_path / "duckdb")
+    theirs = sessionise_spark(spark, log, MAPPING, tmp_path / "spark")
+    assert mine == theirs
+    assert min(mine.aside[reason] for reason in ("no_visitor", "no_time", "future", "bot", "duplicate")) > 0
+    assert min(mine.flags["late"], mine.flags["unknown_action"], mine.identified) > 0
+    same_folders(tmp_path / "duckdb", tmp_path / "spark")
+    assert sorted(one.name for one in (tmp_path / "spark").iterdir()) == ["aside", "counts.json", "events", "sessions"]
+    for file in (tmp_path / "spark" / "events").iterdir():  # nothing but Parquet, in the order that is promised
+        table = pq.read_table(file)
+        assert table.equals(table.sort_by([("visitor", "ascending"), ("place", "ascending")]))
+
+
+def test_spark_refuses_what_only_duckdb_reads(tmp_path: Path, spark: SparkSession) -> None:
+    with pytest.raises(ConfigurationError, match=r"'ga-sessions' reads parquet .* and lists"):
+        sessionise_spark(spark, tmp_path, preset("ga-sessions"), tmp_path / "out")
+    log = dirty_log(tmp_path / "log", 10, 3)
+    with pytest.raises(VisirError, match="0 idle minutes"):
+        sessionise_spark(spark, log, MAPPING, tmp_path / "out", idle_minutes=0)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_cluster_of_two_workers_finds_the_same_in_a_million_events(tmp_path: Path) -> None:
+    from spark_cluster import standalone_cluster
+
+    from visir.sessions.examples import Sample, earlier_sql, examples_sql
+
+    log = dirty_log(tmp_path / "log", 1_000_000, 40_000, files=3)
+    mine = sessionise(log, MAPPING, tmp_path / "duckdb")
+    cluster = tmp_path / "cluster"
+    cluster.mkdir()
+    with (
+        standalone_cluster(cluster, workers=2) as master,
+        spark_at(
+            master,
+            tmp_path,
+            **{"spark.executor.memory": "900m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "8"},
+        ) as spark,
+    ):
+        theirs = sessionise_spark(spark, log, MAPPING, tmp_path / "spark")
+        # The driver, and an executor of each worker.
+        assert spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3
+        for part in ("sessions", "events"):
+            spark.read.parquet(str(tmp_path / "spark" / part)).createOrReplaceTempView(part)
+        sample = Sample("identified", n=200, min_pages=4, told="session")
+        spark.sql(examples_sql(sample)).createOrReplaceTempView("examples")
+        examples = spark.sql("SELECT * FROM examples ORDER BY began, visitor, session").collect()
+        earlier = spark.sql(earlier_sql("examples", 30)).collect()
+    assert mine == theirs
+    same_folders(tmp_path / "duckdb", tmp_path / "spark")
+    with duckdb.connect() as engine:
+        for part in ("sessions", "events"):
+            engine.execute(f"CREATE VIEW {part} AS SELECT * FROM '{tmp_path / 'duckdb' / part}/*.parquet'")
+        engine.execute(f"CREATE TABLE examples AS {examples_sql(sample)}")
+        queries = ("FROM examples ORDER BY began, visitor, session", earlier_sql("examples", 30))
+        for query, found in zip(queries, (examples, earlier), strict=True):
+            expected = engine.execute(query).fetchall()
+            assert len(expected) > 0
+            assert [tuple(row) for row in found] == expected
