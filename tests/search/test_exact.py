@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -173,6 +175,20 @@ def test_equal_vectors_get_equal_scores_wherever_they_stand(dimension: int) -> N
     assert (scores[:, twins] == scores[:, twins[:1]]).all()
     place = np.argsort(run.indices.reshape(333, 700), axis=1)[:, np.sort(twins)]
     assert (np.diff(place, axis=1) == 1).all()  # and stand one after the other, in order of id
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_scores_bunched_together_are_still_told_apart(similarity: Literal["cosine", "dot"]) -> None:
+    """A model that has hardly learnt: all scores within 1e-4, far more near-equal ones than a query has room for."""
+    rng = np.random.default_rng(5)
+    candidates = (1 + rng.standard_normal((3000, 64)) * 1e-3).astype(np.float32)
+    candidates[rng.choice(3000, 900, replace=False)] = candidates[7]
+    queries = (1 + rng.standard_normal((40, 64)) * 1e-3).astype(np.float32)
+    run = search(embeddings("text", queries), embeddings("image", candidates), "t2i", similarity=similarity).run
+    scores = oracle(queries, candidates, similarity)
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :100]
+    assert np.array_equal(run.indices.reshape(40, 100), expected)
+    assert np.array_equal(run.scores.reshape(40, 100), np.take_along_axis(scores, expected, axis=1))
 
 
 def test_identical_vectors_everywhere() -> None:

@@ -290,17 +290,30 @@ def rescore(
 
 
 @njit
-def take_exactly(q: int, k: int, keys: Any, fill: Any, query: Any, vectors: Any, first: int) -> None:
-    """Score every candidate of one block exactly and keep the best k in `keys[q]`: for crowded queries."""
-    seen = np.empty(vectors.shape[0] + k, np.uint64)
-    for i in range(vectors.shape[0]):
-        seen[i] = _key(dot(query, vectors[i]), first + i)
-    n = vectors.shape[0]
-    for m in range(fill[q]):
-        seen[n + m] = keys[q, m]
-    n += fill[q]
+def take_exactly(
+    q: int, k: int, keys: Any, fill: Any, scores: Any, slack: Any, query: Any, vectors: Any, first: int
+) -> None:
+    """Keep in `keys[q]` the best k of one block by exact score: for crowded queries.
+
+    `scores` (n,) are float64 products, within `slack` of the exact scores; only what may be among the best is scored.
+    """
+    seen = np.empty(2 * k, np.uint64)
+    n = fill[q]
+    for m in range(n):
+        seen[m] = keys[q, m]
+    low = -np.inf
+    if n == k:
+        low = np.float64(score_of(_keep_smallest(seen, n, k))) - slack
+    for i in range(scores.shape[0]):
+        if scores[i] >= low:
+            seen[n] = _key(dot(query, vectors[i]), first + i)
+            n += 1
+            if n == 2 * k:
+                low = np.float64(score_of(_keep_smallest(seen, n, k))) - slack
+                n = k
+    if n > k:
+        _keep_smallest(seen, n, k)
     fill[q] = min(n, k)
-    _keep_smallest(seen, n, fill[q])
     for m in range(fill[q]):
         keys[q, m] = seen[m]
 

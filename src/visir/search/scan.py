@@ -16,6 +16,8 @@ from visir.search.vectors import BLOCK, Side
 from visir.threads import Share, cores, one_blas_thread, piece, spread
 
 WIDTH = 8192
+CROWD = 512
+"""Crowded queries at once: a block of their scores is 32 MiB of float64."""
 TILE = 3 * 2**20
 """Scores in one block, for each core (12 MiB of float32), and at most eight times as many in all.
 
@@ -149,31 +151,39 @@ def _answers(asked: Asked, queries: Side, candidates: Side) -> Answers:
 
 
 def _answer_crowded(asked: Asked, queries: Side, candidates: Side) -> None:
-    """Queries with more near-equal scores than could be kept (copies by the hundred, a collapsed encoder): every
-    candidate is scored exactly, without a product.
+    """Queries with more near-equal scores than could be kept (copies by the hundred, a collapsed encoder): once more,
+    with products in double precision, which leave next to nothing undecided.
     """
     crowded = np.flatnonzero(asked.crowded)
     asked.fill[crowded] = 0
+    # The score itself is rounded to float32, so that is how far a perfect product may be from it.
+    longest = queries.longest * candidates.longest
+    slack = _slack(queries.embeddings.dimension, longest, 2.0**-53) + 2.0**-23 * longest
     for first in range(0, len(candidates) if len(crowded) else 0, BLOCK):
         block = candidates.block(first, min(first + BLOCK, len(candidates)))
-        for start in range(0, len(crowded), BLOCK):
-            some = crowded[start : start + BLOCK]
+        exact = block.astype(np.float64).T
+        for start in range(0, len(crowded), CROWD):
+            some = crowded[start : start + CROWD]
             vectors, places = queries.gather(asked.row_of[some])
 
             def share(part: Share) -> None:
-                for i in range(*piece(len(some), part)):  # noqa: B023 (called before the next turn)
-                    query = vectors[places[i]].astype(np.float64)  # noqa: B023
-                    kernels.take_exactly(some[i], asked.depth, asked.keys, asked.fill, query, block, first)  # noqa: B023
+                a, b = piece(len(some), part)  # noqa: B023 (called before the next turn)
+                own = vectors[places[a:b]].astype(np.float64)  # noqa: B023
+                scores = own @ exact  # noqa: B023
+                for i in range(b - a):
+                    kernels.take_exactly(
+                        some[a + i], asked.depth, asked.keys, asked.fill, scores[i], slack, own[i], block, first  # noqa: B023
+                    )  # fmt: skip
 
             spread(share)
 
 
-def _slack(dimension: int, lengths: float) -> float:
-    """How far a float32 matrix product may be from the score: d u / (1 - d u) times the product of the lengths.
+def _slack(dimension: int, lengths: float, u: float = 2.0**-24) -> float:
+    """How far a matrix product may be from the score: d u / (1 - d u) times the product of the lengths.
 
     The bound holds for any order of summation, with or without fused operations (Higham, Accuracy and Stability of
-    Numerical Algorithms, section 3.1); u = 2^-24. The 16 more cover the rounding of the score itself and of
-    score ± slack; the last term, underflow.
+    Numerical Algorithms, section 3.1); u is 2^-24 for float32, 2^-53 for float64. The 16 more cover the rounding of the
+    score itself and of score ± slack; the last term, underflow.
     """
-    unit = (dimension + 16) * 2.0**-24
+    unit = (dimension + 16) * u
     return unit / (1.0 - unit) * lengths * 1.01 + dimension * 2.0**-125
