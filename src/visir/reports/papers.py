@@ -68,10 +68,17 @@ def values_table(verdict: Verdict) -> Table:
     notes += [f"{left} printed values were not run at this scale"] if left else []
     notes += ["?: the printed value is doubtful (visir study show)"] if any(one.doubt for one in shown) else []
     notes += sorted({f"failed: {one.reason}" for one in shown if one.state == "failed"})
+    notes += cannot_tell(verdict)
     partial = {one.reason for one in shown if one.state == "not judged" and "only orders compare" not in one.reason}
     notes += sorted(partial - {"no printed value"})
     caption = f"{verdict.study.paper}: {verdict.study.title} ({verdict.scale})"
     return Table.of(columns, rows, caption=caption, notes=notes)
+
+
+def cannot_tell(verdict: Verdict) -> list[str]:
+    """What was tried and cannot be computed from the data there is: "ga-sessions: the log names no customer"."""
+    tried = [one for one in verdict.cells if one.state == "not run" and one.versions]
+    return list(dict.fromkeys(": ".join(filter(None, (one.collection, one.reason))) for one in tried))
 
 
 def orders_table(verdict: Verdict) -> Table | None:
@@ -108,7 +115,7 @@ def words_table(verdict: Verdict) -> Table | None:
             for where, texts in (("here", found), ("printed", printed)):
                 if (system, label) in texts:
                     rows.append([label, system, where, texts[system, label]])
-    columns = [Column(one) for one in ("of", "system", "where", "in words, the heaviest first")]
+    columns = [Column(one) for one in ("of", "system", "where", "in words, the heaviest or commonest first")]
     return Table.of(columns, rows, caption=f"{verdict.study.paper}: in words ({verdict.scale})")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from visir.errors import VisirError
 from visir.evaluation.published import PublishedRow
 from visir.training.settings import Settings
 
@@ -70,6 +71,11 @@ class Measured:
     notes: tuple[str, ...] = ()
     unjudged: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
+
+
+class CannotTell(VisirError):
+    """The data is at hand and does not hold what a cell asks (a log without customers): it is "not run", and this says
+    why."""
 
 
 class Locks:

@@ -51,7 +51,9 @@ def answers(verdicts: Sequence[Verdict], beside: Sequence[Verdict] = ()) -> tupl
 
 
 def tree(verdict: Verdict) -> tuple[Leaf, ...]:
-    """Figure 2.2: task → scene-centric or object-centric → collection, of what was looked at."""
+    """Figure 2.2: task → scene-centric or object-centric → collection, of what was looked at; of images only."""
+    if not verdict.study.of_images:
+        return ()
     leaves = []
     order = {task: at for at, task in enumerate(TASKS.values())}
     keys = dict.fromkeys((_task(one.label), one.collection) for one in verdict.values)
@@ -119,7 +121,7 @@ def _generalisable(verdicts: Sequence[Verdict]) -> Answered:
     question = "generalisable (scenes to single objects)"
     signs: dict[tuple[str, str, str], dict[str, set[int]]] = {}
     for part in verdicts:
-        if part.data in ("generated", "quoted") or part.study.pairs != "systems":
+        if part.data in ("generated", "quoted") or part.study.pairs != "systems" or not part.study.of_images:
             continue
         ours = {(one.collection, one.label, one.system): one.ours for one in part.values if one.ours is not None}
         for (collection, label, one), mine in ours.items():

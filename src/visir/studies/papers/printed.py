@@ -17,6 +17,7 @@ Key = tuple[str, str, str]
 Systems = Literal["columns", "rows"]
 """What of a plain table its systems are."""
 
+TICK, DASH = "✓", "–"
 USUAL = {
     **{(direction, f"R@{k}"): f"hit@{k}" for direction in ("i2t", "t2i") for k in RSUM_CUTOFFS},
     **{(direction, "rsum"): "rsum" for direction in ("i2t", "t2i", "both")},
@@ -70,7 +71,7 @@ def numbers_of(table: Published | PlainTable | None, systems: Systems = "columns
     if table is None:
         return {}
     if isinstance(table, PlainTable):
-        found = {key: table.number(*cell) for key, cell in _cells(table, systems).items()}
+        found = {key: _number(table, *cell) for key, cell in _cells(table, systems).items()}
         return {key: value for key, value in found.items() if value is not None}
     return {
         (row.system, row.collection, f"{direction} {label}"): value
@@ -78,6 +79,13 @@ def numbers_of(table: Published | PlainTable | None, systems: Systems = "columns
         for direction, part in row.values.items()
         for label, value in part.items()
     }
+
+
+def _number(table: PlainTable, row: str, column: str) -> float | None:
+    """A cell as a number: 1 for a tick and 0 for a dash in a column that has nothing else (thesis Table 6.7)."""
+    if {table.cell(one, column) for one in table.rows} == {TICK, DASH}:
+        return float(table.cell(row, column) == TICK)
+    return table.number(row, column)
 
 
 def plotted_in(figure: Figure | None) -> dict[Key, float]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from visir.errors import CollectionError, VisirError
 from visir.evaluation.published import Published
 from visir.progress import Progress
-from visir.studies.papers.act import Act, Locks, Measured, Work
+from visir.studies.papers.act import Act, CannotTell, Locks, Measured, Work
 from visir.studies.papers.cells import Cell, Folder
 from visir.studies.papers.study import Study, missing
 from visir.threads import usable_cores
@@ -50,9 +50,9 @@ def lacking(study: Study, scale: str) -> dict[str, list[str]]:
 def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = None) -> list[Cell]:
     """Carry out every cell that is not done, `jobs` side by side (trainings are processes of their own).
 
-    A cell that lacks data is left "not run", saying what; one that goes wrong is kept as failed with the reason, tried
-    again next time, and stops no other. Raises `CollectionError`, naming everything and its place, when no cell at all
-    can be run.
+    A cell that lacks data, or whose data cannot tell what it asks, is left "not run", saying what; one that goes wrong
+    is kept as failed with the reason, tried again next time, and stops no other. Raises `CollectionError`, naming
+    everything and its place, when no cell at all can be run.
     """
     pairs = _cells(study, scale)
     lacks = lacking(study, scale)
@@ -87,6 +87,8 @@ def _done(study: Study, act: Act, cell: Cell, work: Path, shared: Path, judged: 
     try:
         measured = act.measure(Work(work, shared, cell.seed, row, decimals, judged, locks))
         state, reason = "done", ""
+    except CannotTell as fault:
+        measured, state, reason = Measured({}, {}), "not run", fault.message
     except Exception as fault:  # whatever goes wrong in one cell, the others must not suffer from it
         measured, state = Measured({}, {}), "failed"
         reason = str(fault) if isinstance(fault, VisirError) else f"{type(fault).__name__}: {fault}"

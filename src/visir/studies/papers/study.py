@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import Field, ValidationError
 
@@ -15,7 +15,7 @@ from visir.evaluation.published.figures import Figure
 from visir.studies.papers.act import Act
 from visir.studies.papers.acts import ACTS
 from visir.studies.papers.places import place, places
-from visir.studies.papers.printed import Key, Systems, numbers_of, plotted_in, systems_of
+from visir.studies.papers.printed import Key, Systems, doubts_of, numbers_of, plotted_in, systems_of
 from visir.studies.papers.shapes import SHAPES
 from visir.training.faults import explain_faults
 from visir.training.layers import read_layers
@@ -25,6 +25,7 @@ TABLES = Path(__file__).parent / "tables"
 ScaleName = Literal["smoke", "replica", "logs", "full"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
 Data = Literal["generated", "other", "quoted", "same"]
+T = TypeVar("T")
 
 
 class Scale(Settings):
@@ -59,9 +60,10 @@ class Study(Settings):
     - `systems`: whether a plain table has its systems in columns or in rows
     - `groups`: systems that are compared with each other; by default all
     - `shape`: a name of `shapes.py`, for what a figure shows
+    - `of_images`: whether collections are of images; logs are neither of scenes nor of single objects
     - `object_centric`: collections of single objects; all others are of scenes
     - `beside`: another study whose collections are the other kind (thesis 2.2 beside 2.1)
-    - `smoke`: generated data, minutes on two cores; `replica`: other real data that two cores can do (Flickr8k);
+    - `smoke`: generated data, minutes on two cores; `replica`: other real data that two cores can do (Flickr8k, logs);
       `logs`: the runs that the authors released, measured anew; `full`: the paper's own data
     """
 
@@ -75,6 +77,7 @@ class Study(Settings):
     systems: Systems = "columns"
     groups: tuple[tuple[str, ...], ...] = ()
     shape: str | None = None
+    of_images: bool = True
     object_centric: tuple[str, ...] = ()
     beside: str | None = None
     smoke: Scale | None = None
@@ -104,9 +107,22 @@ class Study(Settings):
         """The published table, or None for a figure."""
         return None if self.published is None else open_table(self.published)
 
-    def printed(self) -> dict[Key, float]:
-        """Every printed number; of a figure, the values behind it, where they are at hand."""
-        return numbers_of(self.table(), self.systems) or plotted_in(self.figure)
+    def printed(self, collections: Sequence[str] = ()) -> dict[Key, float]:
+        """Every printed number; of a figure, the values behind it, where they are at hand.
+
+        A plain table knows no collections: where cells name some, its numbers stand beside each of these.
+        """
+        found = numbers_of(self.table(), self.systems)
+        return self._beside_each(found, collections) or plotted_in(self.figure)
+
+    def doubts(self, collections: Sequence[str] = ()) -> dict[Key, str]:
+        """Why some of the printed numbers are not to be trusted."""
+        return self._beside_each(doubts_of(self.table(), self.systems), collections)
+
+    def _beside_each(self, found: dict[Key, T], collections: Sequence[str]) -> dict[Key, T]:
+        if not isinstance(self.table(), PlainTable):
+            return found
+        return {(one, here, label): said for here in collections or ("",) for (one, _, label), said in found.items()}
 
 
 def names() -> list[str]:
@@ -193,7 +209,8 @@ def _not_in_table(study: Study, act: Act) -> list[str]:
     if study.published is None or study.published not in every_table():
         return []
     table = study.table()
-    if table is None or (act.system, act.collection) in systems_of(table, study.systems):
+    collection = "" if isinstance(table, PlainTable) else act.collection
+    if table is None or (act.system, collection) in systems_of(table, study.systems):
         return []
     return [f"{study.published} has no row {act.system!r}, {act.collection!r}"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
@@ -13,7 +13,7 @@ import numpy as np
 from visir.evaluation.published.judge import TOLERANCE
 from visir.studies.papers.cells import Cell
 from visir.studies.papers.marks import marks
-from visir.studies.papers.printed import Key, doubts_of
+from visir.studies.papers.printed import Key
 from visir.studies.papers.shapes import SHAPES, Shape
 from visir.studies.papers.study import Data, Study
 
@@ -111,15 +111,17 @@ class Verdict:
 def verdict(name: str, study: Study, scale: str, cells: Sequence[Cell]) -> Verdict:
     """The verdict on the kept cells of a scale (`run.kept`)."""
     data = study.scale(scale).data
-    printed = study.printed()
+    printed = study.printed(tuple(dict.fromkeys(one.collection for one in cells)))
     values = _values(study, data, printed, cells)
     means = {(one.system, one.collection, one.label): one.ours for one in values if one.ours is not None}
     shapes: list[Shape] = []
     if study.shape is not None:
-        by_system: dict[str, dict[str, float]] = {}
-        for (system, _, label), value in means.items():
-            by_system.setdefault(system, {})[label] = value
-        shapes = SHAPES[study.shape](by_system)
+        by_collection: dict[str, dict[str, dict[str, float]]] = {}
+        for (system, collection, label), value in means.items():
+            by_collection.setdefault(collection, {}).setdefault(system, {})[label] = value
+        for collection, by_system in by_collection.items():
+            prefix = f"{collection}: " if len(by_collection) > 1 else ""
+            shapes += [replace(one, says=prefix + one.says) for one in SHAPES[study.shape](by_system)]
     return Verdict(name, study, scale, data, tuple(cells), values, _pairs(study, printed, means), tuple(shapes))
 
 
@@ -136,7 +138,7 @@ def _values(study: Study, data: Data, printed: Mapping[Key, float], cells: Seque
             for label in dict.fromkeys(label for one in some for label in one.measured.values)
             if (system, collection, label) not in printed
         ]
-    doubts = doubts_of(study.table(), study.systems)
+    doubts = study.doubts(tuple(dict.fromkeys(one.collection for one in cells)))
     return tuple(_value(key, printed.get(key), by_row.get(key[:2], []), data, doubts.get(key, "")) for key in wanted)
 
 
