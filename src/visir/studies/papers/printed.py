@@ -18,11 +18,18 @@ Systems = Literal["columns", "rows"]
 """What of a plain table its systems are."""
 
 TICK, DASH = "✓", "–"
+INSTEAD = " · "
+"""Between a printed collection and the data in its place, where several take it ("All categories · Flipkart")."""
 USUAL = {
     **{(direction, f"R@{k}"): f"hit@{k}" for direction in ("i2t", "t2i") for k in RSUM_CUTOFFS},
     **{(direction, "rsum"): "rsum" for direction in ("i2t", "t2i", "both")},
 }
 """What is said of an evaluation where no published row says what it wants: (direction, label) → measure."""
+
+
+def row_of(collection: str) -> str:
+    """The printed collection that a cell's collection stands for: itself, or what is said before `INSTEAD`."""
+    return collection.partition(INSTEAD)[0]
 
 
 def values_of(aggregates: Mapping[str, Mapping[str, float]], row: PublishedRow | None) -> dict[str, float]:

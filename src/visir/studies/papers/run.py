@@ -14,6 +14,7 @@ from visir.evaluation.published import Published
 from visir.progress import Progress
 from visir.studies.papers.act import Act, CannotTell, Locks, Measured, Work
 from visir.studies.papers.cells import Cell, Folder
+from visir.studies.papers.printed import row_of
 from visir.studies.papers.study import Study, missing
 from visir.threads import usable_cores
 
@@ -82,7 +83,7 @@ def _done(study: Study, act: Act, cell: Cell, work: Path, shared: Path, judged: 
     table = study.table()
     row, decimals = None, 2
     if isinstance(table, Published):
-        row, decimals = table.row(act.system, act.collection), table.decimals
+        row, decimals = table.row(act.system, row_of(act.collection)), table.decimals
     began = time.perf_counter()
     try:
         measured = act.measure(Work(work, shared, cell.seed, row, decimals, judged, locks))

@@ -15,7 +15,7 @@ from visir.evaluation.published.figures import Figure
 from visir.studies.papers.act import Act
 from visir.studies.papers.acts import ACTS
 from visir.studies.papers.places import place, places
-from visir.studies.papers.printed import Key, Systems, doubts_of, numbers_of, plotted_in, systems_of
+from visir.studies.papers.printed import Key, Systems, doubts_of, numbers_of, plotted_in, row_of, systems_of
 from visir.studies.papers.shapes import SHAPES
 from visir.training.faults import explain_faults
 from visir.training.layers import read_layers
@@ -110,7 +110,8 @@ class Study(Settings):
     def printed(self, collections: Sequence[str] = ()) -> dict[Key, float]:
         """Every printed number; of a figure, the values behind it, where they are at hand.
 
-        A plain table knows no collections: where cells name some, its numbers stand beside each of these.
+        A plain table knows no collections: where cells name some, its numbers stand beside each of these. Those of
+        other tables stand beside every collection that takes the place of theirs (`row_of`).
         """
         found = numbers_of(self.table(), self.systems)
         return self._beside_each(found, collections) or plotted_in(self.figure)
@@ -120,9 +121,14 @@ class Study(Settings):
         return self._beside_each(doubts_of(self.table(), self.systems), collections)
 
     def _beside_each(self, found: dict[Key, T], collections: Sequence[str]) -> dict[Key, T]:
-        if not isinstance(self.table(), PlainTable):
-            return found
-        return {(one, here, label): said for here in collections or ("",) for (one, _, label), said in found.items()}
+        if isinstance(self.table(), PlainTable):
+            return {
+                (one, here, label): said for here in collections or ("",) for (one, _, label), said in found.items()
+            }
+        stand: dict[str, list[str]] = {}
+        for here in collections:
+            stand.setdefault(row_of(here), []).append(here)
+        return {(one, here, label): said for (one, of, label), said in found.items() for here in stand.get(of, [of])}
 
 
 def names() -> list[str]:
@@ -209,7 +215,7 @@ def _not_in_table(study: Study, act: Act) -> list[str]:
     if study.published is None or study.published not in every_table():
         return []
     table = study.table()
-    collection = "" if isinstance(table, PlainTable) else act.collection
+    collection = "" if isinstance(table, PlainTable) else row_of(act.collection)
     if table is None or (act.system, collection) in systems_of(table, study.systems):
         return []
     return [f"{study.published} has no row {act.system!r}, {act.collection!r}"]

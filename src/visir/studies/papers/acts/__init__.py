@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from visir.studies.papers.act import Act
+from visir.studies.papers.acts.categories import Categories
 from visir.studies.papers.acts.count import Count
 from visir.studies.papers.acts.describe import Describe
 from visir.studies.papers.acts.evaluate import Evaluate
@@ -18,6 +19,7 @@ from visir.studies.papers.acts.terms import Terms
 from visir.studies.papers.acts.train import Train
 
 ACTS: dict[str, type[Act]] = {
+    "categories": Categories,
     "count": Count,
     "describe": Describe,
     "evaluate": Evaluate,

@@ -34,6 +34,10 @@ LABELS = {
     "rprecision": "rprecision",
 }
 """Label of Tables 7.1 and 7.3 → measure; mAP@k is read as in `visir.products.evaluate`, over min(R, k)."""
+_RIGHT: dict[Relevance, str] = {
+    "path": "a product is right for every category on its path",
+    "drawn": "a product is right for the category that stands for it in the setting (drawn for all categories, seed 0)",
+}
 
 
 class Categories(Act):
@@ -162,7 +166,7 @@ class Categories(Act):
         asked = {one: [len(some.task.qrels) for some in found.trials[found.systems[0], one]] for one in found.settings}
         return {
             "split": "; ".join(f"{one.name}: test" for one in splits),
-            "relevance": "; ".join(dict.fromkeys(one.task.qrels.name for one in trials)),
+            "relevance": _RIGHT[self.relevance],
             "candidates": "; ".join(f"{one.gallery.size:,} {one.gallery.description}" for one in tasks.values()),
             "queries": "; ".join(f"{one}: {', '.join(map(str, counts))}" for one, counts in asked.items()),
             "similarity": trials[0].result.protocol.similarity,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from visir.studies.papers.shapes.categories import figure_7_2
 from visir.studies.papers.shapes.ltd import ltd_figure_2
 from visir.studies.papers.shapes.prediction import figure_6_6, figure_6_7
 from visir.studies.papers.shapes.sessions import figure_6_2, figure_6_3, figure_6_4, figure_6_5
@@ -20,6 +21,7 @@ SHAPES: dict[str, Callable[[Means], list[Shape]]] = {
     "figure-6-5": figure_6_5,
     "figure-6-6": figure_6_6,
     "figure-6-7": figure_6_7,
+    "figure-7-2": figure_7_2,
     "ltd-figure-2": ltd_figure_2,
     "table-3-4": table_3_4,
 }
