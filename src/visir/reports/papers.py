@@ -9,6 +9,7 @@ from pathlib import Path
 from visir.files import write_bytes
 from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
 from visir.reports.page import write_page
+from visir.reports.papers_grid import grid_table
 from visir.reports.table import Cell, Column, Table
 from visir.studies.papers.answers import tree
 from visir.studies.papers.printed import words_of
@@ -58,6 +59,13 @@ def values_table(verdict: Verdict) -> Table:
         if all(row[at] is None for row in rows):
             columns.pop(at)
             rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+    caption = f"{verdict.study.paper}: {verdict.study.title} ({verdict.scale})"
+    return Table.of(columns, rows, caption=caption, notes=notes_of(verdict))
+
+
+def notes_of(verdict: Verdict) -> list[str]:
+    """What stands below the values: what was done, on what, and what was not."""
+    shown = [one for one in verdict.values if one.state != "not run"]
     notes = [
         verdict.study.scale(verdict.scale).says,
         DATA[verdict.data],
@@ -71,8 +79,7 @@ def values_table(verdict: Verdict) -> Table:
     notes += cannot_tell(verdict)
     partial = {one.reason for one in shown if one.state == "not judged" and "only orders compare" not in one.reason}
     notes += sorted(partial - {"no printed value"})
-    caption = f"{verdict.study.paper}: {verdict.study.title} ({verdict.scale})"
-    return Table.of(columns, rows, caption=caption, notes=notes)
+    return notes
 
 
 def cannot_tell(verdict: Verdict) -> list[str]:
@@ -185,7 +192,7 @@ def made_rows(verdict: Verdict) -> list[tuple[str, str]]:
 def tables_of(verdict: Verdict) -> list[Table]:
     """All tables of one verdict."""
     made = (
-        values_table(verdict),
+        grid_table(verdict, notes_of(verdict)) or values_table(verdict),
         words_table(verdict),
         orders_table(verdict),
         shapes_table(verdict),
