@@ -178,17 +178,41 @@ def test_equal_vectors_get_equal_scores_wherever_they_stand(dimension: int) -> N
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
-def test_scores_bunched_together_are_still_told_apart(similarity: Literal["cosine", "dot"]) -> None:
-    """A model that has hardly learnt: all scores within 1e-4, far more near-equal ones than a query has room for."""
+def test_scores_bunched_together_are_still_told_apart(
+    similarity: Literal["cosine", "dot"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that has hardly learnt: all scores within 1e-4, far more near-equal ones than a query has room for, and
+    most near some positive. So blocks after the first are multiplied in double precision.
+    """
+    precise = []
+    look = scan._look
+    monkeypatch.setattr(scan, "_look", lambda *given: precise.append(given[-1]) or look(*given))
+    monkeypatch.setattr(scan, "WIDTH", 512)
     rng = np.random.default_rng(5)
     candidates = (1 + rng.standard_normal((3000, 64)) * 1e-3).astype(np.float32)
     candidates[rng.choice(3000, 900, replace=False)] = candidates[7]
     queries = (1 + rng.standard_normal((40, 64)) * 1e-3).astype(np.float32)
-    run = search(embeddings("text", queries), embeddings("image", candidates), "t2i", similarity=similarity).run
+    texts, images = embeddings("text", queries), embeddings("image", candidates)
+    positives = np.array([np.sort(rng.choice(3000, 60, replace=False)) for _ in range(40)])
+    qrels = Qrels.of(
+        texts.ids.take(pa.array(np.repeat(np.arange(40), 60))), images.ids.take(pa.array(positives.ravel()))
+    )
+    back = Qrels.of(qrels.documents, texts.ids.take(pa.array(np.repeat(np.arange(40), 60))))
+    found = search_both(images, texts, similarity=similarity, qrels={"t2i": qrels, "i2t": back})
+    assert precise == [False] + [True] * 5
     scores = oracle(queries, candidates, similarity)
-    expected = np.argsort(-scores, axis=1, kind="stable")[:, :100]
-    assert np.array_equal(run.indices.reshape(40, 100), expected)
-    assert np.array_equal(run.scores.reshape(40, 100), np.take_along_axis(scores, expected, axis=1))
+    order = np.argsort(-scores, axis=1, kind="stable")
+    run, ranks = found["t2i"].run, found["t2i"].ranks
+    assert np.array_equal(run.indices.reshape(40, 100), order[:, :100])
+    assert np.array_equal(run.scores.reshape(40, 100), np.take_along_axis(scores, order[:, :100], axis=1))
+    places = np.argsort(order, axis=1)  # of each candidate in the ranking of each query
+    assert ranks is not None
+    assert np.array_equal(
+        ranks.ranks.reshape(40, 60), np.sort(np.take_along_axis(places, positives, axis=1) + 1, axis=1)
+    )
+    answered = found["i2t"].run
+    rows = [int(one.as_py()[1:]) for one in answered.queries]
+    assert np.array_equal(answered.indices.reshape(len(rows), 40), np.argsort(-scores.T[rows], axis=1, kind="stable"))
 
 
 def test_identical_vectors_everywhere() -> None:

@@ -48,7 +48,7 @@ def list_command(out: Out = _OUT) -> None:
             rows,
             notes=[
                 "cells at hand: for how many rows of the table data and weights are here, at each scale",
-                "smoke: generated data; replica: Flickr8k; logs: the authors' runs; full: the paper's own data",
+                "smoke: generated data; replica: other real data; logs: the authors' runs; full: the paper's own data",
             ],
         )
     )
@@ -90,7 +90,7 @@ def run_command(
         list[str], typer.Argument(metavar="NAME...", help="Studies, or all of them: all.", show_default=False)
     ],
     scale: Annotated[
-        str, typer.Option(help="smoke: generated data; replica: Flickr8k; logs: authors' runs; full.")
+        str, typer.Option(help="smoke: generated data; replica: other real data; logs: authors' runs; full.")
     ] = "smoke",
     out: Out = _OUT,
     jobs: Annotated[int | None, typer.Option(min=1, help="Cells side by side. Default: one per core.")] = None,

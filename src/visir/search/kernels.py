@@ -352,12 +352,14 @@ def _count_better(
     better: Any,
     q: int,
     ties: int,
-) -> None:
+) -> Any:
     """Add to `better[p]`, for each positive p of query q, how many candidates of this block stand before it.
 
-    `vector` is that of the query; `query` is room for its copy in float64, made only where it is needed.
+    `vector` is that of the query; `query` is room for its copy in float64, made only where it is needed. Returns how
+    many numbers the near ones made it look at: scores one by one, and components of vectors.
     """
     loaded = False
+    looked = 0
     for p in range(offsets[q], offsets[q + 1]):
         score = known[p]
         low, high = score - slack, score + slack
@@ -382,6 +384,8 @@ def _count_better(
                     if ties != 0 and not _is_positive(documents[offsets[q] : offsets[q + 1]], document):
                         before = ties == PESSIMISTIC
                     better[p] += before
+            looked += part.shape[0] + near * query.shape[0]
+    return looked
 
 
 @njit
@@ -397,6 +401,7 @@ def scan_rows(
     stop: int,
     queries: Any,
     asked: Any,
+    keep: Any,
     slack: Any,
     vectors: Any,
     first: int,
@@ -410,23 +415,28 @@ def scan_rows(
     known: Any,
     better: Any,
     ties: int,
-) -> None:
+) -> Any:
     """Scan rows `start:stop` of a tile of approximate scores.
 
     Row r belongs to `queries[r]` and to query `asked[r]` (-1: to none), column c to candidate `first + c` with vector
-    `vectors[c]`.
+    `vectors[c]`. Scores of this tile are within `slack` of the exact ones, those of all tiles within `keep`. Returns
+    what `_count_better` does.
     """
     width = tile.shape[1]
     query = np.empty(queries.shape[1], np.float64)
     accepted = np.empty(width + keys.shape[1], np.uint64)
     room = np.empty(width, np.float32)
+    looked = 0
     for r in range(start, stop):
         q = asked[r]
         if q < 0:
             continue
-        _take_top(tile[r], slack, first, k, keys, fill, floor, crowded, q, accepted, room)
+        _take_top(tile[r], keep, first, k, keys, fill, floor, crowded, q, accepted, room)
         if offsets[q] < offsets[q + 1]:
-            _count_better(tile[r], slack, queries[r], query, vectors, first, offsets, documents, known, better, q, ties)
+            looked += _count_better(
+                tile[r], slack, queries[r], query, vectors, first, offsets, documents, known, better, q, ties
+            )
+    return looked
 
 
 @njit
@@ -436,6 +446,7 @@ def scan_columns(
     stop: int,
     queries: Any,
     asked: Any,
+    keep: Any,
     slack: Any,
     vectors: Any,
     first: int,
@@ -449,7 +460,7 @@ def scan_columns(
     known: Any,
     better: Any,
     ties: int,
-) -> None:
+) -> Any:
     """The same for columns `start:stop`: column c belongs to `queries[c]`, row r to candidate `first + r`.
 
     Eight columns at a time are laid out as rows (more streams of writes than a cache has ways are twice as slow), so
@@ -460,6 +471,7 @@ def scan_columns(
     accepted = np.empty(height + keys.shape[1], np.uint64)
     room = np.empty(height, np.float32)
     strip = np.empty((8, height + 16), np.float32)  # 16 more, so that the rows do not fall on one cache set
+    looked = 0
     for at in range(start, stop, 8):
         columns = min(8, stop - at)
         if columns == 8:  # a fixed number is unrolled: three times faster
@@ -475,8 +487,9 @@ def scan_columns(
             if q < 0:
                 continue
             scores = strip[c, :height]
-            _take_top(scores, slack, first, k, keys, fill, floor, crowded, q, accepted, room)
+            _take_top(scores, keep, first, k, keys, fill, floor, crowded, q, accepted, room)
             if offsets[q] < offsets[q + 1]:
-                _count_better(
+                looked += _count_better(
                     scores, slack, queries[at + c], query, vectors, first, offsets, documents, known, better, q, ties
                 )
+    return looked

@@ -17,7 +17,7 @@ from visir.threads import Share, cores, one_blas_thread, piece, spread
 
 WIDTH = 8192
 CROWD = 512
-"""Crowded queries at once: a block of their scores is 32 MiB of float64."""
+"""Queries at once where scores are of double precision: a block of 32 MiB."""
 TILE = 3 * 2**20
 """Scores in one block, for each core (12 MiB of float32), and at most eight times as many in all.
 
@@ -62,17 +62,20 @@ class Asked:
         first_query: int,
         candidates: NDArray[np.float32],
         first_candidate: int,
-        slack: np.float32,
+        slacks: Slacks,
         ties: Ties,
-    ) -> None:
-        """Let a kernel scan a part of a block of approximate scores."""
+    ) -> int:
+        """Let a kernel scan a part of a block of approximate scores; what the near-equal ones have cost."""
         asked = self.query_of[first_query : first_query + len(queries)]
-        kernel(
-            tile, *part, queries, asked, slack, candidates, first_candidate, self.depth, self.keys, self.fill,
+        looked: int = kernel(
+            tile, *part, queries, asked, *slacks, candidates, first_candidate, self.depth, self.keys, self.fill,
             self.floor, self.crowded, self.offsets, self.documents, self.known, self.better, TIES[ties],
         )  # fmt: skip
+        return looked
 
 
+Slacks = tuple[np.float32, np.float32]
+"""How far any block's scores may be from the exact ones, and those of this block."""
 Answers = tuple[NDArray[np.int32], NDArray[np.float32]]
 """(queries, depth) candidate places and their scores, best first."""
 
@@ -83,12 +86,14 @@ def scan(rows: Side, columns: Side, forward: Asked, backward: Asked | None, ties
 
     Memory: one block of scores, one block of vectors of each side that is not held in memory, and the answers.
     """
-    slack = np.float32(_slack(rows.embeddings.dimension, rows.longest * columns.longest))
+    lengths, dimension = rows.longest * columns.longest, rows.embeddings.dimension
+    single, double = np.float32(_slack(dimension, lengths)), np.float32(_slack_of_double(dimension, lengths))
     width = min(WIDTH, len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
     height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
     buffer = np.empty(height * width, np.float32)
     both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
+    precise = False
     with Progress("searching", len(rows) * len(columns), "scores") as advance, one_blas_thread():
         for asked, queries, candidates in both:
             asked.known[:] = score_places(
@@ -99,7 +104,11 @@ def scan(rows: Side, columns: Side, forward: Asked, backward: Asked | None, ties
             for top in range(0, len(rows), height):
                 down = rows.block(top, min(top + height, len(rows)))
                 tile = buffer[: len(down) * len(across)].reshape(len(down), len(across))
-                _look(tile, down, top, across, left, forward, backward, slack, ties)
+                slacks = (single, double if precise else single)
+                looked = _look(tile, down, top, across, left, forward, backward, slacks, ties, precise)
+                # Bunched scores (a model that has hardly learnt) and many positives: products in double precision cost
+                # twice as much, and leave next to nothing that is near.
+                precise = precise or looked > tile.size * dimension // 4
                 advance(tile.size)
         return [_answers(asked, queries, candidates) for asked, queries, candidates in both]
 
@@ -112,23 +121,32 @@ def _look(
     left: int,
     forward: Asked,
     backward: Asked | None,
-    slack: np.float32,
+    slacks: Slacks,
     ties: Ties,
-) -> None:
+    precise: bool,
+) -> int:
     """Fill a block with approximate scores; every core scans its share, first of the rows, then of the columns."""
+    looked: list[int] = []
+    right = across.astype(np.float64).T if precise else across.T
 
     def across_rows(part: Share) -> None:
         start, stop = piece(len(down), part)
-        np.matmul(down[start:stop], across.T, out=tile[start:stop])
-        forward.look(kernels.scan_rows, tile, (start, stop), down, top, across, left, slack, ties)
+        if precise:
+            for a in range(start, stop, CROWD):
+                b = min(a + CROWD, stop)
+                tile[a:b] = down[a:b].astype(np.float64) @ right
+        else:
+            np.matmul(down[start:stop], right, out=tile[start:stop])
+        looked.append(forward.look(kernels.scan_rows, tile, (start, stop), down, top, across, left, slacks, ties))
 
     def down_columns(part: Share) -> None:
         if backward is not None:
             share = piece(len(across), part)
-            backward.look(kernels.scan_columns, tile, share, across, left, down, top, slack, ties)
+            looked.append(backward.look(kernels.scan_columns, tile, share, across, left, down, top, slacks, ties))
 
     spread(across_rows)
     spread(down_columns)
+    return sum(looked)
 
 
 def _answers(asked: Asked, queries: Side, candidates: Side) -> Answers:
@@ -156,9 +174,7 @@ def _answer_crowded(asked: Asked, queries: Side, candidates: Side) -> None:
     """
     crowded = np.flatnonzero(asked.crowded)
     asked.fill[crowded] = 0
-    # The score itself is rounded to float32, so that is how far a perfect product may be from it.
-    longest = queries.longest * candidates.longest
-    slack = _slack(queries.embeddings.dimension, longest, 2.0**-53) + 2.0**-23 * longest
+    slack = _slack_of_double(queries.embeddings.dimension, queries.longest * candidates.longest)
     for first in range(0, len(candidates) if len(crowded) else 0, BLOCK):
         block = candidates.block(first, min(first + BLOCK, len(candidates)))
         exact = block.astype(np.float64).T
@@ -187,3 +203,8 @@ def _slack(dimension: int, lengths: float, u: float = 2.0**-24) -> float:
     """
     unit = (dimension + 16) * u
     return unit / (1.0 - unit) * lengths * 1.01 + dimension * 2.0**-125
+
+
+def _slack_of_double(dimension: int, lengths: float) -> float:
+    """The same for products in double precision, rounded to float32 or not: the score itself is."""
+    return _slack(dimension, lengths, 2.0**-53) + 2.0**-23 * lengths
