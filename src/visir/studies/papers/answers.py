@@ -146,7 +146,7 @@ def _centre(verdict: Verdict, collection: str) -> str:
 
 
 def _task(label: str) -> str:
-    return TASKS.get(label.partition(" ")[0], "captions")
+    return TASKS.get(label.partition(" ")[0], "neither direction")
 
 
 def _of(pair: Pair, verdict: Verdict) -> str:
