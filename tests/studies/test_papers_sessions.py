@@ -11,14 +11,15 @@ import pytest
 
 from visir.errors import CollectionError, VisirError
 from visir.files import data_directory
-from visir.reports.papers import notes_of, tables_of, values_table
+from visir.reports.papers import notes_of, tables_of, values_table, words_table
 from visir.reports.papers_grid import grid_table
 from visir.sessions.describe.weekdays import DAYS
-from visir.studies.papers.answers import tree
+from visir.studies.papers.answers import answers, tree
 from visir.studies.papers.cells import Cell
 from visir.studies.papers.log_words import row_of
-from visir.studies.papers.run import run
+from visir.studies.papers.run import kept, run
 from visir.studies.papers.shapes import SHAPES
+from visir.studies.papers.standing import Standing
 from visir.studies.papers.study import read_study
 from visir.studies.papers.verdict import Verdict, verdict
 
@@ -118,6 +119,10 @@ def test_what_a_log_cannot_tell_is_not_run_and_the_reason_is_shown(tmp_path: Pat
     assert [(one.state, one.reason) for one in cells] == [("not run", "Cannot be computed: the log names no channel.")]
     assert {one.state for one in found.values} == {"not run"}
     assert "Cannot be computed: the log names no channel." in values_table(found).notes
+    # Without the data, the reason is still the one that was found when it was there.
+    path.write_text(path.read_text().replace(f'log = "{first}"', f'log = "{first}", needs = ["shop-log"]'))
+    (again,) = kept(read_study(path), path.stem, "replica", tmp_path / "out")
+    assert again.reason == cells[0].reason
 
 
 def test_a_column_that_there_is_not_is_a_failure_with_the_nearest(tmp_path: Path) -> None:
@@ -148,6 +153,23 @@ def test_sessions_are_found_once_and_another_log_is_another_folder(tmp_path: Pat
     assert len(list((out / "shared/sessions").iterdir())) == 2
 
 
+def test_the_words_of_each_log_are_shown(tmp_path: Path) -> None:
+    logs = [log(tmp_path / "first.parquet", FIVE), log(tmp_path / "second.parquet", {"f": "tablet"})]
+    path = table(
+        tmp_path, 1, [f'system = "Total", column = "Total", collection = "{one.stem}", log = "{one}"' for one in logs]
+    )
+    _, found = ran(path, "replica", tmp_path / "out")
+    shown = words_table(found)
+    assert shown is not None
+    assert [row[1:] for row in shown.rows] == [
+        ("Total, first", "here", "Smartphone, PC"),
+        ("Total, second", "here", "Tablet"),
+        ("Total", "printed", "PC, Smartphone, Tablet, Game Console, TV"),
+    ]
+    said = {one.question: one.because for one in answers([found])}
+    assert said["replicable (other real data)"] == "other real data was run, and has no order to compare"
+
+
 def test_words_of_logs_are_those_of_the_tables_only_where_they_mean_them() -> None:
     assert [row_of(one) for one in ("Desktop", "mobile", "TABLET", "tv")] == ["PC", "Smartphone", "Tablet", "TV"]
     assert [row_of(one) for one in ("(none)", "cpc", "Organic Search")] == ["Direct", "Paid", "Organic"]
@@ -175,6 +197,9 @@ def test_the_feature_set_is_the_printed_one(tmp_path: Path) -> None:
     one = read_study("thesis-table-6-7")
     found = verdict("t", one, "full", run(one, "t", "full", tmp_path, jobs=1))
     assert (found.count("reproduced"), len(found.values)) == (30, 30)
+    assert Standing("t", one, (found,), answers([found])).state == "run at smoke scale only", (
+        "no real data was looked at"
+    )
     printed = one.printed()
     assert printed["Dynamic", "", "session: number of pages"] == 1
     assert printed["Dynamic", "", "history: number of orders"] == 0

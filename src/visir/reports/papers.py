@@ -115,7 +115,12 @@ def words_table(verdict: Verdict) -> Table | None:
     done = [one for one in verdict.cells if one.state == "done" and one.measured.words]
     if not done:
         return None
-    found = {(one.system, label): text for one in done for label, text in one.measured.words.items()}
+    several = len({one.collection for one in done}) > 1
+    found = {
+        (f"{one.system}, {one.collection}" if several else one.system, label): text
+        for one in done
+        for label, text in one.measured.words.items()
+    }
     rows: list[list[Cell]] = []
     for label in dict.fromkeys(label for _, label in (*found, *printed)):
         for system in dict.fromkeys(system for system, _ in (*found, *printed)):
@@ -146,7 +151,7 @@ def summary_table(found: Sequence[Standing]) -> Table:
         good, judged, printed = one.judged
         best = one.verdicts[-1] if one.verdicts else None
         order = f"{best.kept}/{len(best.judged)}" if best is not None and best.judged else None
-        shapes = [shape for part in one.verdicts[-1:] for shape in part.shapes]
+        shapes = [shape for part in one.verdicts[-1:] for shape in part.shapes if shape.came_out is not None]
         came = f"{sum(bool(shape.came_out) for shape in shapes)}/{len(shapes)} shapes" if shapes else None
         rows.append(
             [

@@ -103,7 +103,9 @@ def _replicable(verdicts: Sequence[Verdict], generated: Sequence[Verdict]) -> An
     also = f"; on generated data, which answers nothing, {of_generated[2]}" if of_generated[1] else ""
     kept, count, said = _counts(verdicts)
     if not count:
-        return Answered(question, "not looked at", f"no other real data was used{also}")
+        ran = any(one.states["done"] for one in verdicts)
+        said = "other real data was run, and has no order to compare" if ran else "no other real data was used"
+        return Answered(question, "not looked at", said + also)
     return Answered(question, _answer(kept, count), said + also)
 
 

@@ -33,8 +33,8 @@ def kept(study: Study, name: str, scale: str, out: Path) -> list[Cell]:
     found = []
     for act, cell in _cells(study, scale):
         one = folder.load(cell)
-        lacks = missing(act)
-        found.append(replace(one, reason="; ".join(lacks)) if one.state == "not run" and lacks else one)
+        lacks = missing(act) if one.state == "not run" and not one.reason else []  # what was tried has its reason
+        found.append(replace(one, reason="; ".join(lacks)) if lacks else one)
     return found
 
 

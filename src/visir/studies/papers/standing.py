@@ -26,13 +26,17 @@ class Standing:
 
     @property
     def state(self) -> State:
-        """The furthest that it has come. Real data of another collection counts: what it verifies is said by order."""
+        """The furthest that it has come. Real data of another collection counts: what it verifies is said by order.
+
+        What needs nothing at all (Table 6.7, a list of features) is of no real data, whatever is reproduced of it.
+        """
         if self.study.not_built:
             return "not built yet"
         looked = [one for one in self.verdicts if one.states["done"]]
-        if any(one.data in ("same", "other") for one in looked):
+        real = [one for one in looked if one.data in ("same", "other")]
+        if any(act.needs for one in real for act in self.study.acts(one.scale)):
             return "verified on real data"
-        return "run at smoke scale only" if any(one.data == "generated" for one in looked) else "not run"
+        return "run at smoke scale only" if real or any(one.data == "generated" for one in looked) else "not run"
 
     @property
     def judged(self) -> tuple[int, int, int]:

@@ -48,7 +48,7 @@ class Describe(OfLog):
             if named[label] > 1:  # two words of the log for one row: neither is the row
                 notes.append(f"{label}: the log has several: {', '.join(one for one in cells if row_of(one) == label)}")
             elif isinstance(value, str):
-                words[label] = ", ".join(map(row_of, value.split(", "))) if label == "Device types" else value
+                words |= {label: ", ".join(map(row_of, value.split(", ")))} if label == "Device types" else {}
             elif value is None:
                 notes.append(f"{label}: nothing of it in this log")
             else:
