@@ -115,7 +115,10 @@ def test_several_catalogues_stand_for_one_printed_row(tmp_path: Path) -> None:
     found = verdict("x", study(data="other"), "full", cells)
     # LTD, Table 3: VSE++ 41.3 above Ours 38.9; so in a, not in b. Each printed value stands beside both.
     assert [(one.collection, one.same) for one in found.judged] == [("COCO · a", True), ("COCO · b", False)]
-    assert [one.published for one in found.values if one.label == "i2t R@1"] == [38.9, 38.9, 41.3, 41.3]
+    firsts = [(one.system, one.collection, one.published) for one in found.values if one.label == "i2t R@1"]
+    assert firsts == [("Ours", "COCO · a", 38.9), ("Ours", "COCO · b", 38.9), ("VSE++", "COCO · a", 41.3),
+                      ("VSE++", "COCO · b", 41.3)]  # fmt: skip
+    assert [one.collection for one in found.values[:12]] == ["COCO · a"] * 6 + ["COCO · b"] * 6, "row by row"
     row = 'system = "BM25", collection = "Some categories · a", baseline = "bm25", settings = ["all"]'
     with pytest.raises(ConfigurationError, match="has no row 'BM25', 'Some categories · a'"):
         read_study(toy(tmp_path / "toy.toml", "thesis-table-7-1", row))
@@ -159,26 +162,26 @@ def test_models_are_trained_once_for_all_studies_and_errors_add_up(tmp_path: Pat
 
 def test_the_sentences_of_figure_7_2() -> None:
     means = {
-        "All categories": {"same tree": 10.0, "different tree": 4.0, "d = -1": 6.0, "d = 0": 1.0, "d = 2": 3.0},
-        "The most general category": {"same tree": 0.0, "different tree": 3.0},
-        "The most specific category": {"same tree": 8.0, "different tree": 9.0, "d = -2": 2.0, "d = -1": 6.0},
+        "all": {"same tree": 10.0, "different tree": 4.0, "d = -1": 6.0, "d = 0": 1.0, "d = 2": 3.0},
+        "general": {"same tree": 0.0, "different tree": 3.0},
+        "specific": {"same tree": 8.0, "different tree": 9.0, "d = -2": 2.0, "d = -1": 6.0},
     }
     found = {one.says.partition(" (")[0]: (one.came_out, one.numbers) for one in SHAPES["figure-7-2"](means)}
     assert found == {
         "most general: some errors lie in the same tree": (False, "0 in the same tree, 3 in another"),
         "most specific: most errors lie in another tree": (True, "8 in the same tree, 9 in another"),
         "all: most errors lie in the same tree": (True, "10 in the same tree, 4 in another"),
-        "most specific: most are one level more general": (True, "of 8: d = -2: 25 %, d = -1: 75 %"),
-        "most specific: fewer with every further level": (True, "of 8: d = -2: 25 %, d = -1: 75 %"),
-        "most specific: none beside the target or below": (True, "of 8: d = -2: 25 %, d = -1: 75 %"),
-        "most specific: |d| is 4 at most": (True, "of 8: d = -2: 25 %, d = -1: 75 %"),
+        "most specific: most are one level more general": (True, "of 8 with d = -2: 25 %, -1: 75 %"),
+        "most specific: fewer with every further level": (True, "of 8 with d = -2: 25 %, -1: 75 %"),
+        "most specific: none beside the target or below": (True, "of 8 with d = -2: 25 %, -1: 75 %"),
+        "most specific: |d| is 4 at most": (True, "of 8 with d = -2: 25 %, -1: 75 %"),
         "all: most are more general": (
             True,
-            "60 % more general, 30 % more specific; of 10: d = -1: 60 %, d = 0: 10 %, d = 2: 30 %",
+            "60 % more general, 30 % more specific; of 10 with d = -1: 60 %, 0: 10 %, 2: 30 %",
         ),
         "all: most are more specific": (
             False,
-            "60 % more general, 30 % more specific; of 10: d = -1: 60 %, d = 0: 10 %, d = 2: 30 %",
+            "60 % more general, 30 % more specific; of 10 with d = -1: 60 %, 0: 10 %, 2: 30 %",
         ),
     }
     assert SHAPES["figure-7-2"]({}) == []

@@ -128,7 +128,15 @@ class Study(Settings):
         stand: dict[str, list[str]] = {}
         for here in collections:
             stand.setdefault(row_of(here), []).append(here)
-        return {(one, here, label): said for (one, of, label), said in found.items() for here in stand.get(of, [of])}
+        rows: dict[tuple[str, str], dict[str, T]] = {}
+        for (one, of, label), said in found.items():
+            rows.setdefault((one, of), {})[label] = said
+        return {
+            (one, here, label): said
+            for (one, of), part in rows.items()
+            for here in stand.get(of, [of])
+            for label, said in part.items()
+        }
 
 
 def names() -> list[str]:

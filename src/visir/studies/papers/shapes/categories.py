@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from visir.studies.papers.shapes.shape import Means, Shape
 
-ALL, GENERAL, SPECIFIC = "All categories", "The most general category", "The most specific category"
+ALL, GENERAL, SPECIFIC = "all", "general", "specific"
 _AGAINST = "the text says both"
 
 
@@ -74,4 +74,4 @@ def _depths(one: Mapping[str, float]) -> dict[int, float]:
 
 def _said(depths: Mapping[int, float]) -> str:
     whole = sum(depths.values())
-    return f"of {whole:g}: " + ", ".join(f"d = {d}: {100 * count / whole:.0f} %" for d, count in depths.items())
+    return f"of {whole:g} with d = " + ", ".join(f"{d}: {100 * count / whole:.0f} %" for d, count in depths.items())
