@@ -92,7 +92,8 @@ def test_two_shards_averaged_are_the_whole(contrastive, join):
         everyone = dataclasses.replace(whole, images=images, texts=texts)
         totals, parts = [], []
         for shard in shards:
-            own = type(whole)(*(getattr(everyone, field.name)[shard] for field in dataclasses.fields(whole)))
+            whole_columns = (getattr(everyone, field.name) for field in dataclasses.fields(whole))
+            own = type(whole)(*(None if column is None else column[shard] for column in whole_columns))
             losses = objective(own, everyone, weight=len(own.owners) * len(shards) / 9)
             totals.append(losses.total)
             parts.append({name: float(part) for name, part in losses.parts.items()})
