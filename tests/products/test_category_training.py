@@ -112,18 +112,20 @@ def test_vectors_of_another_encoder_are_refused(tmp_path: Path) -> None:
 
 def test_the_recipes_that_come_with_visir() -> None:
     read = {name: read_categories_recipe(path) for name, path in shipped_recipes(VERB).items()}
-    assert len(read) == 9
+    assert len(read) == 11
     for name, one in read.items():
         model = name.removesuffix("-general").removesuffix("-specific")
         assert one.name == model
         assert one.product.modalities == {"i": ("image",), "ia": ("image", "attributes")}.get(
             model.removeprefix("clip-"), ("image", "title", "attributes")
         )
+        sharp = model.endswith("-sharp")
+        temperature, targets = (0.1, "multi-positive") if sharp else (1.0, "pairs")
         # The thesis, section 7.4.2: 30 epochs, batches of 8 or 128, τ = 1, λ = 0.5.
         assert (one.optimiser.epochs, one.optimiser.name) == (30, "adamw")
         assert one.optimiser.batch == (8 if one.setting == "general" else 128)
         assert one.setting == ("general" if "-general" in name else "specific" if "-specific" in name else "all")
-        assert one.objective == CategoryLoss(temperature=1.0, balance=0.5, targets="pairs", hierarchy=0.0)
+        assert one.objective == CategoryLoss(temperature=temperature, balance=0.5, targets=targets, hierarchy=0.0)
     assert find_recipe("clip-ita", VERB).name == "clip-ita.toml"
 
 

@@ -31,7 +31,8 @@ def paper(tokens: Tokens) -> Values:
 
 
 def strict(tokens: Tokens) -> Values:
-    """Distinct concepts that are named, divided by words (`words`, strict): from 0 to 1.
+    """Distinct concepts that are named, divided by words (`words`, strict): from 0 to 1, unless a piece between white
+    space names several ("bus/car").
 
     A concept is the most frequent sense, in the part of speech that it has here, of a noun, adjective or full verb; so
     "a sofa and a couch" name one, "a man and a guy" two (WordNet has them apart). A word that WordNet does not know
