@@ -54,7 +54,7 @@ def inspect_command(
     from visir.collections.inspect import inspect
 
     collection = open_collection(
-        source, format=format, images=_images(images), split=split, judgements=judgements, **_options(option)
+        source, format=format, images=pictures_of(images), split=split, judgements=judgements, **options_of(option)
     )
     _print_inspection(inspect(collection, examples=examples, seed=seed))
 
@@ -72,7 +72,7 @@ def check_command(
     from visir.collections.check import check_source
 
     report = check_source(
-        source, format=format, images=_images(images), decode=decode, workers=workers, **_options(option)
+        source, format=format, images=pictures_of(images), decode=decode, workers=workers, **options_of(option)
     )
     _print_report(report)
     if not report.ok:
@@ -97,7 +97,7 @@ def convert_command(
     from visir.collections import open_collection, portable
 
     collection = open_collection(
-        source, format=format, images=_images(images), split=split, judgements=judgements, **_options(option)
+        source, format=format, images=pictures_of(images), split=split, judgements=judgements, **options_of(option)
     )
     if pictures == "copy" and collection.images["path"].null_count == collection.images.num_rows:
         pictures = "none"
@@ -191,11 +191,13 @@ def _range(three: tuple[int, float, int]) -> str:
     return f"{least}" if least == most else f"{least}–{most} (median {median:g})"
 
 
-def _images(images: list[str] | None) -> Any:
+def pictures_of(images: list[str] | None) -> Any:
+    """One place, or several."""
     return images[0] if images and len(images) == 1 else images or None
 
 
-def _options(pairs: list[str] | None) -> dict[str, Any]:
+def options_of(pairs: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE of each pair."""
     options: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-import visir
 from visir.encoders.towers.base import Tower
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.errors import ConfigurationError
@@ -23,11 +21,11 @@ from visir.products.model.trained import CategoriesModel, load_categories_model,
 from visir.products.pairs import drawn_categories
 from visir.products.tree import CategoryTree
 from visir.products.vectors import CatalogueVectors
-from visir.training.fit import Fitted, Report, fit
+from visir.training.facts import facts_of
+from visir.training.fit import Report, fit
 from visir.training.folder import RECIPE_FILE, begin, finishing, refuse_taken
 from visir.training.inputs.base import Examples
 from visir.training.inputs.vectors import VectorSource
-from visir.training.memory import peak_memory
 from visir.training.objectives.objective import Objective
 from visir.training.settings import to_toml
 
@@ -78,7 +76,9 @@ def train_categories(
             report=report,
             unit=UNIT,
         )
-        facts = _facts(recipe, learnt, checked, fitted, prepared)
+        facts = facts_of(recipe, learnt, checked, fitted, prepared=prepared)
+        for part, examples in (("trained_on", learnt), ("validated_on", checked)):
+            facts[part] = {**examples.origin, "products": len(examples)}
         model = CategoriesModel(category, product, _cards(recipe, train))
         with finishing(out, recipe_text(recipe), fitted.curve) as folder:
             write_categories_model(folder, model, facts)
@@ -139,21 +139,3 @@ def _cards(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> dict[str, Any
     words = {"image": "images", "title": "titles", "attributes": "attributes"}
     read = {"categories", *(words[one] for one in recipe.product.modalities)}
     return {name: card for name, card in vectors.cards.items() if name in read}
-
-
-def _facts(
-    recipe: CategoriesRecipe, train: Examples, validation: Examples, fitted: Fitted, prepared: float
-) -> dict[str, Any]:
-    return {
-        "recipe": recipe.model_dump(mode="json"),
-        "trained_on": {**train.origin, "products": len(train)},
-        "validated_on": {**validation.origin, "products": len(validation)},
-        "chosen_epoch": fitted.chosen,
-        "validation": fitted.curve[fitted.chosen - 1].validation,
-        "objective": fitted.facts,
-        "curve": [asdict(epoch) for epoch in fitted.curve],
-        "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in fitted.curve)},
-        "peak_memory": peak_memory(),
-        "versions": {"visir": visir.__version__, "torch": torch.__version__},
-        "threads": torch.get_num_threads(),
-    }

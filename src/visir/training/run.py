@@ -7,11 +7,9 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import visir
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
 from visir.errors import ImageError
@@ -20,11 +18,10 @@ from visir.records import Collection
 from visir.training.build import Model, build_model
 from visir.training.data import open_splits
 from visir.training.examples import build_examples
+from visir.training.facts import facts_of
 from visir.training.fit import Fitted, Report, fit
 from visir.training.folder import RECIPE_FILE, begin, finishing, refuse_taken
-from visir.training.inputs.base import Examples
 from visir.training.loop import TrainingError
-from visir.training.memory import peak_memory
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe, expand
 from visir.training.settings import to_toml
@@ -78,7 +75,7 @@ def train(
             if processes.is_first:
                 write_json(out / STOPPED_FILE, {"message": fault.message, "captions": fault.ids})
             raise
-    facts = _facts(recipe, learnt, checked, fitted, prepared, processes)
+    facts = facts_of(recipe, learnt, checked, fitted, prepared=prepared) | {"processes": processes.count}
     processes.first_tells(lambda: _write(out, recipe, model, fitted, facts))
     return out
 
@@ -104,24 +101,3 @@ def _pictures_named(recipe: Recipe) -> Iterator[None]:
     except ImageError as fault:
         look = f"all such pictures: visir data check {shlex.quote(expand(recipe.data.collection))}"
         raise ImageError(fault.message, hint=f"{expand(recipe.data.obtain) or fault.hint}\n  → {look}") from fault
-
-
-def _facts(
-    recipe: Recipe, train: Examples, validation: Examples, fitted: Fitted, prepared: float, processes: Processes
-) -> dict[str, Any]:
-    import torch
-
-    return {
-        "recipe": recipe.model_dump(mode="json"),
-        "trained_on": train.origin,
-        "validated_on": validation.origin,
-        "chosen_epoch": fitted.chosen,
-        "validation": fitted.curve[fitted.chosen - 1].validation,
-        "objective": fitted.facts,
-        "curve": [asdict(epoch) for epoch in fitted.curve],
-        "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in fitted.curve)},
-        "peak_memory": peak_memory(),
-        "versions": {"visir": visir.__version__, "torch": torch.__version__},
-        "processes": processes.count,
-        "threads": torch.get_num_threads(),
-    }

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visir.cli.categories.source import WIDTH, FormatName, Images, Options, Source, opened
+from visir.cli.categories.source import WIDTH, FormatName, Options, Source, opened
+from visir.cli.data import Images
 
 if TYPE_CHECKING:
     from visir.products.ask import Answer

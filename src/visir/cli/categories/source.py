@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from visir.cli.data import options_of, pictures_of
 
 if TYPE_CHECKING:
     from visir.records.catalogue import Catalogue
@@ -19,10 +21,6 @@ Source = Annotated[
     ),
 ]
 FormatName = Annotated[str | None, typer.Option("--format", "-f", help="The layout, when it cannot be told.")]
-Images = Annotated[
-    list[str] | None,
-    typer.Option("--images", "-i", help="Where the pictures are: a folder, zip or tar (repeatable); 'none' for none."),
-]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="An option of the layout (repeatable)."),
@@ -33,11 +31,4 @@ def opened(source: str, format: str | None, images: list[str] | None, options: l
     """The catalogue that was named."""
     from visir.products.open import open_catalogue
 
-    given: dict[str, Any] = {}
-    for pair in options or []:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"{pair!r}: expected NAME=VALUE", param_hint="--option")
-        given[name.replace("-", "_")] = value
-    pictures = images[0] if images and len(images) == 1 else images or None
-    return open_catalogue(source, format=format, images=pictures, **given)
+    return open_catalogue(source, format=format, images=pictures_of(images), **options_of(options))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visir.cli.categories.source import FormatName, Images, Options, opened
+from visir.cli.categories.source import FormatName, Options, opened
+from visir.cli.data import Images
 
 if TYPE_CHECKING:
     from visir.products.model.recipe import CategoriesRecipe
