@@ -1,0 +1,211 @@
+// The details of one picture: large, why it was found, what is known of it, what is like it. (Fetched when first opened.)
+
+import { get, path, picture, post } from "./api.js";
+import { button, count, el, icon, pictures, size, weight } from "./dom.js";
+
+/** The dialog. `go` changes the state of the page: { open: item }, { item }, …; `place()` says which results it belongs to. */
+export class Details {
+  constructor(dialog, { go, close, address }) {
+    Object.assign(this, { dialog, go, leave: close, address });
+    this.item = null;
+    this.abort = new AbortController();
+    dialog.addEventListener("cancel", (event) => {
+      event.preventDefault();
+      this.leave();
+    });
+    dialog.addEventListener("click", (event) => event.target === dialog && this.leave());
+    dialog.addEventListener("keydown", (event) => {
+      if (event.target.matches("input, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+      const to = { ArrowLeft: this.before, ArrowRight: this.after }[event.key];
+      if (!to) return;
+      event.preventDefault();
+      this.go({ open: to }, { replace: true });
+    });
+  }
+
+  hide() {
+    this.abort.abort();
+    this.item = null;
+    if (this.dialog.open) this.dialog.close();
+  }
+
+  /** Show `item`, found by `column`'s question (its neighbours there are previous and next). */
+  async show(item, column, library) {
+    const at = column.hits.findIndex((hit) => hit.item === item);
+    this.before = column.hits[at - 1]?.item;
+    this.after = at < 0 ? undefined : column.hits[at + 1]?.item;
+    if (at >= 0 && at >= column.hits.length - 4) column.more();
+    if (this.item === item && this.of === library.name) {
+      this.steps(at, column);
+      return;
+    }
+    Object.assign(this, { item, of: library.name });
+    const stepping = this.dialog.open;
+    this.abort.abort();
+    this.abort = new AbortController();
+    const { signal } = this.abort;
+    this.frame(item, column.hits[at], library);
+    this.steps(at, column);
+    if (!this.dialog.open) this.dialog.showModal();
+    this.dialog.scrollTop = 0;
+    const { body } = column;
+    // Who holds an arrow key down passes pictures by; those are not asked about.
+    if (stepping) await new Promise((resolve) => setTimeout(resolve, 120));
+    if (signal.aborted) return;
+    const part = (section, work) => this.part(section, work, signal);
+    await Promise.all([
+      part(this.about, async () => {
+        const known = await get(path(library.name, "items", item), signal);
+        this.name.textContent = known.captions?.[0] ?? known.files?.[0]?.path ?? item;
+        return this.facts(known);
+      }),
+      part(this.why, async () => body && reasons(await post(path(library.name, "items", item, "explain"), body, signal), body, column.hits[at])),
+      part(this.like, async () => this.likes(await get(`${path(library.name, "items", item, "similar")}?k=12`, signal))),
+    ]);
+  }
+
+  async part(section, work, signal) {
+    section.setAttribute("aria-busy", "true");
+    try {
+      const content = await work();
+      if (!signal.aborted) section.replaceChildren(...(content || []));
+    } catch (failure) {
+      if (signal.aborted || failure.name === "AbortError") return;
+      section.replaceChildren(el("p", { class: "error", role: "alert" }, failure.message, " ", el("span", { class: "muted" }, failure.hint ?? "")));
+    } finally {
+      if (!signal.aborted) section.removeAttribute("aria-busy");
+    }
+  }
+
+  steps(at, column) {
+    const step = (item, label, name) =>
+      el("button", { type: "button", class: "quiet", "aria-label": label, title: label, disabled: !item, onclick: () => this.go({ open: item }, { replace: true }) }, icon(name));
+    const focused = this.bar.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+    this.bar.replaceChildren(
+      step(this.before, "Previous", "previous"),
+      el("span", { class: "count", role: "status" }, at < 0 ? "" : `${count(at + 1)} of ${count(column.answer.total)}`),
+      step(this.after, "Next", "next"),
+      el("span", { class: "gap" }),
+      button("More like this", () => this.go({ item: this.item, text: "", photo: null, lostPhoto: false, open: null }), null, icon("like"), "More like this"),
+      el("button", { type: "button", class: "quiet", "aria-label": "Close", title: "Close (Esc)", onclick: () => this.leave() }, icon("close")),
+    );
+    const again = focused && this.bar.querySelector(`[aria-label="${focused}"]:not([disabled])`);
+    (again || (focused && this.bar.querySelector('[aria-label="Close"]')) || null)?.focus();
+  }
+
+  frame(item, hit, library) {
+    const first = !this.bar;
+    this.bar ??= el("div", { class: "steps" });
+    const name = hit?.caption || hit?.name || item;
+    const address = path(library.name, "items", item);
+    const image = el("img", { alt: name, width: hit?.width || null, height: hit?.height || null, decoding: "async" });
+    const small = hit?.thumbnail ?? `${address}/thumbnail`;
+    this.name = el("h2", { id: "details-name" }, name);
+    this.why = el("section", { class: "why", "aria-label": "Why this picture" });
+    this.about = el("section", { class: "about", "aria-label": "About this picture" });
+    this.like = el("section", { class: "like", "aria-label": "Similar pictures" });
+    const shown = el("div", { class: "picture" }, image);
+    // The small picture is there already; the original takes its place when it has come, where there is one.
+    const none = () => shown.replaceChildren(el("span", { class: "missing" }, "This picture cannot be shown."));
+    const original = el("img", { alt: name, decoding: "async" });
+    original.addEventListener("load", () => image.isConnected && image.replaceWith(original));
+    original.addEventListener("error", () => (original.lost = true) && image.lost && none(), { once: true });
+    image.addEventListener("error", () => (image.lost = true) && original.lost && none(), { once: true });
+    picture(image, small);
+    picture(original, `${address}/image`);
+    const rest = el("div", { class: "facts", tabindex: "0", role: "region", "aria-label": "Details" }, this.name, this.why, this.about, this.like);
+    if (first) this.dialog.replaceChildren(this.bar, shown, rest);
+    else [this.dialog.children[1], this.dialog.children[2]].forEach((old, n) => old.replaceWith([shown, rest][n]));
+  }
+
+  facts(known) {
+    const row = (name, ...value) => (value.filter((each) => each || each === 0).length ? [el("dt", null, name), el("dd", null, ...value)] : []);
+    const { captions, duplicates } = known;
+    const files = known.files.map((file) => el("div", null, file.path));
+    const link = (item) => el("a", { href: this.address(item), onclick: (event) => this.follow(event, item) }, item.slice(0, 8));
+    return [
+      captions.length > 1 ? el("h3", null, "Its other captions") : null,
+      captions.length > 1 ? el("ul", { class: "captions" }, captions.slice(1).map((text) => el("li", null, text))) : null,
+      el("h3", null, "About"),
+      el(
+        "dl",
+        null,
+        row(files.length === 1 ? "File" : "Files", ...files),
+        row("Size", known.width ? `${count(known.width)} × ${count(known.height)}` : "", known.bytes ? `, ${size(known.bytes)}` : "", known.format ? `, ${known.format}` : ""),
+        row("Taken", known.taken ? String(known.taken).replace("T", " ").replace(/(\+00:00|Z)$/, " UTC") : ""),
+        row("Camera", known.camera),
+        row("Category", known.category ? el("button", { type: "button", class: "link", onclick: () => this.go({ category: known.category, open: null }) }, known.category) : ""),
+        Object.entries(known.fields).map(([name, value]) => row(name, String(value))),
+        row("Duplicates", ...duplicates.flatMap((each, n) => [n ? ", " : null, link(each)])),
+      ),
+      known.words?.length ? el("h3", null, "Its words") : null,
+      known.words?.length ? words(known.words) : null,
+    ].filter(Boolean);
+  }
+
+  likes({ hits }) {
+    const others = hits.filter((hit) => hit.item !== this.item).slice(0, 10);
+    if (!others.length) return [];
+    return [
+      el("h3", null, "Similar pictures"),
+      el(
+        "ul",
+        { class: "strip" },
+        others.map((hit) => {
+          const image = el("img", { alt: hit.caption || hit.name || "picture", loading: "lazy", width: 96, height: 96 });
+          image.addEventListener("error", () => image.replaceWith(el("span", { class: "missing" }, image.alt)));
+          if (hit.thumbnail) picture(image, hit.thumbnail);
+          return el("li", null, el("a", { href: this.address(hit.item), onclick: (event) => this.follow(event, hit.item) }, hit.thumbnail ? image : el("span", { class: "missing" }, image.alt)));
+        }),
+      ),
+    ];
+  }
+
+  follow(event, item) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    this.go({ open: item });
+  }
+}
+
+/** Words of the picture, heavier ones first, each with a bar. */
+function words(list) {
+  const most = Math.max(...list.map((word) => word.weight));
+  return el("ul", { class: "words" }, list.slice(0, 24).map(({ word, weight: w }) => el("li", { style: { "--w": (w / most).toFixed(3) }, title: weight(w) }, word)));
+}
+
+/** Why it was found: the parts of a fused score, words with the weights of both sides, the nearest captions. */
+function reasons({ terms, captions, parts, words: query }, body, hit) {
+  const found = [];
+  const systems = Object.entries(parts ?? {});
+  if (hit?.rank) found.push(el("p", { class: "rank" }, "Rank ", el("b", null, count(hit.rank)), `, score ${weight(hit.score)}`, systems.length > 1 ? ", from" : ""));
+  if (systems.length > 1) {
+    found.push(
+      el("table", { class: "parts" },
+        el("thead", null, el("tr", null, ["System", "Rank", "Score"].map((name) => el("th", { scope: "col" }, name)))),
+        el("tbody", null, systems.map(([system, part]) => el("tr", null, el("th", { scope: "row" }, system), el("td", null, part?.rank ? count(part.rank) : "not found"), el("td", null, weight(part?.score))))),
+      ),
+    );
+  }
+  if (terms?.length) {
+    const most = { query: Math.max(...terms.map((term) => term.query)), document: Math.max(...terms.map((term) => term.document)) };
+    const bar = (term, side) => el("td", { class: side, style: { "--w": (term[side] / most[side]).toFixed(3) } }, el("span", null, weight(term[side])));
+    found.push(
+      el("table", { class: "pairs" },
+        el("caption", null, "Words in common"),
+        el("thead", null, el("tr", null, el("th", { scope: "col", class: "query" }, body.text ? "Search" : "Query"), el("th", { scope: "col" }, "Word"), el("th", { scope: "col", class: "document" }, "Picture"), el("th", { scope: "col" }, "Share"))),
+        el("tbody", null, terms.slice(0, 12).map((term) => el("tr", null, bar(term, "query"), el("th", { scope: "row" }, term.word), bar(term, "document"), el("td", { class: "part" }, typeof term.share === "number" ? `${Math.round(term.share * 100)} %` : "")))),
+      ),
+    );
+    if (terms.length > 12) found.push(el("p", { class: "muted" }, `and ${terms.length - 12} more words`));
+  } else if (query?.length && terms) {
+    found.push(el("p", { class: "muted" }, "No word in common."));
+  }
+  if (captions?.length) {
+    found.push(
+      el("h4", null, "Captions nearest to the search"),
+      el("ol", { class: "captions near" }, captions.map(({ text, score }) => el("li", null, el("span", null, text), el("span", { class: "muted" }, weight(score))))),
+    );
+  }
+  return found.length ? [el("h3", null, "Why this picture"), ...found] : [];
+}

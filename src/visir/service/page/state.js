@@ -1,0 +1,73 @@
+// What is asked is in the address, so that back works and a link can be shared. A photo cannot be in an address; the
+// page keeps it in memory under a key that travels in the history entry.
+
+const OPERATOR = /^(.+?) (=|!=|<=|>=|<|>|contains|in) (.*)$/s;
+
+/** "width >= 800", as `visir search --where` takes it. */
+export function conditionText({ field, op, value }) {
+  return `${field} ${op} ${Array.isArray(value) ? value.join(",") : value}`;
+}
+
+function condition(text, types) {
+  const match = OPERATOR.exec(text);
+  if (!match) return null;
+  const [, field, op, value] = match;
+  const one = (part) => (types[field] === "number" && part.trim() !== "" && Number.isFinite(Number(part)) ? Number(part) : part);
+  return { field, op, value: op === "in" ? value.split(",").map((part) => one(part.trim())) : one(value) };
+}
+
+/** The state of an address. Unknown parts are passed over: an old link still opens. */
+export function read(address) {
+  const given = new URLSearchParams(address);
+  const share = Number(given.get("share") ?? 50);
+  return {
+    text: given.get("q") ?? "",
+    item: given.get("like"),
+    photo: null,
+    lostPhoto: given.has("photo"),
+    share: share >= 0 && share <= 100 ? share : 50,
+    library: given.get("library"),
+    system: given.get("system"),
+    category: given.get("category"),
+    where: given.getAll("where"),
+    other: given.has("compare") ? { library: given.get("library2"), system: given.get("compare") } : null,
+    open: given.get("open"),
+    side: given.get("side") === "2" ? 1 : 0,
+  };
+}
+
+export function write(state) {
+  const given = new URLSearchParams();
+  const set = (name, value) => value && given.set(name, value);
+  set("q", state.text.trim());
+  set("like", state.item);
+  set("photo", state.photo || state.lostPhoto ? "1" : "");
+  if (state.share !== 50) given.set("share", state.share);
+  set("library", state.library);
+  set("system", state.system);
+  set("category", state.category);
+  for (const each of state.where) given.append("where", each);
+  if (state.other) {
+    given.set("compare", state.other.system ?? "");
+    set("library2", state.other.library);
+  }
+  set("open", state.open);
+  if (state.open && state.side) given.set("side", "2");
+  const text = given.toString();
+  return text ? `?${text}` : "/";
+}
+
+/** What the library is asked: the body of a search, or null where there is nothing to search for. */
+export function query(state, library, system) {
+  if (!state.text.trim() && !state.item && !state.photo) return null;
+  const body = { system };
+  if (state.text.trim()) body.text = state.text.trim();
+  if (state.item) body.item = state.item;
+  if (state.photo) body.image = { data: state.photo.data };
+  if (body.text && (body.item || body.image)) body.share = state.share / 100;
+  if (state.category) body.category = state.category;
+  const types = Object.fromEntries((library.fields ?? []).map((field) => [field.name, field.type]));
+  const where = state.where.map((text) => condition(text, types)).filter(Boolean);
+  if (where.length) body.where = where;
+  return body;
+}
