@@ -1,0 +1,34 @@
+"""Libraries: a folder of photos, or a collection, made searchable and kept true while it changes.
+
+    update("Photos", "Photos.visir", model="openai/clip-vit-base-patch32")  # make it, or bring it up to date
+    library = Library.open("Photos.visir")
+    library.indexes["dense"], library.item(id), library.thumbnail(id)
+
+`update` and what it needs write; `Library` reads. Names are imported when first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visir.lazy import lazy
+
+if TYPE_CHECKING:
+    from visir.library.item import File, Item
+    from visir.library.layout import LibraryError
+    from visir.library.library import Library
+    from visir.library.updating import Update, update
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "File": "visir.library.item",
+        "Item": "visir.library.item",
+        "Library": "visir.library.library",
+        "LibraryError": "visir.library.layout",
+        "Update": "visir.library.updating",
+        "update": "visir.library.updating",
+    },
+)
+
+__all__ = ["File", "Item", "Library", "LibraryError", "Update", "update"]

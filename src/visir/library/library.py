@@ -1,0 +1,153 @@
+"""`Library`: a searchable folder, opened for reading."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from visir.library.database import Database
+from visir.library.item import File, Item
+from visir.library.layout import CAPTIONS, COPY_AGAIN, DATABASE, SYSTEMS, LibraryError, Manifest, thumbnail_path
+from visir.library.originals import Originals
+from visir.library.pictures import thumbnail_digest
+from visir.search import kinds
+from visir.search.folder import IndexFolderError
+from visir.search.index import Index
+
+if TYPE_CHECKING:
+    from visir.records import Embeddings
+
+_ITEM = "id, width, height, format, bytes, taken, camera, category, added, phash"
+
+
+class Library:
+    """A folder that `visir.library.update` made; safe to use from several threads.
+
+    It stays as it was opened while an update is under way, apart from the database, which shows what was committed
+    last; `reload` gives the newest state. An item that an index finds but `known` does not is being added or has just
+    been deleted: leave it out.
+
+    - `indexes`: "dense" and/or "sparse"; a document's id is the item's
+    - `captions`: a dense index of the source's captions (a document's id is the caption's), None where it has none
+    - `model`, `head`: names as `visir.encoders.load` takes them; `head` is None without a sparse index, and equal to
+      `model` in a library that has no dense one
+    - `generation`: grows with every update that changes something
+    - `database`: for queries of one's own, by `database.rows`; its tables are described in `visir.library.database`
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, database: Database, indexes: Mapping[str, Index[Any]]) -> None:
+        self.folder, self.manifest, self.database = folder, manifest, database
+        self.indexes = {system: indexes[system] for system in SYSTEMS if system in indexes}
+        self.captions: Index[Embeddings] | None = indexes.get(CAPTIONS)
+        self.name, self.model, self.head = manifest.name, manifest.model, manifest.head
+        self.generation = database.generation
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Library:
+        """Open a library. Raises `LibraryError` when it is missing, damaged, half copied, or of a newer visir."""
+        folder = Path(folder)
+        manifest = Manifest.read(folder)
+        database = Database.open(folder / DATABASE)
+        indexes = {}
+        for system in manifest.kinds:
+            if (folder / system).is_dir() or system in SYSTEMS:
+                try:
+                    indexes[system] = kinds.load(folder / system)
+                except IndexFolderError as fault:
+                    raise LibraryError(fault.message, hint=COPY_AGAIN) from fault
+        return cls(folder, manifest, database, indexes)
+
+    def item(self, id: str) -> Item:
+        """Everything known of one picture. Raises `LibraryError` for an unknown id."""
+        return self.items([id])[0]
+
+    def items(self, ids: Iterable[str]) -> list[Item]:
+        """Several, in this order. Raises `LibraryError` that names the unknown ones."""
+        wanted = list(ids)
+        rows = {row[0]: row for row in self.database.of(f"SELECT {_ITEM} FROM items WHERE id IN", wanted)}
+        unknown = [one for one in wanted if one not in rows]
+        if unknown:
+            named = ", ".join(map(repr, unknown[:3])) + (", …" if len(unknown) > 3 else "")
+            raise LibraryError(
+                f"{self.name}: no item {named}.", hint="was it deleted meanwhile? look again: visir search LIBRARY TEXT"
+            )
+        files: dict[str, list[File]] = defaultdict(list)
+        for item, *about in self.database.of(
+            "SELECT item, path, name, place, archive, category FROM files WHERE item IN", wanted
+        ):
+            files[item].append(File(*about))
+        captions: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for item, one, text in self.database.of("SELECT item, id, text FROM captions WHERE item IN", wanted):
+            captions[item].append((one, text))
+        fields: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+        for item, name, value in self.database.of("SELECT item, name, value FROM fields WHERE item IN", wanted):
+            fields[item].append((name, value))
+        return [
+            Item(
+                one,
+                tuple(sorted(files[one], key=lambda file: file.path)),
+                tuple(sorted(captions[one])),
+                tuple(fields[one]),
+                *rows[one][1:],
+            )
+            for one in wanted
+        ]
+
+    def known(self, ids: Iterable[str]) -> set[str]:
+        """Those of these ids that the library has."""
+        return {one for (one,) in self.database.of("SELECT id FROM items WHERE id IN", ids)}
+
+    def caption(self, id: str) -> tuple[str, str]:
+        """(item id, text) of a caption. Raises `LibraryError` for an unknown id."""
+        found = self.database.rows("SELECT item, text FROM captions WHERE id = ?", (id,))
+        if not found:
+            raise LibraryError(f"{self.name}: no caption {id!r}.")
+        item, text = found[0]
+        return item, text
+
+    def __len__(self) -> int:
+        return int(self.database.value("SELECT count(*) FROM items"))
+
+    def thumbnail(self, id: str) -> bytes | None:
+        """A WebP picture of at most 320 × 320 pixels; None where there is none, or where it was damaged on disk."""
+        digest = self.database.value("SELECT thumbnail FROM items WHERE id = ?", (id,))
+        if digest is None:
+            return None
+        try:
+            data = thumbnail_path(self.folder, id).read_bytes()
+        except OSError:
+            return None
+        return data if thumbnail_digest(data) == digest else None
+
+    def open_image(self, id: str) -> tuple[bytes, str]:
+        """The original's bytes and its media type ("image/jpeg").
+
+        Raises `LibraryError` when no file of the item has this content any more: moved, changed, or on a disk that is
+        not there.
+        """
+        item = self.item(id)
+        return self._originals.read(item), item.media_type
+
+    def reload(self) -> Library:
+        """The newest state: this library itself when nothing changed, else another one, newly opened.
+
+        The old one can be used to the end of what it is used for; close it then.
+        """
+        return self if self.database.generation == self.generation else Library.open(self.folder)
+
+    def close(self) -> None:
+        """Close the database."""
+        self.database.close()
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def _originals(self) -> Originals:
+        return Originals(Path(self.manifest.root))

@@ -1,0 +1,116 @@
+"""The models of a library, loaded when they are first needed: an update that finds nothing new loads none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from visir.library.layout import LibraryError, Manifest
+
+if TYPE_CHECKING:
+    from visir.encoders.base import Encoder
+    from visir.sparse.encoder import SparseEncoder
+
+
+class Models:
+    """The dense encoder and the sparse head of a library.
+
+    - `loaded`: encoders that the caller has in memory already, by the name they were loaded by
+    - `cards`: from "dense" and "sparse" to the card that the library's vectors were made under; another is refused
+    """
+
+    def __init__(
+        self,
+        model: str,
+        head: str | None,
+        *,
+        device: str | None = None,
+        cards: Mapping[str, Mapping[str, Any]] | None = None,
+        loaded: Mapping[str, Encoder] | None = None,
+    ) -> None:
+        self.model, self.head = model, head
+        self._device, self._cards, self._loaded = device, cards or {}, loaded or {}
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder called `model`; sparse itself if `model` is a sparse head."""
+        return self._load(self.model)
+
+    @cached_property
+    def dense(self) -> Encoder | None:
+        """The encoder of the dense index, None where the library has only weighted words."""
+        if self.head == self.model:
+            return None
+        self._refuse_another("dense", self.encoder)
+        return self.encoder
+
+    @cached_property
+    def sparse(self) -> SparseEncoder | None:
+        """The encoder of the sparse index, None where there is none."""
+        if self.head is None:
+            return None
+        from visir.sparse.encoder import SparseEncoder
+
+        found = self.encoder if self.head == self.model else self._load(self.head)
+        if not isinstance(found, SparseEncoder):
+            raise LibraryError(
+                f"--sparse {self.head}: a model of dense vectors, not a head that says them in words.",
+                hint="train one: visir sparsify",
+            )
+        self._refuse_another("sparse", found)
+        return found
+
+    def _load(self, name: str) -> Encoder:
+        from visir.encoders import load
+
+        return self._loaded[name] if name in self._loaded else load(name, device=self._device)
+
+    def _refuse_another(self, system: str, found: Encoder) -> None:
+        made = self._cards.get(system)
+        if made is None:
+            return
+        now = found.card.to_dict()
+        fields = ("weights", "image_preprocessing") if made["weights"] is not None else ("name", "image_preprocessing")
+        differing = [one for one in fields if made[one] != now[one]]
+        if differing:
+            raise LibraryError(
+                f"{found.card.name}: not the model that this library was made with (other {' and '.join(differing)}).",
+                hint="restore that model, or make another library: visir index PLACE --model MODEL --out NEW_FOLDER",
+            )
+
+
+def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | None]:
+    """Model and head as they are loaded from any folder; a head given as the model is both."""
+    from visir.encoders.families import CHECKPOINT_FILE
+
+    first, second = _absolute(str(model)), None if head is None else _absolute(str(head))
+    if second is None:
+        path = Path(first.partition("?")[0], CHECKPOINT_FILE)
+        if path.is_file():
+            from visir.files import read_json
+
+            if read_json(path).get("kind") == "sparse":
+                return first, first
+    return first, second
+
+
+def refuse_other_names(manifest: Manifest, model: str | None, head: str | None, folder: Path) -> None:
+    """A library keeps its models: vectors of two models cannot be compared."""
+    for what, given, has in (("--model", model, manifest.model), ("--sparse", head, manifest.head)):
+        if given is not None and given != has:
+            raise LibraryError(
+                f"{folder}: this library is of {what} {has}, not {given}.",
+                hint=f"leave {what} out to update it, or make another library: --out NEW_FOLDER",
+            )
+
+
+def _absolute(name: str) -> str:
+    """A name with the path in it made absolute: "runs/towers", "runs/sparse?expansion=none", "onnx:FILE#tensor"."""
+    for prefix, rest in (("", name), name.partition(":")[::2]):
+        place = re.split(r"[?#]", rest, maxsplit=1)[0]
+        if place and Path(place).exists():
+            return f"{prefix}{':' if prefix else ''}{Path(place).absolute()}{rest[len(place) :]}"
+    return name

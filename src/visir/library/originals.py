@@ -1,0 +1,41 @@
+"""The pictures themselves, where the source has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from visir.collections.images import SCENE, ImageReader
+from visir.errors import ImageError
+from visir.library.item import Item
+from visir.library.layout import LibraryError
+from visir.library.pictures import content_id
+from visir.records import Collection
+
+
+class Originals:
+    """Reads originals under a root; archives are opened once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._readers: dict[str | None, ImageReader] = {}
+
+    def read(self, item: Item) -> bytes:
+        """The bytes of an item (a generated scene: PNG). Raises `LibraryError` when no file has them any more."""
+        reasons = []
+        for file in item.files:
+            if file.place is None:
+                reasons.append(f"{file.path}: the source has no picture of it")
+                continue
+            reader = ImageReader(Collection.build("original", images={"id": [file.path], "path": [file.place],
+                                                  "archive": [file.archive]}, root=self.root))  # fmt: skip
+            try:
+                data = reader.read(0)
+            except ImageError as fault:
+                reasons.append(fault.message)
+                continue
+            if file.place.startswith(SCENE) or content_id(data) == item.id:
+                return data
+            reasons.append(f"{file.path}: it has changed since")
+        raise LibraryError(
+            f"{'; '.join(reasons)}", hint="bring the library up to date: visir index PLACE --out LIBRARY"
+        )

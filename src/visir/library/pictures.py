@@ -1,0 +1,112 @@
+"""One picture read once: its id, and everything that is kept of it beside its vectors."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+from PIL import Image
+
+from visir.collections.images import MAX_PIXELS, SCENE, ImageReader, decode, to_rgb
+from visir.errors import ImageError
+from visir.library.exif import Exif, read_exif
+from visir.library.likeness import perceptual_hash
+from visir.library.source import Entry
+
+THUMBNAIL = 320
+"""Pixels of the longer side of a thumbnail: sharp at the 160 px of a grid on a screen of twice the density."""
+_QUALITY, _EFFORT = 80, 2
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What `items` holds of a picture; all but `bytes` None where there are no pixels."""
+
+    width: int | None = None
+    height: int | None = None
+    format: str | None = None
+    bytes: int | None = None
+    taken: str | None = None
+    camera: str | None = None
+    phash: str | None = None
+    thumbnail: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def content_id(data: bytes) -> str:
+    """The id of an item with these bytes: 32 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def thumbnail_digest(data: bytes) -> str:
+    """By which a damaged thumbnail is found: 16 hexadecimal digits."""
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def read(reader: ImageReader, entry: Entry) -> bytes:
+    """What identifies an entry: its bytes, or of what has none its description. Raises `ImageError`."""
+    if entry.place is None:
+        return entry.path.encode()
+    return entry.place.encode() if entry.place.startswith(SCENE) else reader.read(entry.row)
+
+
+def look_at(reader: ImageReader, entry: Entry, data: bytes) -> tuple[Facts, bytes | None]:
+    """Facts and thumbnail of a picture. Raises `ImageError` when it cannot be decoded.
+
+    A large JPEG is decoded at the size of the thumbnail only (an eighth of the work for a photo of 12 megapixels);
+    encoding decodes it in full and finds what is broken beyond that.
+    """
+    if entry.place is None:
+        return Facts(), None
+    if entry.place.startswith(SCENE):
+        picture = reader.open(entry.row)
+        facts = Facts(*picture.size, "PNG", None)
+    else:
+        facts, picture = _opened(data, reader.where(entry.row))
+    picture.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS, reducing_gap=2.0)
+    stream = io.BytesIO()
+    picture.save(stream, "WEBP", quality=_QUALITY, method=_EFFORT)
+    small = stream.getvalue()
+    hashed = perceptual_hash(picture)
+    return Facts(**{**facts.to_dict(), "phash": hashed, "thumbnail": thumbnail_digest(small)}), small
+
+
+def _opened(data: bytes, where: str) -> tuple[Facts, Image.Image]:
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            told = read_exif(image)
+            width, height = image.size[::-1] if told.sideways else image.size
+            form = image.format
+            if form in ("JPEG", "MPO") and max(image.size) > 2 * THUMBNAIL and width * height <= MAX_PIXELS:
+                image.draft("RGB", (2 * THUMBNAIL, 2 * THUMBNAIL))
+                picture = to_rgb(image)
+            else:
+                picture = decode(data, where)
+    except ImageError:
+        raise
+    except Exception:
+        told, form = Exif(), None
+        picture = decode(data, where)  # says what is wrong with it, whatever the decoder raised
+        width, height = picture.size
+    return Facts(width, height, form, len(data), told.taken, told.camera), picture
+
+
+def packed(entry: Entry, item: str, facts: Facts | None) -> bytes:
+    """A line of the journal of prepared pictures, with a digest by which a torn or damaged line is found."""
+    content = orjson.dumps({"path": entry.path, "mark": entry.mark, "item": item, "facts": facts and facts.to_dict()})
+    return hashlib.blake2b(content, digest_size=8).hexdigest().encode() + b" " + content + b"\n"
+
+
+def unpacked(line: bytes) -> dict[str, Any] | None:
+    """What `packed` wrote; None for a line that is not as it was written."""
+    digest, _, content = line.rstrip(b"\n").partition(b" ")
+    if hashlib.blake2b(content, digest_size=8).hexdigest().encode() != digest:
+        return None
+    found: dict[str, Any] = orjson.loads(content)
+    return found

@@ -1,0 +1,166 @@
+"""What has changed: the source as it is now against the library as it was left.
+
+Every file whose mark is another is read once: hashed, and if its content is new to the library, decoded, for facts and
+thumbnail. What was read is written down at once, so that a killed update reads nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from visir.collections.images import ImageReader
+from visir.errors import ImageError
+from visir.library.database import Database
+from visir.library.layout import WORK, thumbnail_path
+from visir.library.pictures import Facts, content_id, look_at, packed, read, thumbnail_digest, unpacked
+from visir.library.source import Entry, Source
+from visir.library.thumbnails import write_thumbnail
+from visir.progress import Progress
+from visir.threads import usable_cores
+
+JOURNAL = "read.jsonl"
+_AHEAD = 64
+
+
+@dataclass
+class Scan:
+    """What a source holds, file by file.
+
+    - `items`: path to item id, of everything that can be read
+    - `entries`: path to entry, of the same
+    - `facts`: item id to facts, of contents that the library has not got; `first`: the entry to encode each from
+    - `broken`: path to (mark, reason)
+    - `read`: how many files were read to find all this
+    """
+
+    items: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    facts: dict[str, Facts] = field(default_factory=dict)
+    first: dict[str, Entry] = field(default_factory=dict)
+    broken: dict[str, tuple[str, str]] = field(default_factory=dict)
+    read: int = 0
+
+
+def scan(
+    folder: Path,
+    source: Source,
+    database: Database,
+    *,
+    verify: bool = False,
+    wanted: frozenset[str] = frozenset(),
+    tell: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> Scan:
+    """Look at everything in the source.
+
+    - `verify`: read every file, also those whose size and time of change are as they were
+    - `wanted`: items that the library knows and that are to be encoded again all the same
+    """
+    found = Scan()
+    known = {path: (mark, item) for path, mark, item in database.rows("SELECT path, mark, item FROM files")}
+    broken = {path: (mark, why) for path, mark, why in database.rows("SELECT path, mark, reason FROM broken")}
+    have = {one for (one,) in database.rows("SELECT id FROM items")}
+    have |= {one for (one,) in database.rows("SELECT item FROM removed")}
+    work = folder / WORK
+    work.mkdir(exist_ok=True)
+    already = _already(work / JOURNAL, folder)
+    to_read = []
+    for entry in source.entries:
+        mark, item = known.get(entry.path, ("", ""))
+        if mark == entry.mark and not verify:
+            _note(found, entry, item)
+            if item in wanted:
+                found.first.setdefault(item, entry)
+        elif broken.get(entry.path, ("",))[0] == entry.mark and not verify:
+            found.broken[entry.path] = broken[entry.path]
+        elif (entry.path, entry.mark) in already and not verify:
+            item, facts = already[entry.path, entry.mark]
+            _note(found, entry, item)
+            if item not in have and facts is not None:
+                found.facts.setdefault(item, facts)
+                found.first.setdefault(item, entry)
+        else:
+            to_read.append(entry)
+    with (work / JOURNAL).open("ab") as journal, closing(_read(folder, source, to_read, have, tell)) as reading:
+        for entry, item, result in reading:
+            found.read += 1
+            if isinstance(result, ImageError):
+                found.broken[entry.path] = (entry.mark, result.message)
+                continue
+            _write(journal, packed(entry, item, result))
+            _note(found, entry, item)
+            if result is not None or item in wanted:
+                if result is not None:
+                    found.facts.setdefault(item, result)
+                found.first.setdefault(item, entry)
+    return found
+
+
+def _note(found: Scan, entry: Entry, item: str) -> None:
+    found.items[entry.path], found.entries[entry.path] = item, entry
+
+
+def _read(
+    folder: Path, source: Source, entries: list[Entry], have: set[str], tell: Callable[[str, int, int], None]
+) -> Generator[tuple[Entry, str, Facts | ImageError | None], None, None]:
+    """Each entry with its id and the facts of a new content, or why it cannot be read; in order, threads ahead."""
+    reader = ImageReader(source.collection)
+
+    def one(entry: Entry) -> tuple[Entry, str, Facts | ImageError | None]:
+        try:
+            data = read(reader, entry)
+            item = content_id(data)
+            if item in have:
+                return entry, item, None
+            facts, small = look_at(reader, entry, data)
+        except ImageError as fault:
+            return entry, "", fault
+        if small is not None:
+            write_thumbnail(folder, item, small)
+        return entry, item, facts
+
+    if not entries:
+        return
+    pool = ThreadPoolExecutor(usable_cores(), "visir-read")
+    coming = iter(entries)
+    try:
+        with Progress("reading pictures", len(entries), "pictures") as advance:
+            waiting = [pool.submit(one, entry) for entry in islice(coming, _AHEAD)]
+            done = 0
+            while waiting:
+                result = waiting.pop(0).result()
+                waiting += [pool.submit(one, entry) for entry in islice(coming, 1)]
+                done += 1
+                advance(1)
+                tell("reading", done, len(entries))
+                yield result
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _already(journal: Path, folder: Path) -> dict[tuple[str, str], tuple[str, Facts | None]]:
+    """What a killed update had read, by path and mark; thumbnails that it lost with the power are made again."""
+    made: dict[tuple[str, str], tuple[str, Facts | None]] = {}
+    if not journal.is_file():
+        return made
+    for line in journal.read_bytes().splitlines(keepends=True):
+        said = unpacked(line)
+        if said is None:
+            continue  # torn by the kill
+        facts = None if said["facts"] is None else Facts(**said["facts"])
+        if facts is not None and facts.thumbnail is not None:
+            path = thumbnail_path(folder, said["item"])
+            if not path.is_file() or thumbnail_digest(path.read_bytes()) != facts.thumbnail:
+                continue
+        made[said["path"], said["mark"]] = (said["item"], facts)
+    return made
+
+
+def _write(journal: IO[bytes], line: bytes) -> None:
+    journal.write(line)
+    journal.flush()

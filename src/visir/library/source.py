@@ -1,0 +1,174 @@
+"""What a library is made of: a place or a collection, opened, with a mark for everything in it that can change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.collections.images import SCENE
+from visir.collections.open import open_collection, resolve
+from visir.encoders.content import image_marks
+from visir.errors import CollectionError
+from visir.fingerprint import hash_columns
+from visir.library.layout import MANIFEST, THUMBNAILS, LibraryError, Manifest
+from visir.records import Collection
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One picture of a source, before anybody has looked at its bytes.
+
+    - `row`: of `Source.collection.images`; `path`: its id there
+    - `mark`: changes when its bytes do (`visir.encoders.content.image_marks`)
+    - the rest as in `visir.library.item.File`
+    """
+
+    row: int
+    path: str
+    mark: str
+    name: str
+    place: str | None
+    archive: str | None
+    category: str
+
+
+class Source:
+    """An opened collection, as a library looks at it."""
+
+    def __init__(self, collection: Collection) -> None:
+        self.collection = collection
+
+    @classmethod
+    def open(cls, source: str, *, images: Sequence[str] = (), split: str | None = None) -> Source:
+        """Open a place or a collection spec; libraries that lie inside it are left out.
+
+        Raises `CollectionError` for what cannot be opened, `LibraryError` where there is no picture.
+        """
+        given = list(images)
+        opened = open_collection(source, images=(given[0] if len(given) == 1 else given) or None, split=split)
+        kept = _without_libraries(opened)
+        if kept.images.num_rows == 0:
+            raise LibraryError(f"{source}: no picture in it.", hint="is the path, or the split, right?")
+        return cls(kept)
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """Everything in it, by row."""
+        images = self.collection.images
+        ids, paths, archives = (images[name].to_pylist() for name in ("id", "path", "archive"))
+        marks = image_marks(self.collection).to_pylist()
+        categories = self._categories
+        made = []
+        for row, (one, path, archive, mark) in enumerate(zip(ids, paths, archives, marks, strict=True)):
+            drawn = path is None or path.startswith(SCENE)
+            name = one if drawn else PurePosixPath(path).name
+            made.append(Entry(row, one, mark, name, path, archive, categories.get(one, "") if drawn or categories
+                              else _folder(path)))  # fmt: skip
+        return made
+
+    @property
+    def _categories(self) -> dict[str, str]:
+        """From image id to the category that the source tells, where it tells any."""
+        facts = self.collection.facts
+        if facts is None or "category" not in facts.column_names or not pa.types.is_string(facts["category"].type):
+            return {}
+        told = zip(facts["image_id"].to_pylist(), facts["category"].to_pylist(), strict=True)
+        return {one: category or "" for one, category in told}
+
+    @cached_property
+    def captions(self) -> list[tuple[str, str, str]]:
+        """(caption id, text, path) of every caption."""
+        captions = self.collection.captions
+        return list(zip(*(captions[name].to_pylist() for name in ("id", "text", "image_id")), strict=True))
+
+    @cached_property
+    def fields(self) -> list[tuple[str, str, str | int | float]]:
+        """(path, name, value) of whatever else the source tells: a list is several values, a record is JSON."""
+        facts, made = self.collection.facts, []
+        if facts is None:
+            return []
+        paths = facts["image_id"].to_pylist()
+        for name in facts.column_names:
+            if name == "image_id":
+                continue
+            for path, value in zip(paths, facts[name].to_pylist(), strict=True):
+                made += [(path, name, _plain(one)) for one in (value if isinstance(value, list) else [value])
+                         if one is not None]  # fmt: skip
+        return made
+
+    @cached_property
+    def told(self) -> str:
+        """A fingerprint of captions and fields: it tells whether any of them changed."""
+        captions = self.collection.captions
+        told = [hash_columns([captions[name] for name in captions.column_names])]
+        if self.collection.facts is not None:
+            told.append(hash_columns([pa.array([orjson.dumps(one).decode() for one in self.fields])]))
+        return hash_columns([pa.array(told)], sort=False)
+
+    def part(self, rows: Sequence[int] | NDArray[np.int64]) -> Collection:
+        """The part of the collection in these rows, without captions."""
+        keep = np.zeros(self.collection.images.num_rows, np.bool_)
+        keep[np.asarray(rows, np.int64)] = True
+        return Collection(
+            self.collection.name,
+            self.collection.images.filter(pa.array(keep)),
+            self.collection.captions.slice(0, 0),
+            root=self.collection.root,
+            source=self.collection.source,
+        )
+
+
+def absolute(source: str | Path, images: Sequence[str | Path], split: str | None) -> tuple[str, tuple[str, ...]]:
+    """A source as it can be opened from any folder, its format named so that a stray file changes no reading."""
+    text = str(source)
+    try:
+        found, path, query = resolve(text)
+    except CollectionError as fault:
+        raise LibraryError(fault.message, hint=fault.hint) from fault
+    if path.exists():
+        tail = f"?{text.rpartition('?')[2]}" if query else ""
+        text = f"{found.name}:{path.absolute()}{tail}"
+    return text, tuple(str(Path(one).absolute()) if str(one) != "none" else "none" for one in images)
+
+
+def source_of(manifest: Manifest) -> Source:
+    """The source that a library says it has."""
+    return Source.open(manifest.source, images=manifest.images, split=manifest.split)
+
+
+def _without_libraries(collection: Collection) -> Collection:
+    """Thumbnails of libraries that were made inside the place are no photos of it."""
+    root = Path(collection.root)
+    mark = f"/{THUMBNAILS}/"
+    inside: dict[str, bool] = {}
+    keep = []
+    for path, archive in zip(
+        collection.images["path"].to_pylist(), collection.images["archive"].to_pylist(), strict=True
+    ):
+        before, found, _ = f"/{path}".rpartition(mark)
+        if archive is not None or path is None or not found:
+            keep.append(True)
+            continue
+        if before not in inside:
+            inside[before] = (root / before.lstrip("/") / MANIFEST).is_file()
+        keep.append(not inside[before])
+    return collection if all(keep) else collection.keep_images(pa.array(keep))
+
+
+def _folder(path: str | None) -> str:
+    parent = str(PurePosixPath(path or "").parent)
+    return "" if parent == "." else parent
+
+
+def _plain(value: Any) -> str | int | float:
+    if isinstance(value, (str, int, float)):
+        return value
+    return orjson.dumps(value, default=str).decode()

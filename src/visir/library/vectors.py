@@ -1,0 +1,253 @@
+"""Vectors of new pictures and captions: encoded as everything in visir is, and put into the library's indexes.
+
+Work is done in groups. Of each group the vectors are encoded into a store inside the library (whose journal a killed
+encode goes on from), then added to the indexes; what an index holds is not encoded again. So a kill costs two seconds
+of encoding at most.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from visir.collections.images import ImageReader
+from visir.encoders.content import image_marks
+from visir.encoders.encoding import encode_collection
+from visir.encoders.models.imported import Imported
+from visir.encoders.store import Store
+from visir.errors import ImageError
+from visir.library.layout import CAPTIONS, WORK
+from visir.library.models import Models
+from visir.library.source import Entry, Source
+from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, SparseEmbeddings, strings
+from visir.search import kinds
+from visir.search.index import Index
+
+if TYPE_CHECKING:
+    from visir.encoders.base import Encoder
+
+GROUP = 16_384
+"""Pictures (or captions) that go into the indexes together; more of them when the index is large, because a graph is
+written anew with every addition."""
+_STORE = "vectors"
+
+
+@dataclass
+class Indexes:
+    """The indexes of a library while it is being changed: made when the first vector comes, opened when there is one.
+
+    `kinds`: from "dense", "sparse" and "captions" to the kind of index that is to be made
+    """
+
+    folder: Path
+    kinds: Mapping[str, str]
+    opened: dict[str, Index[Any]] = field(default_factory=dict)
+
+    def get(self, system: str) -> Index[Any] | None:
+        """The index, None while it has no documents."""
+        if system not in self.opened and (self.folder / system).is_dir():
+            self.opened[system] = kinds.load(self.folder / system)
+        return self.opened.get(system)
+
+    def ids(self, system: str) -> set[str]:
+        """The ids of all documents of an index."""
+        index = self.get(system)
+        return set() if index is None else set(index.ids.to_pylist())
+
+    def add(self, system: str, vectors: Embeddings | SparseEmbeddings) -> None:
+        """Add documents; those that are there already are left as they are."""
+        index = self.get(system)
+        if len(vectors) == 0:
+            return
+        if index is None:
+            self.opened[system] = kinds.build(self.kinds[system], vectors, self.folder / system)
+            return
+        there = self.ids(system)
+        fresh = [one for one in vectors.ids.to_pylist() if one not in there]
+        if fresh:
+            index.add(vectors if len(fresh) == len(vectors) else vectors.select(fresh))
+
+    def keep(self, system: str, ids: set[str]) -> int:
+        """Delete all other documents; how many that were."""
+        gone = sorted(self.ids(system) - ids)
+        index = self.get(system)
+        if gone and index is not None:
+            index.delete(gone)
+        return len(gone)
+
+
+def add_pictures(
+    folder: Path,
+    source: Source,
+    first: Mapping[str, Entry],
+    models: Models,
+    indexes: Indexes,
+    tell: Callable[[str, int, int], None],
+) -> dict[str, str]:
+    """Encode each item from its entry and add it to the indexes; the items that could not be, with the reason."""
+    systems = [one for one in ("dense", "sparse") if one in indexes.kinds]
+    have = {system: indexes.ids(system) for system in systems}
+    missing = {item: entry for item, entry in first.items() if any(item not in have[one] for one in systems)}
+    broken: dict[str, str] = {}
+    done = 0
+    for group, store in _groups(missing, folder, max((len(one) for one in have.values()), default=0), models, source):
+        tell("encoding", done, len(missing))
+        found = _encoded(source, group, models, systems, store)
+        broken |= found.broken
+        for system, vectors in found.vectors.items():
+            indexes.add(system, vectors)
+        done += len(group)
+        shutil.rmtree(folder / WORK / _STORE, ignore_errors=True)
+        tell("encoding", done, len(missing))
+    return broken
+
+
+def add_captions(folder: Path, source: Source, wanted: set[str], models: Models, indexes: Indexes) -> None:
+    """Encode these captions of the source, and add them to the index of captions."""
+    encoder = models.dense
+    if encoder is None or "text" not in encoder.modalities:
+        return
+    everything = source.collection
+    whole = _kept(encoder, everything, "text")
+    missing = pa.array([one in wanted for one in everything.captions["id"].to_pylist()])
+    captions = everything.captions.filter(missing)
+    for start in range(0, captions.num_rows, GROUP):
+        some = captions.slice(start, GROUP)
+        if whole:
+            vectors = encode_collection(encoder, everything, "text").embeddings.select(some["id"])
+        else:
+            part = replace(
+                everything, captions=some, judgements=JUDGEMENTS.empty_table(), facts=None, caption_facts=None
+            )
+            vectors = _relabelled(encode_collection(encoder, part, "text", store=_store(folder)).embeddings, None)
+        indexes.add(CAPTIONS, _without_zero(vectors)[0])
+        shutil.rmtree(folder / WORK / _STORE, ignore_errors=True)
+
+
+@dataclass
+class _Encoded:
+    vectors: dict[str, Embeddings | SparseEmbeddings] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+
+
+def _groups(
+    missing: Mapping[str, Entry], folder: Path, size: int, models: Models, source: Source
+) -> Iterator[tuple[dict[str, Entry], Store]]:
+    """The items in order of their ids, in groups, each with the store its vectors go to.
+
+    What another verb has encoded already is taken from the user's cache, if the whole source is there.
+    """
+    if not missing:
+        return
+    encoder = models.sparse.dense if models.dense is None and models.sparse is not None else models.encoder
+    if len(missing) * 2 > source.collection.images.num_rows and _kept(encoder, source.collection, "image"):
+        yield dict(missing), Store()
+        return
+    items = sorted(missing)
+    at = 0
+    while at < len(items):
+        step = max(GROUP, (size + at) // 4)
+        yield {item: missing[item] for item in items[at : at + step]}, _store(folder)
+        at += step
+
+
+def _encoded(
+    source: Source, group: Mapping[str, Entry], models: Models, systems: Sequence[str], store: Store
+) -> _Encoded:
+    found = _Encoded()
+    whole = store.root == Store().root
+    part = source.collection if whole else source.part([entry.row for entry in group.values()])
+    item_of = {entry.path: item for item, entry in group.items()}
+    for system in systems:
+        try:
+            vectors, unread = _vectors(system, models, part, source, store)
+        except ImageError as fault:  # not one of them can be used
+            unread = _reasons(part, fault)
+            vectors = None
+        found.broken |= {item_of[path]: why for path, why in unread.items() if path in item_of}
+        if vectors is not None:
+            found.vectors[system] = _relabelled(vectors, item_of)
+    _drop_changed(source, group, found)
+    if isinstance(dense := found.vectors.get("dense"), Embeddings):
+        found.vectors["dense"], zero = _without_zero(dense)
+        found.broken |= {item: f"{group[item].path}: its vector is zero, which has no direction." for item in zero}
+    for system, vectors in found.vectors.items():
+        kept = [item for item in vectors.ids.to_pylist() if item not in found.broken]
+        if len(kept) != len(vectors):
+            found.vectors[system] = vectors.select(kept)
+    return found
+
+
+def _vectors(
+    system: str, models: Models, part: Collection, source: Source, store: Store
+) -> tuple[Embeddings | SparseEmbeddings, dict[str, str]]:
+    head, encoder = models.sparse, models.dense
+    if system == "dense" and encoder is not None:
+        if isinstance(encoder, Imported):  # vectors without ids belong to the whole collection, in its order
+            every = encoder.embeddings(source.collection, "image")
+            return every.select(part.images["id"]), {}
+        made = encode_collection(encoder, part, "image", store=store, skip_broken=True)
+        return made.embeddings, made.broken
+    assert head is not None
+    made = encode_collection(head.dense, part, "image", store=store, skip_broken=True)
+    return head.sparsify(made.embeddings), made.broken
+
+
+def _reasons(part: Collection, fault: ImageError) -> dict[str, str]:
+    """Why each picture of a part cannot be used, when none of them can."""
+    reader, why = ImageReader(part), {}
+    for row, path in enumerate(part.images["id"].to_pylist()):
+        try:
+            reader.open(row)
+            why[path] = fault.message
+        except ImageError as own:
+            why[path] = own.message
+    return why
+
+
+def _drop_changed(source: Source, group: Mapping[str, Entry], found: _Encoded) -> None:
+    """A file that was written to between hashing and encoding has a vector of something else: set it aside."""
+    entries = sorted(group.values(), key=lambda entry: entry.row)
+    now = image_marks(source.part([entry.row for entry in entries])).to_pylist()
+    other = {entry.path for entry, mark in zip(entries, now, strict=True) if mark != entry.mark}
+    for item, entry in group.items():
+        if entry.path in other:
+            found.broken[item] = f"{entry.path}: changed while it was being read; the next update takes it."
+
+
+def _relabelled(vectors: Any, item_of: Mapping[str, str] | None) -> Any:
+    """The same vectors under the ids of items; of those that are in `item_of` only. Copied out of the store."""
+    if item_of is None:
+        return replace(vectors, vectors=np.array(vectors.vectors))
+    kept = [path for path in vectors.ids.to_pylist() if path in item_of]
+    chosen = vectors.select(kept)
+    return replace(chosen, ids=strings([item_of[path] for path in kept]))
+
+
+def _without_zero(vectors: Embeddings) -> tuple[Embeddings, list[str]]:
+    zero = ~np.asarray(vectors.vectors).any(axis=1)
+    if not zero.any():
+        return vectors, []
+    ids = np.array(vectors.ids.to_pylist(), object)
+    return vectors.select(ids[~zero].tolist()), ids[zero].tolist()
+
+
+def _kept(encoder: Encoder, collection: Collection, modality: Modality) -> bool:
+    """Whether the user's cache has the vectors of the whole collection."""
+    under: Encoder | None = encoder
+    while under is not None:
+        encoder, under = under, under.backbone(modality)
+    if isinstance(encoder, Imported):
+        return False
+    store = Store()
+    return store.find(store.key(encoder.card, collection, modality)) is not None
+
+
+def _store(folder: Path) -> Store:
+    return Store(folder / WORK / _STORE)
