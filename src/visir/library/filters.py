@@ -1,0 +1,289 @@
+"""Conditions on what is known of a picture: "width >= 800", "taken >= 2024-05", "camera contains canon".
+
+A condition is a field, an operation and a value. It is read from text (`parse`, for the command line) or from a record
+(`Condition.of`, for the service), checked against the fields that the library has, and becomes a piece of SQL in which
+every value is a parameter and every name comes from this file, so that nothing of what was given is ever read as SQL.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import orjson
+
+from visir.errors import VisirError, nearest, raise_faults
+
+Op = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "in"]
+OPS: tuple[str, ...] = get_args(Op)
+FieldType = Literal["number", "text", "date"]
+Value: TypeAlias = "str | int | float | tuple[str | int | float, ...]"
+Rows: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+"""(SQL, values) → rows: `visir.library.database.Database.rows`."""
+
+MOST_VALUES = 1000
+"""Values of one `in`."""
+_SHOWN = 24
+
+
+class FilterError(VisirError):
+    """A condition names a field that the library does not have, or compares it with what it cannot be compared with."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition: `field` `op` `value`; the value of `in` is a tuple."""
+
+    field: str
+    op: Op
+    value: Value
+
+    @classmethod
+    def of(cls, record: object, where: str = "condition") -> Condition:
+        """From {"field", "op", "value"} as JSON has it. Raises `FilterError` naming the place, `where`."""
+        if not isinstance(record, Mapping):
+            raise FilterError(f"{where}: {_short(record)} is no condition.", hint=_EXAMPLE)
+        faults = [f"{where}: {name} is missing" for name in ("field", "op", "value") if name not in record]
+        faults += [f"{where}: unknown {nearest(str(one), ('field', 'op', 'value'))}" for one in record if one not in
+                   ("field", "op", "value")]  # fmt: skip
+        raise_faults(FilterError, "conditions", faults, hint=_EXAMPLE)
+        value = record["value"]
+        return cls(record["field"], record["op"], tuple(value) if isinstance(value, list | tuple) else value)
+
+    def __str__(self) -> str:
+        value = ", ".join(map(str, self.value)) if isinstance(self.value, tuple) else self.value
+        return f"{self.field} {self.op} {value}"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a library: its type, and its values where it has few of them."""
+
+    name: str
+    type: FieldType
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a field stands: a column of a table, whose rows belong to items by `key`."""
+
+    type: FieldType
+    table: str
+    column: str
+    key: str = "item"
+
+
+_OWN = {
+    "width": _Place("number", "items", "width", "id"),
+    "height": _Place("number", "items", "height", "id"),
+    "bytes": _Place("number", "items", "bytes", "id"),
+    "format": _Place("text", "items", "format", "id"),
+    "camera": _Place("text", "items", "camera", "id"),
+    "taken": _Place("date", "items", "taken", "id"),
+    "name": _Place("text", "files", "name"),
+    "path": _Place("text", "files", "path"),
+    "category": _Place("text", "files", "category"),
+    "caption": _Place("text", "captions", "text"),
+}
+"""What every library knows of a picture. A field of the source under one of these names is out of reach."""
+
+_ALLOWED: dict[FieldType, tuple[str, ...]] = {
+    "number": ("=", "!=", "<", "<=", ">", ">=", "in"),
+    "date": ("=", "!=", "<", "<=", ">", ">=", "in"),
+    "text": ("=", "!=", "contains", "in"),
+}
+_DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d)?)?)?)?)?")
+_EXAMPLE = 'conditions: "width >= 800", "taken >= 2024-05", "camera contains canon", "format in JPEG, PNG"'
+_WRITTEN = re.compile(
+    r"\s*(?P<field>\S.*?)\s*(?P<op>!=|<=|>=|==|=|<|>|(?<=\s)(?:contains|in)(?=\s))(?P<value>.*)", re.S
+)
+
+
+def parse(text: str) -> Condition:
+    """A condition from text: a field, an operation, a value: "camera contains canon", "format in JPEG, PNG".
+
+    Quotes around a value (or around one of `in`) are taken off. Raises `FilterError` for text without an operation.
+    """
+    found = _WRITTEN.fullmatch(text)
+    if found is None or not found["value"].strip():
+        raise FilterError(
+            f"{_short(text)} is no condition: a field, one of {' '.join(OPS)}, and a value.", hint=_EXAMPLE
+        )
+    op: Any = "=" if found["op"] == "==" else found["op"]
+    value = found["value"].strip()
+    if op != "in":
+        return Condition(found["field"], op, _bare(value))
+    return Condition(found["field"], op, tuple(_bare(one) for one in _cut(value.strip("[]()"))))
+
+
+def fields_of(rows: Rows) -> dict[str, Field]:
+    """Every field that this library's pictures can be asked for, the source's own behind the usual ones.
+
+    A field of the source is a number where all its values are numbers, and text otherwise.
+    """
+    found = {}
+    for name, place in _OWN.items():
+        values: tuple[str, ...] = ()
+        if name in ("format", "camera", "category"):
+            values = _few(rows(f"SELECT DISTINCT {place.column} FROM {place.table} WHERE {place.column} IS NOT NULL "
+                               f"AND {place.column} <> '' ORDER BY 1 LIMIT {_SHOWN + 1}", ()))  # fmt: skip
+        found[name] = Field(name, place.type, values)
+    told = rows("SELECT name, sum(typeof(value) NOT IN ('integer', 'real')), count(DISTINCT value) FROM fields "
+                "GROUP BY name ORDER BY name", ())  # fmt: skip
+    for name, texts, distinct in told:
+        if name not in found:
+            few = texts and distinct <= _SHOWN
+            listed = rows("SELECT DISTINCT value FROM fields WHERE name = ? ORDER BY 1", (name,)) if few else []
+            found[name] = Field(name, "text" if texts else "number", _few(listed))
+    return found
+
+
+def select(
+    rows: Rows, conditions: Sequence[Condition], known: Mapping[str, Field], *, category: str | None = None
+) -> set[str]:
+    """The ids of the items that satisfy all conditions (all items without any), and lie in `category` or below it.
+
+    - A picture satisfies a condition when one of its files, captions or values does; `!=` holds when none of them is
+      equal, and so for a picture that has no such field at all (a photo without a camera is none by Canon).
+    - Text is compared without regard to case or to how accents are written; `contains` finds any part of it.
+    - Dates are compared as far as the condition's own is written: "taken = 2024-05" is all of May, "taken <= 2024-05"
+      goes to its end, "taken > 2024-05" begins in June. They are in UTC where the camera knew its zone, and as the
+      camera's clock showed them otherwise.
+    - `category` takes a whole subtree: "holidays" has "holidays/2024" in it, and not "holidays-old".
+
+    Raises `FilterError` that lists every fault: unknown fields (with the nearest), operations and values of the wrong
+    type.
+    """
+    raise_faults(
+        FilterError, "conditions", [fault for one in conditions for fault in _faults(one, known)], hint=_EXAMPLE
+    )
+    asked = [_sql(one, known[one.field]) for one in conditions]
+    if category:
+        below = "SELECT item FROM files WHERE category = ? OR substr(category, 1, ?) = ?"
+        asked.append((f"id IN ({below})", [category, len(category) + 1, category + "/"]))
+    clause = " AND ".join(sql for sql, _ in asked) or "1"
+    found = rows(f"SELECT id FROM items WHERE {clause}", [value for _, values in asked for value in values])
+    return {str(one) for (one,) in found}
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Teach a connection to compare text as people do; needed before `select`."""
+    connection.create_function("fold", 1, fold, deterministic=True)
+
+
+def fold(text: object) -> str | None:
+    """Text without differences of case and of how accents are written (composed or not: macOS stores names apart)."""
+    if text is None:
+        return None
+    said = str(text)
+    return (
+        said.lower() if said.isascii() else unicodedata.normalize("NFC", unicodedata.normalize("NFD", said).casefold())
+    )
+
+
+def _sql(condition: Condition, field: Field) -> tuple[str, list[Any]]:
+    """A test of `items.id`, and its values."""
+    place = _OWN.get(field.name) or _Place(field.type, "fields", "value")
+    column, named = place.column, [] if place.table != "fields" else [field.name]
+    given = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    if field.type == "number":
+        values: list[Any] = [_number(one) for one in given]
+        test, bound = f"{column} {condition.op} ?", [values[0]]
+    elif field.type == "date":
+        values = [_date(one) for one in given]
+        test, bound = f"substr({column}, 1, ?) {condition.op} ?", [len(values[0] or ""), values[0]]
+    else:
+        values = [fold(one) for one in given]
+        test, bound = f"fold({column}) = ?", [values[0]]
+    if condition.op == "contains":
+        test, bound = f"instr(fold({column}), ?) > 0", [values[0]]
+    elif condition.op == "in" and field.type == "date":
+        test = "(" + " OR ".join(f"substr({column}, 1, ?) = ?" for _ in values) + ")"
+        bound = [part for one in values for part in (len(one), one)]
+    elif condition.op == "in":
+        one = f"fold({column})" if field.type == "text" else column
+        test, bound = f"{one} IN (SELECT value FROM json_each(?))", [orjson.dumps(values).decode()]
+    elif condition.op == "!=":
+        test = test.replace("!=", "=")
+    whose = "name = ? AND " if named else ""
+    within = "NOT IN" if condition.op == "!=" else "IN"
+    return f"id {within} (SELECT {place.key} FROM {place.table} WHERE {whose}{test})", [*named, *bound]
+
+
+def _faults(condition: Condition, known: Mapping[str, Field]) -> list[str]:
+    if not isinstance(condition.field, str) or condition.field not in known:
+        return [f"unknown field {_short(condition.field)} ({nearest(str(condition.field)[:100], known)})"]
+    field = known[condition.field]
+    if condition.op not in OPS:
+        return [f"{field.name}: unknown operation {_short(condition.op)} (known: {' '.join(OPS)})"]
+    if condition.op not in _ALLOWED[field.type]:
+        fits = " ".join(_ALLOWED[field.type])
+        return [f"{field.name}: is {_A[field.type]}, which {condition.op!r} does not fit (try {fits})"]
+    several = isinstance(condition.value, tuple)
+    if several != (condition.op == "in"):
+        return [f"{field.name}: {condition.op!r} takes {'several values' if condition.op == 'in' else 'one value'}"]
+    given = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    if not 1 <= len(given) <= MOST_VALUES:
+        return [f"{field.name}: 'in' takes 1 to {MOST_VALUES} values, not {len(given)}"]
+    read = {"number": _number, "date": _date, "text": _text}[field.type]
+    return [f"{field.name}: {_short(one)} is no {_WANTED[field.type]}" for one in given if read(one) is None]
+
+
+_A = {"number": "a number", "text": "text", "date": "a date"}
+_WANTED = {
+    "number": "number",
+    "text": "text (or it is empty)",
+    "date": "date (write 2024, 2024-05, 2024-05-31 or 2024-05-31T18:00)",
+}
+
+
+def _number(value: object) -> float | int | None:
+    if isinstance(value, str):
+        try:
+            value = float(value) if not re.fullmatch(r"[+-]?\d{1,18}", value.strip()) else int(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
+        return None  # not a number is below nothing
+    return value
+
+
+def _date(value: object) -> str | None:
+    text = str(value).strip().replace(" ", "T").removesuffix("Z")
+    if isinstance(value, bool) or not isinstance(value, str | int) or not _DATE.fullmatch(text):
+        return None
+    month, day = text[5:7] or "01", text[8:10] or "01"
+    return text if "01" <= month <= "12" and "01" <= day <= "31" else None
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or "\0" in str(value):
+        return None
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, as JSON can carry it
+        return None
+    return str(value) or None
+
+
+def _few(found: list[tuple[Any, ...]]) -> tuple[str, ...]:
+    return tuple(str(one) for (one,) in found) if len(found) <= _SHOWN else ()
+
+
+def _bare(text: str) -> str:
+    text = text.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+def _cut(text: str) -> list[str]:
+    return [one for one in re.findall(r"\s*(\"[^\"]*\"|'[^']*'|[^,]+)\s*(?:,|$)", text) if one.strip()]
+
+
+def _short(value: object) -> str:
+    said = repr(value)
+    return said if len(said) <= 60 else said[:57] + "…"
