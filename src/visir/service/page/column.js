@@ -4,7 +4,7 @@
 import { askToken, get, path, picture, post } from "./api.js";
 import { button, count, duration, el, icon, pictures } from "./dom.js";
 
-const PAGE = 30;
+const PAGE = 36;
 const DEEPEST = 1000; // the service pages no further
 const BY_SCROLLING = 240; // beyond that the button is pressed: nobody scrolls through 8,000 pictures by accident
 
@@ -30,7 +30,7 @@ export class Column {
     this.list.addEventListener("click", (event) => this.clicked(event));
     this.list.addEventListener("keydown", (event) => this.arrows(event));
     this.list.addEventListener("focusin", (event) => this.rove(event.target.closest("a")));
-    new IntersectionObserver((seen) => seen.at(-1).isIntersecting && this.hits.length < BY_SCROLLING && this.more(), { rootMargin: "700px" }).observe(this.further);
+    new IntersectionObserver((seen) => seen.at(-1).isIntersecting && this.hits.length < BY_SCROLLING && this.more(), { rootMargin: "200px" }).observe(this.further);
   }
 
   /** Ask, unless that is what was asked. `body`: of a search, or null to look through the library. */
