@@ -12,7 +12,8 @@ import pytest
 from visir.errors import CollectionError, VisirError
 from visir.files import data_directory
 from visir.reports.papers import notes_of, tables_of, values_table, words_table
-from visir.reports.papers_grid import grid_table
+from visir.reports.papers_figures import figures_of
+from visir.reports.papers_grid import grids
 from visir.sessions.describe.weekdays import DAYS
 from visir.studies.papers.answers import answers, tree
 from visir.studies.papers.cells import Cell
@@ -254,18 +255,37 @@ def test_figures_6_6_and_6_7_share_one_prediction_study_that_goes_on(
         f'system = "anonymous, RF, {one}", setting = "anonymous", model = "rf", features = "{one}"'
         for one in ("baseline", "extended")
     ]
+    curves.append('system = "anonymous, all bought", setting = "anonymous", gives = "all bought"')
     path = prediction(tmp_path / "curves.toml", 7, curves)
     cells, found = ran(path, "smoke", out)
-    assert [(one.state, one.reason) for one in cells] == [("done", "")] * 2
-    assert list(cells[0].measured.values) == ["step 0", "step 1", "step 2"], "four pages: two before is the last"
+    assert [(one.state, one.reason) for one in cells] == [("done", "")] * 3
+    # Four pages: the last step is two before. F1 first, then what the thesis does not print.
+    steps = ["step 0", "step 1", "step 2"]
+    others = ("ROC-AUC", "PR-AUC", "calibration error")
+    assert list(cells[0].measured.values) == [*steps, *(f"{one}, {step}" for one in others for step in steps)]
     assert cells[0].measured.protocol["anonymous sessions"].startswith("200, ")
+    # The baseline knows nothing at step 0 and calls everything a purchase, in each fold; so does "all bought", at once.
+    baseline, _, bought = (one.measured.values for one in cells)
+    share = bought["PR-AUC, step 0"] / 100
+    assert cells[0].measured.protocol["anonymous sessions"].startswith(f"200, {200 * share:.0f} with a purchase")
+    assert bought["step 2"] == pytest.approx(100 * 2 * share / (1 + share))
+    assert (baseline["ROC-AUC, step 0"], bought["ROC-AUC, step 0"]) == (50, 50)
+    assert baseline["step 0"] == pytest.approx(bought["step 0"], abs=0.5)
+    assert "calibration error, step 0" not in bought
     (kept,) = out.glob("shared/sessions/generated-3000-seed0/predict-anonymous-*/cells")
     assert len(list(kept.iterdir())) == 2 * 3
-    grid = grid_table(found, notes_of(found))
-    assert grid is not None
-    assert [column.name for column in grid.columns] == ["value", *(one.system for one in cells)]
-    assert [row[0] for row in grid.rows] == ["step 0", "step 1", "step 2"]
-    assert grid.rows[2][1] == cells[0].measured.values["step 2"]
+    made = grids(found, notes_of(found))
+    assert [one.caption.rpartition("(smoke)")[2] for one in made] == ["", *(f", {one}" for one in others)]
+    assert [column.name for column in made[0].columns] == ["system", *steps]
+    assert [row[0] for row in made[0].rows] == [one.system for one in cells]
+    assert made[0].rows[0][3] == cells[0].measured.values["step 2"]
+    assert made[1].rows[1][1] == cells[1].measured.values["ROC-AUC, step 0"]
+    assert [one.name for one in made[3].columns] == ["value", cells[0].system, cells[1].system], (
+        "all bought: no chances"
+    )
+    (figure,) = figures_of(found)
+    assert "all called a purchase" in figure.svg
+    assert figure.title == "Toy"
     # Killed in the middle: a cell and the summary are gone. The other figure finishes it; the numbers are the same.
     stamps = {one: one.stat().st_mtime_ns for one in kept.iterdir()}
     gone = kept / "anonymous-grouped-fold01-step02.json"
@@ -280,7 +300,9 @@ def test_figures_6_6_and_6_7_share_one_prediction_study_that_goes_on(
     assert static.measured.values["step 0"] == pytest.approx(100)
     assert sum(importance.measured.values.values()) == pytest.approx(100)
     assert [shape.says for shape in second.shapes][2:3] == ["static features have all of it at step 0"]
-    assert len(tables_of(second)) == 2, "values and shapes"
+    assert [one.caption.partition(":")[0] for one in tables_of(second)] == ["Toy, Figure 1"] * 3
+    assert len(grids(second, [])) == 2, "features and steps have grids of their own; the third table is of shapes"
+    assert len(figures_of(second)) == 2, "what the anonymous forest goes by, and static features over steps"
 
 
 def test_a_log_without_sessions_of_a_setting_is_not_run(tmp_path: Path) -> None:
@@ -374,6 +396,94 @@ def test_shapes_of_predictions() -> None:
     assert found["anonymous: the extended set is above the baseline at every step (mean of models)"] is True
     assert found["anonymous: so it is for every model"] is False  # LR: 54 against 55 at step 0
     assert found["anonymous: RF, GBDT and the neural model are best"] is True  # LR (55 + 65 + 54 + 80) / 4 = 63.5
+
+
+FIGURE = """
+title = "Toy"
+paper = "Toy, Figure 1"
+published = "none"
+claims = "None."
+pairs = "none"
+shape = "figure-6-{number}"
+of_images = false
+
+[said]
+{said}
+
+[replica]
+data = "other"
+says = "A few sessions."
+hours = 0.01
+cells = [
+{cells}
+]
+
+[replica.each]
+run = "describe"
+mapping = "events"
+"""
+
+
+def figure(path: Path, number: int, cells: list[str], said: str = "") -> Path:
+    path.write_text(FIGURE.format(number=number, said=said, cells="\n".join(f"    {{ {one} }}," for one in cells)))
+    return path
+
+
+def test_figure_6_2_has_curves_percentiles_and_a_drawing(tmp_path: Path) -> None:
+    # One page each: nobody's session is longer than one action, and all are longer than none.
+    first = log(tmp_path / "first.parquet", FIVE)
+    cells = [
+        f'system = "{device}, {outcome}", statistic = "figure-6-2", column = "{device}, {outcome}", log = "{first}"'
+        for device in ("Smartphone", "TV")
+        for outcome in ("purchase", "non-purchase")
+    ]
+    percentile = 'system = "Purchase: P50", statistic = "figure-6-2-percentiles", column = "Purchase: P50"'
+    cells.append(f'{percentile}, log = "{first}"')
+    done, found = ran(figure(tmp_path / "toy.toml", 2, cells), "replica", tmp_path / "out")
+    assert [one.state for one in done] == ["done", "done", "not run", "not run", "done"]
+    assert done[0].measured.values == {"0": 100.0, "1": 0.0}
+    assert done[2].reason == "the log names no TV: mobile, Desktop"
+    curves, percentiles = grids(found, ["a note"])
+    assert [one.name for one in curves.columns] == ["value", "Smartphone, purchase", "Smartphone, non-purchase"]
+    assert curves.rows == (("0", 100.0, 100.0), ("1", 0.0, 0.0))
+    assert (curves.notes, percentiles.notes) == (("a note",), ())
+    assert [row[0] for row in percentiles.rows] == ["Smartphone", "PC"]
+    (drawn,) = figures_of(found)
+    assert "sessions longer than x" in drawn.svg
+
+
+def test_two_words_of_a_log_for_one_device_are_no_column(tmp_path: Path) -> None:
+    both = log(tmp_path / "both.parquet", {**FIVE, "f": "laptop"})
+    cells = [f'system = "PC", statistic = "figure-6-2", column = "PC, purchase", log = "{both}"']
+    (cell,), found = ran(figure(tmp_path / "toy.toml", 2, cells), "replica", tmp_path / "out")
+    assert (cell.state, cell.reason) == ("not run", "the log has several: Desktop, purchase; laptop, purchase")
+    assert figures_of(found) == []
+
+
+def test_what_the_text_says_of_a_figure_stands_beside_it_and_in_the_drawing(tmp_path: Path) -> None:
+    # A customer on a phone, then buying on a PC; another on a phone, then buying on it: half of the steps each.
+    rows: list[dict[str, Any]] = []
+    for customer, devices in (("a", ("phone", "pc")), ("b", ("phone", "phone"))):
+        for at, device in enumerate(devices):
+            said = {"visitor": customer, "customer": customer, "device": device, "time": at * 3_600_000_000}
+            rows.append({**said, "action": "page"})
+            rows += [{**said, "action": "order", "time": said["time"] + 1}] if at else []
+    path = tmp_path / "two.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    cells = [
+        f'system = "{one}", statistic = "figure-6-5", column = "{one}", log = "{path}"' for one in ("Smartphone", "PC")
+    ]
+    study = figure(tmp_path / "toy.toml", 5, cells, "PC = { Smartphone = 47.25, TV = 43.75 }")
+    _, found = ran(study, "replica", tmp_path / "out")
+    values = {(one.system, one.label): (one.ours, one.published, one.state) for one in found.values}
+    assert values["PC", "Smartphone"] == (50.0, 47.25, "not judged")
+    assert values["PC", "TV"] == (None, 43.75, "not run")
+    assert values["Smartphone", "Smartphone"] == (50.0, None, "not judged")
+    (grid,) = grids(found, [])
+    assert grid.notes == ("the text prints PC, Smartphone: 47.25",)
+    as_matrix, as_diagram = figures_of(found)
+    assert "47.25" in as_matrix.svg
+    assert "47.25" not in as_diagram.svg
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ from pathlib import Path
 from visir.files import write_bytes
 from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
 from visir.reports.page import write_page
-from visir.reports.papers_grid import grid_table
+from visir.reports.papers_figures import figures_of
+from visir.reports.papers_grid import grids
 from visir.reports.table import Cell, Column, Table
 from visir.studies.papers.answers import tree
 from visir.studies.papers.printed import words_of
@@ -197,7 +198,7 @@ def made_rows(verdict: Verdict) -> list[tuple[str, str]]:
 def tables_of(verdict: Verdict) -> list[Table]:
     """All tables of one verdict."""
     made = (
-        grid_table(verdict, notes_of(verdict)) or values_table(verdict),
+        *(grids(verdict, notes_of(verdict)) or [values_table(verdict)]),
         words_table(verdict),
         orders_table(verdict),
         shapes_table(verdict),
@@ -229,6 +230,7 @@ def write_papers_report(out: Path, found: Sequence[Standing]) -> Path:
             "parts": [
                 {
                     "verdict": part,
+                    "figures": figures_of(part),
                     "tables": [to_html(table) for table in tables_of(part)],
                     "made": made_rows(part),
                     "scale": part.study.scale(part.scale),

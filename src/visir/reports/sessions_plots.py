@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import cos, pi, sin
 from typing import TYPE_CHECKING, Any
 
@@ -133,8 +133,11 @@ def lying_bars(
         return to_svg(figure)
 
 
-def transition_map(statistic: Statistic) -> str:
-    """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier."""
+def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], float] | None = None) -> str:
+    """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier.
+
+    `printed`: (row, column) → a published value, small below the measured one.
+    """
     names = [_short(one) for one in statistic.rows]
     count = len(names)
     with drawing(1.6 + 0.82 * max(count, 3), 0.9 + 0.62 * max(count, 3)) as (figure, axes):
@@ -148,6 +151,9 @@ def transition_map(statistic: Statistic) -> str:
                 axes.add_patch(box)
                 text = f"{one.value:.1f}" if known else "hidden" if one.hidden else "–"
                 axes.text(column, row, text, ha="center", va="center", fontsize=9.5, color=INK)
+                other = (printed or {}).get((statistic.rows[row], statistic.columns[column]))
+                if other is not None:
+                    axes.text(column, row + 0.3, f"{other:g}", ha="center", va="center", fontsize=7.5, color=FAINT)
         axes.set_xlim(-0.55, count - 0.45)
         axes.set_ylim(count - 0.5, -0.5)
         axes.set_xticks(range(count), [one.replace(" ", "\n", 1) for one in names], fontsize=9)

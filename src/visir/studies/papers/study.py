@@ -53,6 +53,7 @@ class Study(Settings):
 
     - `paper`: which, "Thesis, Table 3.2"; `published`: its name among `visir.evaluation.published`, "none" for a figure
     - `figure`: which of the figures whose values can be had outside visir (`visir.evaluation.published.figures`)
+    - `said`: values of a figure that the text beside it prints: system → label → value
     - `claims`: what it says, in a sentence or two
     - `not_built`: what visir lacks to run it at all; then there are no scales
     - `pairs`: what the order is looked at of: "systems" of a collection under each label; "labels" of a row (which
@@ -71,6 +72,7 @@ class Study(Settings):
     paper: str
     published: str | None = None
     figure: Figure | None = None
+    said: dict[str, dict[str, float]] = Field(default_factory=dict)
     claims: str
     not_built: str = ""
     pairs: Literal["systems", "labels", "none"] = "systems"
@@ -108,13 +110,19 @@ class Study(Settings):
         return None if self.published is None else open_table(self.published)
 
     def printed(self, collections: Sequence[str] = ()) -> dict[Key, float]:
-        """Every printed number; of a figure, the values behind it, where they are at hand.
+        """Every printed number; of a figure, what the text says of it, or the values behind it, where they are at hand.
 
         A plain table knows no collections: where cells name some, its numbers stand beside each of these. Those of
         other tables stand beside every collection that takes the place of theirs (`row_of`).
         """
         found = numbers_of(self.table(), self.systems)
-        return self._beside_each(found, collections) or plotted_in(self.figure)
+        told = {
+            (one, here, label): value
+            for here in collections or ("",)
+            for one, part in self.said.items()
+            for label, value in part.items()
+        }
+        return self._beside_each(found, collections) or told or plotted_in(self.figure)
 
     def doubts(self, collections: Sequence[str] = ()) -> dict[Key, str]:
         """Why some of the printed numbers are not to be trusted."""

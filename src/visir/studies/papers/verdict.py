@@ -126,18 +126,21 @@ def verdict(name: str, study: Study, scale: str, cells: Sequence[Cell]) -> Verdi
 
 
 def _values(study: Study, data: Data, printed: Mapping[Key, float], cells: Sequence[Cell]) -> tuple[Value, ...]:
-    """Of every printed value; where a table prints no numbers, and of a figure, of every measured one too."""
+    """Of every printed value; where a table prints no numbers, and of a figure, of every measured one too.
+
+    Of a figure of which only the text prints something, the measured ones stand first, in the order of the cells.
+    """
     by_row: dict[tuple[str, str], list[Cell]] = {}
     for one in cells:
         by_row.setdefault((one.system, one.collection), []).append(one)
     wanted: list[Key] = list(printed)
-    if not printed or study.figure is not None:
-        wanted += [
+    if not printed or study.figure is not None or study.said:
+        measured = [
             (system, collection, label)
             for (system, collection), some in by_row.items()
             for label in dict.fromkeys(label for one in some for label in one.measured.values)
-            if (system, collection, label) not in printed
         ]
+        wanted = list(dict.fromkeys([*measured, *wanted] if study.said else [*wanted, *measured]))
     doubts = study.doubts(tuple(dict.fromkeys(one.collection for one in cells)))
     return tuple(_value(key, printed.get(key), by_row.get(key[:2], []), data, doubts.get(key, "")) for key in wanted)
 

@@ -15,7 +15,7 @@ class Describe(OfLog):
     """One column of what `visir intent describe` says of a log; labels are its rows, in the words of the thesis.
 
     - `statistic`: by its name there, "table-6-4"
-    - `column`: of it, "Purchase sessions"; of Figure 6.5, the device that is gone to
+    - `column`: of it, "Purchase sessions"; of Figure 6.5, the device that is gone to; of Figure 6.2, "PC, purchase"
 
     A log that cannot tell it (no customers, no searches) leaves the cell "not run", with the reason.
     """
@@ -59,9 +59,14 @@ class Describe(OfLog):
         return Measured(values, self.ran(told), self.protocol(told), notes=tuple(notes), words=words)
 
     def _column(self, columns: list[Any]) -> int:
-        named = [row_of(one) for one in columns]
+        named = [", ".join(map(row_of, one.split(", "))) for one in columns]
+        if named.count(self.column) > 1:  # two words of the log for one device: neither is the device
+            several = [one for one, word in zip(columns, named, strict=True) if word == self.column]
+            raise CannotTell(f"the log has several: {'; '.join(several)}")
         if self.column in named:
             return named.index(self.column)
-        if self.column in DEVICES:
-            raise CannotTell(f"the log names no {self.column}: {', '.join(columns[:-1])}")
+        device = self.column.partition(", ")[0]
+        if device in DEVICES:
+            told = dict.fromkeys(one.partition(", ")[0] for one in columns[: -1 if device == self.column else None])
+            raise CannotTell(f"the log names no {device}: {', '.join(told)}")
         raise VisirError(f"{self.statistic} has no column {self.column!r}.", hint=nearest(self.column, columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,9 @@ from visir.studies.papers.act import CannotTell, Measured, Work
 from visir.studies.papers.logged import OfLog, sessions_of, told_of
 
 _SUMMARY = "summary.json"
+_STEP = "step {}"
+MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "calibration error, "}
+"""What is measured → what stands before "step 0": nothing for F1, which is all that the thesis prints."""
 
 
 class Predict(OfLog):
@@ -23,16 +27,18 @@ class Predict(OfLog):
     - `setting`, `sessions` (at most; all by default), `min_pages`: which sessions are predicted. Fewer pages have fewer
       steps: the last is two before, and never the eleventh.
     - `folds`: of the cross-validation, grouped by person
-    - `gives`: "f1", percent, of `model` with `features`; of the random forest with the extended set "importance",
-      percent of the decrease in impurity, mean over steps, or "static share", that of all static features by step
+    - `gives`: "measures" of `model` with `features`, × 100; "all bought", those of calling every session a purchase,
+      which is what F1 is to be held against; of the random forest with the extended set "importance", percent of the
+      decrease in impurity, mean over steps, or "static share", that of all static features by step
 
-    Labels: "step 0" …; the names of features. All cells of a setting share one study of all models, which goes on where
-    it was stopped. A log without sessions of the setting leaves the cell "not run", with the reason.
+    Labels: "step 0" … for F1, "ROC-AUC, step 0" … for the others of `MEASURES`; the names of features. All cells of a
+    setting share one study of all models, which goes on where it was stopped. A log without sessions of the setting
+    leaves the cell "not run", with the reason.
     """
 
     run: Literal["predict"] = "predict"
     setting: Literal["anonymous", "identified"]
-    gives: Literal["f1", "importance", "static share"] = "f1"
+    gives: Literal["measures", "all bought", "importance", "static share"] = "measures"
     model: Literal["rf", "lr", "knn", "svm", "mlp", "gbdt"] = "rf"
     features: Literal["baseline", "extended"] = "extended"
     sessions: Annotated[int, Field(gt=0)] | None = None
@@ -47,15 +53,23 @@ class Predict(OfLog):
         """See `Act.measure`."""
         folder = sessions_of(self, work)
         found, told = self._study(folder, work), told_of(folder)
-        if self.gives == "f1":
+        drawn = found["card"]["found"][self.setting]
+        if self.gives == "measures":
             rows = [one for one in found["rows"] if (one["model"], one["which"]) == (self.model, self.features)]
-            values = {f"step {one['step']}": 100 * one["means"]["f1"] for one in rows}
+            values = {
+                before + _STEP.format(one["step"]): 100 * one["means"][measure]
+                for measure, before in MEASURES.items()
+                for one in rows
+                if one["means"][measure] is not None  # folds in which nobody buys have no ROC-AUC
+            }
+        elif self.gives == "all bought":
+            steps = sorted({one["step"] for one in found["rows"]})
+            values = _all_bought(drawn["purchases"] / drawn["sessions"], steps)
         elif self.gives == "importance":
             part = found["importance"].get("impurity", {}).get(self.setting, {})
             values = {name: 100 * value for name, value in part.items()}
         else:
-            values = {f"step {step}": 100 * share for step, share in found["static_share"].items()}
-        drawn = found["card"]["found"][self.setting]
+            values = {_STEP.format(step): 100 * share for step, share in found["static_share"].items()}
         bought = f"{drawn['sessions']:,}, {drawn['purchases']:,} with a purchase"
         said = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages before an order"}
         said |= {"folds": f"{self.folds}, grouped by person"}
@@ -84,3 +98,12 @@ class Predict(OfLog):
                 write_json(out / _SUMMARY, summarise(load_study(out)[0], cells).to_json())
             found: dict[str, Any] = read_json(out / _SUMMARY)
         return found
+
+
+def _all_bought(share: float, steps: Sequence[int]) -> dict[str, float]:
+    """What calling every session a purchase scores where `share` of them are: F1 = 2 · share / (1 + share).
+
+    It ranks nothing, so its ROC-AUC is ½ and its PR-AUC the share; it names no chance that could be off.
+    """
+    told = {"f1": 2 * share / (1 + share), "roc_auc": 0.5, "pr_auc": share}
+    return {MEASURES[one] + _STEP.format(step): 100 * value for one, value in told.items() for step in steps}

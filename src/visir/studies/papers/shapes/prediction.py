@@ -16,6 +16,7 @@ FALLS = 0.9
 """Of all pairs of steps, in how many the later has less: neighbours differ by less than folds do."""
 NO_GAIN = 1.0
 """Points of F1 below which a gain is none: the thesis tests no significance."""
+SETS = ("baseline", "extended")
 _BEST = {"RF", "GBDT", "neural"}
 _OTHERS = ("SVM", "LR", "KNN")
 
@@ -69,18 +70,13 @@ def _anonymous(curves: Curves) -> list[Shape]:
     found.append(Shape("anonymous: so it is for every model", count == total, numbers))
     first, *rest = by_step.values()
     found.append(Shape("anonymous: it adds most at step 0", bool(rest) and first > max(rest), said))
-    mean = {
-        model: fmean(x for which in ("baseline", "extended") for x in curves[model, which].values()) for model in gains
-    }
+    mean = {model: fmean(x for which in SETS for x in curves[model, which].values()) for model in gains}
     order = sorted(mean, key=lambda one: -mean[one])
     said = ", ".join(f"{model} {mean[model]:.1f}" for model in order)
     if _BEST | set(_OTHERS) <= set(order):
         found.append(Shape("anonymous: RF, GBDT and the neural model are best", set(order[:3]) == _BEST, said))
         found.append(Shape("anonymous: then SVM, LR, KNN", tuple(order[3:]) == _OTHERS, said))
-    after = {
-        which: fmean(curves[model, which][1] - curves[model, which][0] for model in gains)
-        for which in ("baseline", "extended")
-    }
+    after = {which: fmean(curves[model, which][1] - curves[model, which][0] for model in gains) for which in SETS}
     said = f"baseline {after['baseline']:+.1f}, extended {after['extended']:+.1f}"
     rises = all(curves[model, "baseline"][1] > curves[model, "baseline"][0] for model in gains)
     found.append(Shape("anonymous: every model of the baseline set gains at step 1", rises, said))
@@ -115,7 +111,7 @@ def _of(means: Means, setting: str) -> Curves:
     for name, values in means.items():
         of, _, rest = name.partition(", ")
         model, _, which = rest.partition(", ")
-        if of == setting and values:
+        if of == setting and which in SETS and values:
             found[model, which] = _steps(values)
     return found
 
@@ -130,4 +126,5 @@ def _gains(curves: Curves) -> dict[str, dict[int, float]]:
 
 
 def _steps(values: Mapping[str, float]) -> dict[int, float]:
-    return {int(label.removeprefix("step ")): one for label, one in values.items()}
+    """Step → F1 (or share); labels of other measures do not begin with "step"."""
+    return {int(label.removeprefix("step ")): one for label, one in values.items() if label.startswith("step ")}
