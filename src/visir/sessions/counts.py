@@ -26,7 +26,8 @@ SESSION_COUNTS = (
 class Counts:
     """What became of a log's rows. `read` = `kept` + the sum of `aside`; `malformed` lines are no rows and come on top.
 
-    `aside` counts per reason (`definition.REASONS`), `flags` what is remarkable among the kept (`definition.FLAGS`).
+    `aside` counts per reason (`definition.REASONS`), `flags` what is remarkable among the kept (`definition.FLAGS`);
+    `passed_over` names files that lie in the log's folders and have another ending than its format.
     """
 
     read: int
@@ -39,15 +40,17 @@ class Counts:
     identified: int
     purchases: int
     purchases_identified: int
+    passed_over: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, total: Counter[str], *, malformed: int = 0) -> Counts:
+    def of(cls, total: Counter[str], *, malformed: int = 0, passed_over: tuple[str, ...] = ()) -> Counts:
         """From all numbers by name: those of the fields, of the reasons and of the flags."""
-        names = cls.__dataclass_fields__.keys() - {"aside", "flags", "malformed"}
+        names = cls.__dataclass_fields__.keys() - {"aside", "flags", "malformed", "passed_over"}
         return cls(
             aside={reason: total[reason] for reason in REASONS},
             flags={flag: total[flag] for flag in FLAGS},
             malformed=malformed,
+            passed_over=passed_over,
             **{name: total[name] for name in names},
         )
 

@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING, Any
 from visir.errors import VisirError, require
 from visir.files import atomic_folder, write_json
 from visir.progress import Progress
-from visir.sessions.bucket import PARTS, quoted_path, write_bucket
+from visir.sessions.bucket import PARTS, write_bucket
 from visir.sessions.counts import Counts, told
-from visir.sessions.definition import IDLE_MINUTES, events_sql, rows_sql
+from visir.sessions.definition import IDLE_MINUTES
 from visir.sessions.mapping import Mapping
-from visir.sessions.source import arrival_sql, log_files, table_sql
+from visir.sessions.reading import read_events, write_malformed
+from visir.sessions.source import log_files, passed_over
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-ROWS_PER_BUCKET = 4_000_000
-"""Rows of the log per bucket unless told otherwise."""
 
 
 def sessionise(
@@ -46,12 +44,12 @@ def sessionise(
 
     `sessions/*.parquet` holds one row per session, `events/*.parquet` the kept events with the session each belongs to
     (both sorted by visitor and time within a file, each visitor in one file), `aside/*.parquet` what was set aside and
-    why, `malformed.parquet` the lines of a CSV that are no rows, and `counts.json` all counts with the declarations
-    they depend on. `out` appears complete or not at all.
+    why, `malformed.parquet` the lines of CSV and JSON that are no rows, and `counts.json` all counts with the
+    declarations they depend on. `out` appears complete or not at all.
 
     `memory` bounds the engine ("2GB"; more is spilled to disk beside `out`); `buckets` defaults to one per
-    `ROWS_PER_BUCKET` rows. Neither changes what is found. Raises `VisirError` where `out` exists (unless `replace`),
-    `ConfigurationError` where the mapping does not fit.
+    `reading.ROWS_PER_BUCKET` rows. Neither changes what is found. Raises `VisirError` where `out` exists (unless
+    `replace`) or a file is damaged as a whole, `ConfigurationError` where the mapping does not fit.
     """
     require("duckdb", extra="sessions", purpose="Finding sessions in a log")
     if idle_minutes <= 0:
@@ -62,9 +60,11 @@ def sessionise(
         engine = _engine(scratch, threads, memory)
         files = log_files(source, mapping, scratch / "unpacked")
         try:
-            found = _read(engine, mapping, files, scratch, buckets)
-            malformed = _malformed(engine, folder)
-            counts = Counts.of(_write(engine, found, mapping, idle_minutes, folder), malformed=malformed)
+            found = read_events(engine, mapping, files, scratch, buckets)
+            malformed = write_malformed(engine, scratch, folder / "malformed.parquet")
+            total = _write(engine, found, mapping, idle_minutes, folder)
+            over = passed_over(source, mapping, scratch / "unpacked")
+            counts = Counts.of(total, malformed=malformed, passed_over=over)
         finally:
             engine.close()
         write_json(folder / "counts.json", told(counts, mapping, idle_minutes, f"duckdb {version('duckdb')}"))
@@ -87,55 +87,6 @@ def _engine(scratch: Path, threads: int | None, memory: str | None) -> DuckDBPyC
 
 def _threads(engine: DuckDBPyConnection) -> int:
     count: int = engine.execute("SELECT current_setting('threads')").fetchall()[0][0]
-    return count
-
-
-def _read(
-    engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Path, buckets: int | None
-) -> list[str]:
-    """Rows become events: a table for each bucket, in memory where there is one, otherwise a folder of files."""
-    import duckdb
-
-    table = table_sql(files, mapping)
-    try:
-        present = [row[0] for row in engine.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
-        rows = rows_sql(mapping, table, present, arrival=arrival_sql(engine, files, mapping, present))
-        if buckets is None:
-            count = engine.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
-            buckets = max(1, -(-count // ROWS_PER_BUCKET))
-            if buckets > 1:  # as many for every thread
-                buckets += -buckets % _threads(engine)
-        events = events_sql(mapping, rows)
-        if buckets == 1:
-            engine.execute(f"CREATE TABLE bucket AS {events}")
-            return ["bucket"]
-        # Events without a visitor are spread, because one bucket of all of them could be most of a log.
-        bucket = f"hash(coalesce(visitor, CAST(arrival AS STRING))) % {buckets} AS bucket"
-        engine.execute(
-            f"COPY (SELECT *, {bucket} FROM ({events})) TO '{quoted_path(scratch / 'events')}' "
-            "(FORMAT parquet, PARQUET_VERSION v2, PARTITION_BY (bucket), COMPRESSION lz4_raw)"
-        )
-    except duckdb.Error as fault:
-        raise VisirError(
-            f"mapping {mapping.name!r} cannot be applied to the log: {fault}",
-            hint="compare the names and expressions under [raw] and [events] with the log's columns",
-        ) from fault
-    folders = sorted((scratch / "events").glob("bucket=*"), key=lambda one: int(one.name.removeprefix("bucket=")))
-    return [f"read_parquet('{quoted_path(one)}/*.parquet')" for one in folders]
-
-
-def _malformed(engine: DuckDBPyConnection, folder: Path) -> int:
-    """Lines of CSV files that the reader refused, written with file, line and fault; their number."""
-    tables = {row[0] for row in engine.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    if "reject_errors" not in tables:
-        return 0
-    lines = (
-        "SELECT DISTINCT parse_filename(file_path) AS file, line, csv_line AS text, min(error_message) AS fault "
-        "FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY ALL ORDER BY file, line"
-    )
-    count: int = engine.execute(f"SELECT count(*) FROM ({lines})").fetchall()[0][0]
-    if count:
-        engine.execute(f"COPY ({lines}) TO '{quoted_path(folder / 'malformed.parquet')}' (FORMAT parquet)")
     return count
 
 

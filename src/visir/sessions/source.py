@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import tarfile
+import zlib
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -14,7 +16,12 @@ from visir.sessions.mapping import Mapping
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-ENDINGS = {"parquet": (".parquet",), "csv": (".csv", ".csv.gz"), "json": (".json", ".jsonl", ".ndjson", ".json.gz")}
+_LINES = (".json", ".jsonl", ".ndjson")
+ENDINGS = {
+    "parquet": (".parquet",),
+    "csv": (".csv", ".csv.gz"),
+    "json": (*_LINES, *(f"{one}.gz" for one in _LINES)),
+}
 
 
 def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, unpack_to: Path) -> list[Path]:
@@ -24,8 +31,7 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, unpac
     path = Path(source)
     if tarfile_name(path):
         folder = unpack_to / path.name
-        with tarfile.open(path) as archive:
-            archive.extractall(folder, filter="data")
+        _unpack(path, folder)
         path = folder
     if path.is_dir():
         files = sorted(one for one in path.rglob("*") if one.is_file() and one.name.endswith(ENDINGS[mapping.format]))
@@ -38,6 +44,41 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, unpac
     if not path.is_file():
         raise VisirError(f"{path}: no such file or folder.", hint="check the path")
     return [path]
+
+
+def passed_over(source: str | Path | Sequence[str | Path], mapping: Mapping, unpacked: Path) -> tuple[str, ...]:
+    """What lies in a log's folders and archives and is not read, because of its ending; sorted.
+
+    Of archives what `log_files` unpacked into `unpacked`. Names that begin with "." or "_" are marks of programs.
+    """
+    if not isinstance(source, (str, Path)):
+        return tuple(sorted(name for one in source for name in passed_over(one, mapping, unpacked)))
+    path = Path(source)
+    folder = unpacked / path.name if tarfile_name(path) else path
+    files = (one.relative_to(folder) for one in folder.rglob("*") if one.is_file())
+    told = (one for one in files if not any(part.startswith((".", "_")) for part in one.parts))
+    return tuple(sorted(str(one) for one in told if not one.name.endswith(ENDINGS[mapping.format])))
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    hint = f"fetch it again and compare its size; where it breaks: tar -tf {path.name}"
+    try:
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+    except tarfile.FilterError as fault:
+        raise VisirError(
+            f"{path}: an archive that reaches out of its folder: {fault}.", hint="unpack it by hand"
+        ) from fault
+    except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as fault:
+        raise VisirError(f"{path}: no archive that can be unpacked: {_told(fault)}.", hint=hint) from fault
+    except OSError as fault:
+        if fault.errno is not None:  # the disk's fault, not the archive's
+            raise
+        raise VisirError(f"{path}: no archive that can be unpacked: {_told(fault)}.", hint=hint) from fault
+
+
+def _told(fault: Exception) -> str:
+    return (str(fault).splitlines() or ["it ends too early"])[0].rstrip(":.")
 
 
 def tarfile_name(path: Path) -> bool:
@@ -55,7 +96,9 @@ def table_sql(files: Sequence[Path], mapping: Mapping) -> str:
     if mapping.format == "parquet":
         return f"read_parquet({names}, union_by_name = true)"
     if mapping.format == "json":
-        return f"read_json({names}, format = 'newline_delimited', union_by_name = true, sample_size = -1)"
+        return (
+            f"read_json({names}, format = 'newline_delimited', records = true, union_by_name = true, sample_size = -1)"
+        )
     options = "all_varchar = true, header = true, delim = ',', quote = '\"', escape = '\"', store_rejects = true"
     each = [f"SELECT * FROM read_csv('{_escaped(one)}', {options})" for one in files]
     return f"({' UNION ALL BY NAME '.join(each)})"  # the reader's own union by name keeps no refused lines

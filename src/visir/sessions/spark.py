@@ -9,6 +9,7 @@ Nothing here runs Python on the workers: the engine executes SQL, and numbers co
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,7 +37,7 @@ from visir.sessions.definition import (
 )
 from visir.sessions.dialect import SPARK
 from visir.sessions.mapping import Mapping
-from visir.sessions.source import log_files
+from visir.sessions.source import log_files, passed_over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,8 +86,9 @@ def sessionise_spark(
             frame.write.parquet(_address(folder / part), compression="zstd")
             for extra in (*(folder / part).glob("_*"), *(folder / part).glob(".*")):
                 extra.unlink()  # Spark's own marks: the folder is complete when it has its name
-        write_json(folder / "counts.json", told(found.counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
-        return found.counts
+        counts = dataclasses.replace(found.counts, passed_over=passed_over(source, mapping, out.parent))
+        write_json(folder / "counts.json", told(counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
+        return counts
 
 
 @contextmanager

@@ -77,6 +77,9 @@ def _show(counts: Counts, out: Path) -> None:
             table.add_row(f"  kept: {flag}", f"{count:,}", share(count, counts.read), FLAGS[flag])
     if counts.malformed:
         table.add_row("malformed lines", f"{counts.malformed:,}", "", "no rows; listed in malformed.parquet")
+    if counts.passed_over:
+        names = ", ".join(counts.passed_over[:5]) + (", …" if len(counts.passed_over) > 5 else "")
+        table.add_row("files passed over", f"{len(counts.passed_over):,}", "", f"of another format: {names}")
     table.add_row("visitors", f"{counts.visitors:,}", "", "")
     table.add_row("sessions", f"{counts.sessions:,}", "", "")
     for name, part, whole, what in (

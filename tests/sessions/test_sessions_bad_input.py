@@ -1,0 +1,239 @@
+"""Logs that cannot be read as they are: a broken line costs that line, a broken file is named."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Mapping as Named
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visir.errors import VisirError
+from visir.sessions import Counts, Mapping, sessionise
+from visir.sessions.mended import MOST_LINES, mended
+
+pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+
+ROWS = 1000
+JSON = b"".join(b'{"visitor":"v%d","time":%d,"what":"page"}\n' % (k % 50, k) for k in range(ROWS))
+CSV = b"visitor,time,what\n" + b"".join(b"v%d,%d,page\n" % (k % 50, k) for k in range(ROWS))
+
+
+def mapping(kind: str) -> Mapping:
+    names: dict[str, tuple[str, ...]] = {name: (name,) for name in ("visitor", "time", "what")}
+    events = {"visitor": "visitor", "time": "time", "action": "what"}
+    return Mapping("toy", kind, raw=names, events=events, unit="s", actions={"page": "page"})
+
+
+def read(folder: Path, kind: str, files: Named[str, bytes]) -> tuple[Counts, list[dict[str, Any]]]:
+    """What was counted in a folder of these files, and the lines that are no rows."""
+    (folder / "log").mkdir()
+    for name, data in files.items():
+        (folder / "log" / name).parent.mkdir(exist_ok=True)
+        (folder / "log" / name).write_bytes(data)
+    counts = sessionise(folder / "log", mapping(kind), folder / "out")
+    where = folder / "out" / "malformed.parquet"
+    lines: list[dict[str, Any]] = pq.read_table(where).to_pylist() if where.is_file() else []
+    assert counts.malformed == len(lines)
+    assert counts.read == counts.kept + sum(counts.aside.values())
+    return counts, lines
+
+
+def with_line(log: bytes, after: int, line: bytes) -> bytes:
+    lines = log.splitlines(keepends=True)
+    return b"".join([*lines[:after], line, *lines[after:]])
+
+
+def parquet(**columns: list[Any]) -> bytes:
+    made = io.BytesIO()
+    pq.write_table(pa.table(columns), made, compression="none")
+    return made.getvalue()
+
+
+GOOD_PARQUET = parquet(visitor=["a"], time=[5], what=["page"])
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b'{"visitor":"v1","time":12\n', "not JSON: Expecting ',' delimiter at 26"),
+        (b'{"visitor":"v\xff","time":12}\n', "not UTF-8 (byte 0xff at 14)"),
+        (b"[1, 2]\n", "JSON, but no object"),
+        (b"5\n", "JSON, but no object"),
+        (b'{"visitor":"a","visitor":"b","time":5}\n', "the key 'visitor' twice"),
+        (b'{"visitor":"\\ud800","time":5}\n', "not JSON: half of a surrogate pair"),
+        (b"[" * 5000 + b"\n", "not JSON: "),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_that_is_no_json_object_costs_that_line(tmp_path: Path, line: bytes, fault: str, packed: bool) -> None:
+    log = with_line(JSON, 500, line)
+    name, data = ("a.jsonl.gz", gzip.compress(log)) if packed else ("a.jsonl", log)
+    counts, lines = read(tmp_path, "json", {name: data, "b.jsonl": JSON})
+    assert (counts.read, counts.malformed) == (2 * ROWS, 1)
+    assert (lines[0]["file"], lines[0]["line"]) == (name, 501)
+    assert lines[0]["text"] == line.decode("utf-8", "backslashreplace").rstrip("\n")
+    assert lines[0]["fault"].startswith(fault)
+
+
+def test_what_is_no_fault_of_a_line_is_read(tmp_path: Path) -> None:
+    # A byte order mark, blank lines, ends of Windows, NaN, and a file without a line; null is a row that tells nothing.
+    log = b"\xef\xbb\xbf" + JSON.replace(b"\n", b"\r\n") + b'\n  \n{"visitor":"a","time":NaN}\nnull\n'
+    counts, lines = read(tmp_path, "json", {"a.json": log, "b.json": b""})
+    assert (counts.kept, counts.aside["no_time"], counts.aside["no_visitor"], lines) == (ROWS, 1, 1, [])
+
+
+@pytest.mark.parametrize("after", [1, 3, 900, 1001])
+@pytest.mark.parametrize("end", [b"", b'"v1",5,page\n"v,2",6,page\n'])
+def test_an_open_quote_costs_one_line_wherever_it_is(tmp_path: Path, after: int, end: bytes) -> None:
+    counts, lines = read(tmp_path, "csv", {"a.csv": with_line(CSV, after, b'"v1,5,page\n') + end, "b.csv": CSV})
+    assert counts.read == 2 * ROWS + end.count(b"\n")
+    assert lines == [{"file": "a.csv", "line": after + 1, "text": '"v1,5,page', "fault": lines[0]["fault"]}]
+    assert lines[0]["fault"] == "a quoted field that does not end"
+
+
+def test_an_open_quote_deep_in_a_large_file_does_not_swallow_what_follows(tmp_path: Path) -> None:
+    """The engine alone reads on to the end of the file, and calls 300,000 rows one line that is none."""
+    log = b"visitor,time,what\n" + b"".join(b"v%d,%d,page\n" % (k % 50, k) for k in range(500_000))
+    cut = log.index(b"\n", 3_000_000) + 1
+    counts, lines = read(tmp_path, "csv", {"a.csv": log[:cut] + b'"v1,5,page\n' + log[cut:]})
+    assert (counts.kept, counts.malformed) == (500_000, 1)
+    assert (lines[0]["line"], lines[0]["text"]) == (log[:cut].count(b"\n") + 1, '"v1,5,page')
+
+
+def test_faults_of_csv_are_told_by_line(tmp_path: Path) -> None:
+    bad = [
+        (b'v2,5,"pa"ge\n', "text after a closing quote"),
+        (b"v1,5\n", "Expected Number of Columns: 3 Found: 2"),
+        (b"v\xff,5,page\n", "not utf-8"),
+        (b"z" * 2_000_001 + b",5,page\n", "longer than 2,000,000 bytes"),
+        (b'v"3,5,page\n', None),  # a quote within a field is no fault
+        (b'"v\n7",6,page\n', None),  # nor is a field of two lines
+        (b'"v"  ,5,page\n', None),
+    ]
+    counts, lines = read(tmp_path, "csv", {"a.csv": CSV + b"".join(line for line, _ in bad) + b"v1,7,page\n"})
+    assert [one["line"] for one in lines] == [1002, 1003, 1004, 1005]  # lines 1 to 1001 are the log's
+    assert counts.kept == ROWS + 4
+    for one, (_, fault) in zip(lines, [one for one in bad if one[1]], strict=True):
+        assert fault in one["fault"]
+    assert len(lines[-1]["text"]) == 2_000_008  # whole
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "says"),
+    [
+        ("json", {"a.json": b"[" + JSON.replace(b"\n", b",") + b"{}]"}, r"1 is JSON, but no object\n.*jq -c '\.\[\]'"),
+        ("json", {"a.json": b'{\n "visitor": "a"\n}\n'}, r"no line is a JSON object; line 1 .*\n.*jq -c \. FILE"),
+        ("json", {"a.json": JSON, "b.json": b"hello\n"}, r"b\.json: no line is a JSON object; line 1 is not JSON"),
+        ("json", {"a.json": b""}, r"a\.json: no row in it"),
+        ("json", {"a.json.gz": gzip.compress(JSON)[:-200]}, r"a\.json\.gz: cannot be decompressed.*\n.*gzip -dc FILE"),
+        ("csv", {"a.csv.gz": gzip.compress(CSV)[:-200]}, r"a\.csv\.gz: cannot be decompressed.*\n.*gzip -dc FILE"),
+        ("csv", {"a.csv.gz": b"none", "b.csv.gz": b"none"}, r"\(2 faults\):\n.*a\.csv\.gz: .*\n.*b\.csv\.gz: "),
+        ("csv", {"a.csv": b"", "b.csv": b""}, "no row in any file"),
+        ("csv", {"a.csv": CSV, "b.csv": CSV.replace(b",", b";")}, r"b\.csv, line 1: none .*'visitor;time;what'"),
+        ("csv", {"a.csv": CSV.replace(b"what", b"wh\xe9t")}, r"a\.csv, line 1: not UTF-8 \(byte 0xe9\)\n.*iconv"),
+        ("csv", {"a.csv": b'"visitor,time\n' + CSV}, r"a\.csv, line 1: a quoted field that does not end"),
+        ("parquet", {"a.parquet": GOOD_PARQUET, "b.parquet": GOOD_PARQUET[:-9]}, r"\(1 fault\):\n.*b\.parquet'\n"),
+        ("parquet", {"a.parquet": b"", "b.parquet": b"no"}, r"\(2 faults\):\n.*a\.parquet.*\n.*b\.parquet.*\n.*again"),
+        ("parquet", {"a.parquet": GOOD_PARQUET[:8] + b"\xff" * 40 + GOOD_PARQUET[48:]}, r"a\.parquet: "),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_damaged_as_a_whole_is_named(
+    tmp_path: Path, kind: str, files: dict[str, bytes], says: str
+) -> None:
+    with pytest.raises(VisirError, match=says) as fault:
+        read(tmp_path, kind, files)
+    assert "LINE 1:" not in str(fault.value)  # the engine's own query helps nobody
+    assert not (tmp_path / "out").exists()
+
+
+def archive(**members: bytes) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as target:
+        for name, data in members.items():
+            told = tarfile.TarInfo(name.replace("_up_", "../"))
+            told.size = len(data)
+            target.addfile(told, io.BytesIO(data))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"nothing", r"log\.tar\.gz: no archive that can be unpacked: .*\n.*tar -tf log\.tar\.gz"),
+        (b"", r"no archive that can be unpacked"),
+        (archive(**{"a.csv": CSV})[:-400], r"no archive that can be unpacked: .*\n.*compare its size"),
+        (archive(**{"_up_a.csv": CSV}), r"reaches out of its folder"),
+    ],
+)
+def test_an_archive_that_cannot_be_unpacked_is_named(tmp_path: Path, data: bytes, says: str) -> None:
+    (tmp_path / "log.tar.gz").write_bytes(data)
+    with pytest.raises(VisirError, match=says):
+        sessionise(tmp_path / "log.tar.gz", mapping("csv"), tmp_path / "out")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["log.tar.gz"]
+
+
+def test_files_of_other_formats_are_passed_over_and_named(tmp_path: Path) -> None:
+    files = {"a.csv": CSV, "b.parquet": GOOD_PARQUET, "notes/read me.txt": b"", "_SUCCESS": b"", ".hidden": b""}
+    counts, _ = read(tmp_path, "csv", files)
+    assert counts.passed_over == ("b.parquet", "notes/read me.txt")
+    assert json.loads((tmp_path / "out" / "counts.json").read_text())["counts"]["passed_over"] == list(
+        counts.passed_over
+    )
+    packed = archive(**{"a.csv": CSV, "x.txt": b""})
+    (tmp_path / "log.tgz").write_bytes(packed)
+    assert sessionise(tmp_path / "log.tgz", mapping("csv"), tmp_path / "again").passed_over == ("x.txt",)
+
+
+def test_a_column_that_one_file_lacks_is_empty_there(tmp_path: Path) -> None:
+    for kind, files in (
+        ("csv", {"a.csv": CSV, "b.csv": b"time,what\n5,page\n", "c.csv": b"visitor,time\nz,5\n"}),
+        ("json", {"a.json": JSON, "b.json": b'{"time":5,"what":"page"}\n', "c.json": b'{"visitor":"z","time":5}\n'}),
+        (
+            "parquet",
+            {"a.parquet": GOOD_PARQUET, "b.parquet": parquet(time=[5]), "c.parquet": parquet(visitor=["z"], time=[5])},
+        ),
+    ):
+        (tmp_path / kind).mkdir()
+        counts, _ = read(tmp_path / kind, kind, files)
+        assert (counts.aside["no_visitor"], counts.flags["unknown_action"]) == (1, 1)
+
+
+def test_an_expression_that_does_not_fit_is_no_fault_of_the_files(tmp_path: Path) -> None:
+    own = mapping("csv")
+    (tmp_path / "a.csv").write_bytes(with_line(CSV, 5, b'"v1,5,page\n'))
+    wrong = Mapping("own", "csv", raw=own.raw, events={**own.events, "device": "agent.kind"}, unit="s")
+    with pytest.raises(VisirError, match=r"mapping 'own' cannot be applied to the log: .*agent"):
+        sessionise(tmp_path / "a.csv", wrong, tmp_path / "out")
+
+
+CELL = st.text(alphabet='ab ,"\n', max_size=6)
+
+
+@given(st.lists(st.tuples(CELL, CELL, CELL), min_size=1, max_size=8))
+def test_rows_that_are_written_by_the_rules_are_never_refused(
+    tmp_path_factory: Any, rows: list[tuple[str, ...]]
+) -> None:
+    import csv
+
+    folder = tmp_path_factory.mktemp("csv")
+    with (folder / "a.csv").open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("x", "y", "z"), *rows])
+    assert mended([folder / "a.csv"], "csv", folder / "out") == [folder / "a.csv"]
+    assert (folder / "out" / "refused.jsonl").read_bytes() == b""
+
+
+def test_a_field_of_too_many_lines_is_an_open_quote(tmp_path: Path) -> None:
+    within = b'a,b\n"' + b"x\n" * (MOST_LINES - 1) + b'",2\n'
+    (tmp_path / "in.csv").write_bytes(within)
+    (tmp_path / "over.csv").write_bytes(within.replace(b"x\n", b"x\nx\n", 1))
+    assert mended([tmp_path / "in.csv"], "csv", tmp_path / "1") == [tmp_path / "in.csv"]
+    assert mended([tmp_path / "over.csv"], "csv", tmp_path / "2") == [tmp_path / "2" / "0" / "over.csv"]
