@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 import orjson
 
+from visir.library.filters import prepare
 from visir.library.layout import COPY_AGAIN, LibraryError
 
 SCHEMA = 1
@@ -96,6 +97,7 @@ class Database:
             )
         except sqlite3.Error as fault:
             raise LibraryError(f"{path}: cannot be opened ({fault}).", hint=COPY_AGAIN) from fault
+        prepare(connection)
         return cls(path, connection)
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
