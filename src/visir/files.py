@@ -159,6 +159,11 @@ def cache_directory() -> Path:
     """Where encoded vectors are kept: `VISIR_CACHE`, otherwise the user's cache folder."""
     import platformdirs
 
+    if "://" in os.environ.get("VISIR_CACHE", ""):
+        raise VisirError(
+            f"VISIR_CACHE={os.environ['VISIR_CACHE']}: the cache takes locks and memory-mapped files: a local folder.",
+            hint="put finished vectors elsewhere with visir encode --out URL, shards with --shards URL",
+        )
     return Path(os.environ.get("VISIR_CACHE") or platformdirs.user_cache_dir("visir"))
 
 

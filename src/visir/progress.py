@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from visir.launched import launched_here
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
@@ -24,13 +26,18 @@ def pace(rate: float) -> str:
 
 
 class Progress:
-    """Progress to be advanced by hand: `with Progress("encoding", n, "images") as advance: advance(64)`."""
+    """Progress to be advanced by hand: `with Progress("encoding", n, "images") as advance: advance(64)`.
+
+    Of several processes that a launcher started, the first one on each machine speaks; bars of all would overwrite one
+    another.
+    """
 
     def __init__(self, what: str, total: int | None, unit: str = "") -> None:
         self.what, self.total, self.unit = what, total, unit
         self.done = 0
         self._started = self._logged = time.monotonic()
-        self._bar = _terminal_bar(unit) if sys.stderr.isatty() else None
+        self._silent = launched_here()[0] != 0
+        self._bar = _terminal_bar(unit) if sys.stderr.isatty() and not self._silent else None
         if self._bar is not None:
             self._bar.start()
             self._task = self._bar.add_task(what, total=total)
@@ -40,7 +47,7 @@ class Progress:
         self.done += done
         if self._bar is not None:
             self._bar.advance(self._task, done)
-        elif (now := time.monotonic()) - self._logged >= LOG_SECONDS:
+        elif not self._silent and (now := time.monotonic()) - self._logged >= LOG_SECONDS:
             self._logged = now
             print(self.line(now - self._started), file=sys.stderr, flush=True)  # noqa: T201
 

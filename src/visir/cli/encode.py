@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from visir.encoders import Encoding
+    from visir.encoders.shard_folder import Shard
     from visir.records import Embeddings, EncoderCard, Modality
 
 
@@ -38,7 +38,7 @@ def encode(
         list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip, tar (repeatable).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Also write the vectors into this folder: NPY, Parquet, JSON.")
+        str | None, typer.Option(help="Also write the vectors into this folder or URL: NPY, Parquet, JSON.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace that folder if it exists.")] = False,
     skip_broken: Annotated[
@@ -57,35 +57,58 @@ def encode(
     revision: Annotated[
         str | None, typer.Option(help="A commit or tag of a model on the hub.", show_default=False)
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(help="Encode one part only: 3/16. Default: the launcher's (torchrun).", show_default=False),
+    ] = None,
+    shards: Annotated[
+        str | None, typer.Option(help="The folder or URL where shards lie. Default: the store.", show_default=False)
+    ] = None,
+    merge: Annotated[bool, typer.Option("--merge", help="Join the finished shards; encode nothing.")] = False,
 ) -> None:
     """Encode the images and captions of a collection, once.
 
     The vectors are kept by content, so evaluate, search and train find them and encode nothing again. An interrupted
     encode goes on where it stopped when the same command is run again.
+
+    Several processes: torchrun --nproc-per-node 4 -m visir encode … Each encodes its part, the last one joins them.
     """
     from visir.collections import open_collection
     from visir.encoders import encode_collection, load
-    from visir.errors import VisirError
+    from visir.encoders.exported import export, refuse_existing
+    from visir.encoders.shard_folder import Shard
 
     wanted = _wanted(modality)
-    if out is not None and out.exists() and not force:
-        raise VisirError(f"{out} exists already.", hint="choose another folder, or replace it with --force")
+    part = Shard.of(shard) if shard is not None else None if merge else Shard.launched()
+    _refuse_contradictions(part, shards, merge, out)
+    if out is not None:
+        refuse_existing(out, replace=force)
     opened = open_collection(collection, images=images, split=split)
     encoder = load(model, device=device, dtype=dtype, revision=revision)
     sides = wanted or tuple(side for side in _SIDES if side in encoder.modalities)
-    typer.echo(f"{opened.name}: {opened.images.num_rows:,} images, {opened.captions.num_rows:,} captions"
-               f"{f', split {split}' if split else ''}")  # fmt: skip
+    speaks = part is None or shard is not None or part.number == 1
+    if speaks:
+        typer.echo(f"{opened.name}: {opened.images.num_rows:,} images, {opened.captions.num_rows:,} captions"
+                   f"{f', split {split}' if split else ''}")  # fmt: skip
+    if part is not None:
+        from visir.cli.encode_shards import encode_part
+
+        for side in sides:
+            encode_part(encoder, opened, side, part, shards, speaks, batch_size, workers, skip_broken)
+        return
     done: dict[Modality, Embeddings] = {}
     for side in sides:
+        if merge:
+            from visir.encoders.shards import join_shards
+
+            join_shards(encoder, opened, side, place=shards)
         encoding = encode_collection(
             encoder, opened, side, batch_size=batch_size, workers=workers, skip_broken=skip_broken
         )
-        _report(side, encoding)
+        report(side, encoding)
         done[side] = encoding.embeddings
     _print_card(encoder.card)
     if out is not None:
-        from visir.encoders.exported import export
-
         export(out, done, replace=force)
         typer.echo(f"written: {out} (load it again by this name)")
 
@@ -104,7 +127,21 @@ def _wanted(modality: str | None) -> tuple[Modality, ...]:
     return choices[modality]
 
 
-def _report(side: Modality, encoding: Encoding) -> None:
+def _refuse_contradictions(part: Shard | None, shards: str | None, merge: bool, out: str | None) -> None:
+    from visir.errors import ConfigurationError, raise_faults
+
+    faults = []
+    if merge and part is not None:
+        faults.append("--shard and --merge: shards are joined when all are made")
+    if shards is not None and part is None and not merge:
+        faults.append("--shards without --shard, --merge or a launcher: there is nothing to divide")
+    if out is not None and part is not None:
+        faults.append("--out for a part: the same command without a launcher writes the whole, encoding nothing again")
+    raise_faults(ConfigurationError, "encode", faults, hint="visir encode --help")
+
+
+def report(side: Modality, encoding: Encoding) -> None:
+    """Say what was encoded, what was set aside, and where the vectors are."""
     vectors = encoding.embeddings.vectors
     shape = f"{len(vectors):,} × {vectors.shape[1]:,}"
     if encoding.computed:

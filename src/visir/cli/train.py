@@ -62,9 +62,9 @@ def _train(recipe: Recipe, out: Path, resume: bool, tensorboard: bool) -> None:
     from contextlib import AbstractContextManager, nullcontext
 
     from visir.cli.epochs import EpochLines
+    from visir.launched import launched
     from visir.reports.training import write_training_report
     from visir.training.curve import Epoch
-    from visir.training.processes import launched
     from visir.training.run import train as run
     from visir.training.state import STATE_FILE
     from visir.training.tensorboard import TensorBoard

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from visir.collections.readers.garbage import collector_paused
 from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError, nearest
 from visir.records import Collection
+from visir.remote import local_copy
+
+_ELSEWHERE = re.compile(r"(?P<format>[\w-]+:)?(?P<url>[A-Za-z][A-Za-z0-9+.\-]+://[^?]*)(?P<query>\?.*)?")
 
 
 def open_collection(
@@ -31,6 +35,7 @@ def open_collection(
       content. A `datasets.Dataset` object and a `Collection` are taken too. `"format:path"` names the format;
       `"scenes:2000"` makes 2,000 scenes. Options may follow as in a web address:
       `"karpathy:dataset_coco.json?restval=keep&images=val2014.zip"`, `"scenes:2000?seed=1&size=128"`.
+      A file or folder elsewhere (`"s3://bucket/photos.tar"`; needs `visir[remote]`) is copied into the cache first.
     - `images`: where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
       the source, and what was found is told in the collection's `source`. "none" goes without.
     - `split`: keep one split, or several ("train+val").
@@ -93,7 +98,8 @@ def attach_judgements(collection: Collection, path_or_spec: str | Path, **option
 
 
 def resolve(spec: str, format: str | None = None) -> tuple[Format, Path, dict[str, Any]]:
-    """The format, the path and the options that a text stands for."""
+    """The format, the path and the options that a text stands for; what lies elsewhere is copied here first."""
+    spec = _brought_here(spec)
     prefix, text = _prefix(spec, FORMATS)
     if prefix is not None and format is not None and prefix != format:
         raise CollectionError(f"{spec!r} names the format {prefix!r}, and format={format!r} another.")
@@ -104,6 +110,11 @@ def resolve(spec: str, format: str | None = None) -> tuple[Format, Path, dict[st
     if "{" not in path.name:  # a pattern of shards
         _must_exist(path, spec)
     return *_sniffed(path), query
+
+
+def _brought_here(spec: str) -> str:
+    found = _ELSEWHERE.fullmatch(spec)
+    return spec if found is None else f"{found['format'] or ''}{local_copy(found['url'])}{found['query'] or ''}"
 
 
 def _from_object(value: Any, options: dict[str, Any]) -> Collection:

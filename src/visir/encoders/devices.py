@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from visir.errors import EncoderError
+from visir.launched import launched_here
 
 
 def pick_device(device: str | None) -> str:
     """The device asked for, checked; None takes CUDA, then Apple's MPS, then the CPU.
+
+    Of several processes that a launcher started on this machine each takes a GPU of its own: None and "cuda" mean the
+    one with the number of the process (`LOCAL_RANK`).
 
     Raises `EncoderError` when the device asked for is not there: falling back silently would change speed and, with
     other kernels, the last digits.
     """
     import torch
 
+    if device in (None, "cuda") and torch.cuda.is_available():
+        return own_gpu(*launched_here(), torch.cuda.device_count())
     if device is None:
-        if torch.cuda.is_available():
-            return "cuda"
         return "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         torch.empty(1, device=device)
@@ -26,3 +30,18 @@ def pick_device(device: str | None) -> str:
             f"the device {device!r} cannot be used: {str(fault).splitlines()[0]}", hint=f"there is: {', '.join(there)}"
         ) from fault
     return device
+
+
+def own_gpu(number: int, processes: int, gpus: int) -> str:
+    """The GPU of process `number` (from 0) of so many on a machine; one process alone takes "cuda", torch's current.
+
+    Raises `EncoderError` when there are more processes than GPUs: two on one would take twice its memory.
+    """
+    if processes == 1:
+        return "cuda"
+    if number >= gpus:
+        raise EncoderError(
+            f"process {number + 1} of {processes} on this machine has no GPU of its own: there are {gpus}.",
+            hint=f"start {gpus} on each machine (torchrun --nproc-per-node {gpus}), or compute with --device cpu",
+        )
+    return f"cuda:{number}"

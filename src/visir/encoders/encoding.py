@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,33 +124,77 @@ def encode_collection(
         raise CollectionError(f"{collection.name}: there are no {modality}s to encode.", hint="is the split right?")
     store = store or Store()
     key = store.key(encoder.card, collection, modality)
-    entry, done, seconds, computed = _usable(store, key, collection), 0, 0.0, 0
+    entry, done, seconds, computed = usable(store, key, collection), 0, 0.0, 0
     if entry is None:
         with store.writing(key):
-            entry = _usable(store, key, collection)  # another process may have finished it while this one waited
+            entry = usable(store, key, collection)  # another process may have finished it while this one waited
             if entry is None:
-                begun = time.perf_counter()
                 with store.journal(key, inputs["id"], encoder.dimension) as journal:
                     done = journal.done
-                    _refuse_broken(journal.broken, inputs.num_rows, collection, skip_broken)
-                    _fill(journal, encoder, collection, modality, batch_size, workers, skip_broken)
-                    computed = journal.done - done
-                    seconds = time.perf_counter() - begun
-                    _refuse_broken(journal.broken, inputs.num_rows, collection, skip_broken)
-                    journal.finish(
-                        {
-                            "modality": modality,
-                            "encoder": encoder.card.to_dict(),
-                            "collection": collection.describe(),
-                            "count": journal.rows,
-                            "dimension": encoder.dimension,
-                            "seconds": round(seconds, 3),
-                        }
+                    computed, seconds = complete(
+                        journal,
+                        encoder,
+                        collection,
+                        modality,
+                        batch_size=batch_size,
+                        workers=workers,
+                        skip_broken=skip_broken,
                     )
                 entry = store.publish(key)
-    _refuse_broken(entry.broken, inputs.num_rows, collection, skip_broken)
+    refuse_broken(entry.broken, inputs.num_rows, collection, skip_broken)
     embeddings = _in_order(entry, encoder, collection, modality)
     return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder)
+
+
+def complete(
+    journal: Journal,
+    encoder: Encoder,
+    collection: Collection,
+    modality: Modality,
+    *,
+    batch_size: int | None,
+    workers: int | None,
+    skip_broken: bool,
+    whole: Collection | None = None,
+    also: Mapping[str, Any] | None = None,
+) -> tuple[int, float]:
+    """Encode the inputs that the journal lacks and finish it; returns how many those were, and the seconds.
+
+    - `whole`: the collection of which `collection` is a part, when it is one; that is what the entry describes
+    - `also`: what stands on the entry's card besides
+    """
+    whole = whole or collection
+    total = (whole.images if modality == "image" else whole.captions).num_rows
+    begun, done = time.perf_counter(), journal.done
+    refuse_broken(journal.broken, total, whole, skip_broken)
+    _fill(journal, encoder, collection, modality, batch_size, workers, skip_broken)
+    seconds = time.perf_counter() - begun
+    refuse_broken(journal.broken, total, whole, skip_broken)
+    journal.finish({**card_of(encoder, whole, modality, journal.rows, seconds), **(also or {})})
+    return journal.done - done, seconds
+
+
+def card_of(
+    encoder: Encoder, collection: Collection, modality: Modality, count: int, seconds: float
+) -> dict[str, object]:
+    """What an entry's `card.json` says of where its vectors come from."""
+    return {
+        "modality": modality,
+        "encoder": encoder.card.to_dict(),
+        "collection": collection.describe(),
+        "count": count,
+        "dimension": encoder.dimension,
+        "seconds": round(seconds, 3),
+    }
+
+
+def alignment(encoder: Encoder, modality: Modality, batch_size: int | None) -> int:
+    """Encoding that begins at a multiple of so many inputs makes the same batches as encoding from the first on.
+
+    Same batches, same vectors: to the last bit, where the machine and its number of threads are the same.
+    """
+    size = batch_size or encoder.batch_size
+    return size if modality == "image" else size * _WINDOW
 
 
 class _Part(NamedTuple):
@@ -214,24 +258,31 @@ def _texts(encoder: Encoder, collection: Collection, start: int, size: int) -> G
         yield _Part(begin + len(texts), vectors, {})
 
 
-def _usable(store: Store, key: str, collection: Collection) -> Entry | None:
+def usable(store: Store, key: str, collection: Collection) -> Entry | None:
     """The entry of this key, unless an image that was set aside can be read by now (a share that was not mounted)."""
     entry = store.find(key)
-    if entry is None or not entry.broken:
+    if entry is None or not mended(entry.broken, collection):
         return entry
+    store.discard(entry)
+    return None
+
+
+def mended(broken: Mapping[str, str], collection: Collection) -> bool:
+    """Whether one of these images can be read by now."""
+    if not broken:
+        return False
     reader = ImageReader(collection)
     for row, name in enumerate(collection.images["id"].to_pylist()):
-        if name in entry.broken:
+        if name in broken:
             try:
                 reader.open(row)
             except ImageError:
                 continue
-            store.discard(entry)
-            return None
-    return entry
+            return True
+    return False
 
 
-def _refuse_broken(broken: dict[str, str], total: int, collection: Collection, skip_broken: bool) -> None:
+def refuse_broken(broken: Mapping[str, str], total: int, collection: Collection, skip_broken: bool) -> None:
     """Stop when images were set aside and the caller did not allow it, or when none is left."""
     if not broken:
         return

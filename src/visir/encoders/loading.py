@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from visir.encoders.base import Encoder
 from visir.encoders.families import Family, family_of
 from visir.errors import EncoderError, nearest, raise_faults, require
+from visir.remote import here
 
 Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -21,7 +22,8 @@ def load(
 
     `visir.encoders.families.FAMILIES` lists the forms a name can have: a hub id ("openai/clip-vit-base-patch32"), a
     prefixed name ("openclip:RN50/openai", "st:all-MiniLM-L6-v2", "onnx:FILE#tensor", "npz:FILE"), a name without any
-    weights ("pixels", "bow"), or a folder, visir's own checkpoints among them.
+    weights ("pixels", "bow"), or a folder, visir's own checkpoints among them; a folder elsewhere ("s3://bucket/run")
+    is copied into the cache first.
 
     - `device`: "cpu", "cuda", "cuda:1", "mps"; None takes the fastest there is.
     - `dtype`: the arithmetic of the forward pass. Vectors come out as float32 in any case.
@@ -33,7 +35,7 @@ def load(
     not what its name says, and when the hub cannot be reached; `MissingPackageError`, with the pip command, when the
     family needs a package that is not installed.
     """
-    name = str(name)
+    name = here(str(name))
     family = family_of(name)
     refuse_unusable(name, family, device, dtype, revision)
     require_packages(family)

@@ -19,10 +19,10 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.locks import locked
 from visir.errors import VisirError
 from visir.files import cache_directory, write_json
 from visir.fingerprint import hash_json
+from visir.locks import locked
 from visir.records import EncoderCard
 
 Keys = NDArray[np.uint64]

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 
 from visir.encoders.content import content_fingerprint
 from visir.encoders.journal import Journal, hash_vectors
-from visir.encoders.locks import locked
 from visir.errors import EmbeddingError
 from visir.files import cache_directory, read_json
 from visir.fingerprint import hash_json
+from visir.locks import locked
 from visir.records import Collection, Embeddings, EncoderCard, Modality, strings
 
 
@@ -118,6 +118,10 @@ class Store:
         for name in ("journal.jsonl", "plan.json"):
             (entry.folder / name).unlink(missing_ok=True)
         return entry
+
+    def shards(self, key: str) -> Path:
+        """Where the shards of this entry lie while several processes make it; `visir.encoders.shards` keeps it."""
+        return self._folder(key).with_suffix(".shards")
 
     def _folder(self, key: str) -> Path:
         return self.root / key[:2] / key

@@ -11,9 +11,9 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from visir.encoders.families import CHECKPOINT_FILE
-from visir.encoders.locks import locked_or
 from visir.errors import VisirError
 from visir.files import atomic_folder, write_bytes, write_json
+from visir.locks import locked_or
 from visir.training.curve import Epoch
 from visir.training.state import STATE_FILE, is_unfinished
 from visir.training.step_log import STEPS_FILE

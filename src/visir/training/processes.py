@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +13,7 @@ from torch import Tensor, distributed
 
 from visir.encoders.devices import pick_device
 from visir.errors import ConfigurationError, VisirError, require
+from visir.launched import launched
 
 T = TypeVar("T")
 
@@ -22,20 +22,6 @@ _PATIENCE = timedelta(hours=1)
 
 _BUCKET = 1 << 23
 """Numbers per message when gradients are averaged: one message per weight would pay its delay hundreds of times."""
-
-
-def launched() -> tuple[int, int]:
-    """(number of this process, number of processes), as `torchrun` and `accelerate launch` tell it; else (0, 1).
-
-    For several processes on the CPU take `torchrun`. There `accelerate launch` leaves them to MPI, and starts
-    a single one without it: told to meet others at `MASTER_PORT`, but not how many. That raises `ConfigurationError`.
-    """
-    if "ACCELERATE_USE_CPU" in os.environ and "MASTER_PORT" in os.environ and "WORLD_SIZE" not in os.environ:
-        raise ConfigurationError(
-            "accelerate launch was asked for several processes, but started this one alone, as it does on the CPU.",
-            hint="torchrun --nproc-per-node 2 -m visir train …; or start one process without a launcher",
-        )
-    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from visir.collections.archives import open_archive
 from visir.collections.draft import Draft
 from visir.errors import CollectionError
+from visir.remote import here
 
 PICTURES = frozenset(
     (".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif", ".jfif")
@@ -34,10 +35,10 @@ class Place:
 def place_images(draft: Draft, images: object = None) -> None:
     """Fill `draft.paths` and `draft.archives` for the names that the source lists.
 
-    `images` is a folder, a zip, a tar, or a list of them; "none" leaves the pictures aside; None looks beside the
-    source. A picture that is nowhere keeps a null path: the collection can still be searched by text and by imported
-    vectors, and `visir data check` reports it. What was found is written into `draft.notes`, and so into the
-    collection's source.
+    `images` is a folder, a zip, a tar, here or elsewhere (`s3://…`), or a list of them; "none" leaves the pictures
+    aside; None looks beside the source. A picture that is nowhere keeps a null path: the collection can still be
+    searched by text and by imported vectors, and `visir data check` reports it. What was found is written into
+    `draft.notes`, and so into the collection's source.
 
     A name matches a file of the same base name; where several have it, the one that shares most of the path with it,
     and among equals the one in the earlier source. COCO's 2014 names also match those of 2017, which lack the
@@ -120,7 +121,7 @@ def _given(images: object) -> list[Path]:
         items = images
     else:
         raise CollectionError(f"images= takes a path or a list of paths, not {type(images).__name__}.")
-    paths = [Path(str(one)) for one in items]
+    paths = [Path(here(str(one))) for one in items]
     for path in paths:
         if not path.exists():
             raise CollectionError(f"images: {path} does not exist.", hint="give a folder, a zip or a tar")

@@ -24,7 +24,7 @@ def category_models(recipe: CategoriesRecipe, catalogue: Catalogue, splits: Sequ
     how many processors there are; another process that wants the same model waits.
     """
     from visir.encoders.families import CHECKPOINT_FILE
-    from visir.encoders.locks import locked
+    from visir.locks import locked
     from visir.products.encoding import encode_catalogue
     from visir.products.train import train_categories
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from visir.encoders.locks import locked
+from visir.locks import locked
 from visir.errors import VisirError
 from visir.files import read_bytes, read_json, write_json
 from visir.fingerprint import hash_json

@@ -53,7 +53,7 @@ def wait_for(folder: Path) -> None:
     When a study is killed, its trainings are not: they are processes of their own and go on. So will the study, once
     they are done.
     """
-    from visir.encoders.locks import locked
+    from visir.locks import locked
     from visir.studies.trial import CHECKPOINT
     from visir.training.folder import LOCK_FILE
 

@@ -18,10 +18,10 @@ from PIL import Image
 
 from visir.collections.images import ImageReader
 from visir.encoders.content import image_marks
-from visir.encoders.locks import locked
 from visir.errors import VisirError
 from visir.files import cache_directory
 from visir.fingerprint import hash_columns, hash_json
+from visir.locks import locked
 from visir.progress import Progress
 from visir.records import Collection
 from visir.threads import usable_cores

@@ -1,0 +1,301 @@
+"""Where shards lie, and whether they belong together: one folder of shards per encoder, collection and modality.
+
+    image-00001-of-00004/   vectors.npy, ids.parquet, card.json: an entry of the store over a part of the inputs
+    image-00002-of-00004.unfinished/   a journal, where a killed process goes on
+
+`card.json` holds besides, as "shard", which part of what this is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from visir.encoders.base import Encoder
+from visir.encoders.store import Store
+from visir.errors import ConfigurationError, EmbeddingError
+from visir.fingerprint import hash_columns
+from visir.launched import launched
+from visir.records import Collection, Modality
+from visir.remote import RemoteFolder, is_url
+
+_NAME = re.compile(r"(image|text)-(\d{5})-of-(\d{5})(\.unfinished)?")
+_CARD = "card.json"
+_FILES = ("vectors.npy", "ids.parquet", _CARD)
+"""What a shard is made of; the card is written last, and says that the others are there."""
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """Part `number` (from 1) of `count` parts of the inputs."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def of(cls, text: str) -> Shard:
+        """From "3/16": the third of sixteen."""
+        found = re.fullmatch(r"(\d+)/(\d+)", text)
+        if found is None or not 1 <= int(found[1]) <= int(found[2]) <= 99_999:
+            raise ConfigurationError(f"shard {text!r}: there is no such part.", hint="the third of sixteen is 3/16")
+        return cls(int(found[1]), int(found[2]))
+
+    @classmethod
+    def launched(cls) -> Shard | None:
+        """The one for this process among those a launcher started together; None for a process alone."""
+        rank, count = launched()
+        return None if count == 1 else cls(rank + 1, count)
+
+    def rows(self, total: int, step: int) -> range:
+        """Its inputs, of `total`. Parts begin at multiples of `step` and differ by one step at most in length.
+
+        Where there are fewer steps than parts, some are empty.
+        """
+        steps = -(-total // step)
+        first, stop = (steps * number // self.count * step for number in (self.number - 1, self.number))
+        return range(min(first, total), min(stop, total))
+
+    def name(self, modality: Modality) -> str:
+        """The name of its folder."""
+        return f"{modality}-{self.number:05}-of-{self.count:05}"
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+
+class ShardFolder:
+    """The shards of one modality of a collection by one encoder.
+
+    - `place`: a folder here, or a URL; None is beside the store's own entry. Journals always lie here, in `work`.
+    - `key`: the name of the whole in the store
+    """
+
+    def __init__(
+        self, encoder: Encoder, collection: Collection, modality: Modality, store: Store, place: str | Path | None
+    ) -> None:
+        self.encoder, self.collection, self.modality = encoder, collection, modality
+        self.key = store.key(encoder.card, collection, modality)
+        self.remote = RemoteFolder(str(place)) if is_url(place) else None
+        self.work = store.shards(self.key) if place is None or self.remote is not None else Path(place)
+        self.place = str(place) if place is not None else str(self.work)
+
+    def about(self, shard: Shard, rows: range, ids: pa.StringArray) -> dict[str, Any]:
+        """What a shard is a part of, and which part: equal for equal shards."""
+        return {
+            "number": shard.number,
+            "count": shard.count,
+            "start": rows.start,
+            "stop": rows.stop,
+            "of": len(ids),
+            "key": self.key,
+            "inputs": hash_columns([ids[rows.start : rows.stop]], sort=False),
+        }
+
+    def finished(self, count: int) -> tuple[int, ...]:
+        """The numbers of the finished ones of so many shards, ascending."""
+        if self.remote is not None:
+            names = self.remote.folders_with(_CARD)
+        else:
+            names = [one for one in _folders(self.work) if (self.work / one / _CARD).is_file()]
+        found = [one for one in map(_NAME.fullmatch, names) if one is not None and not one[4]]
+        return tuple(sorted(int(one[2]) for one in found if one[1] == self.modality and int(one[3]) == count))
+
+    def card(self, shard: Shard) -> dict[str, Any] | None:
+        """What `card.json` says of a finished shard; None when there is none."""
+        data = self._read(shard.name(self.modality))
+        if data is None:
+            return None
+        try:
+            card: dict[str, Any] = orjson.loads(data)
+            _ = [card[name] for name in ("shard", "broken", "vectors", "seconds", "encoder", "collection")]
+            _ = [card["shard"][name] for name in ("start", "stop", "of", "key", "inputs")]
+        except (orjson.JSONDecodeError, KeyError, TypeError) as fault:
+            raise self.damaged(shard, f"card.json: {fault!r}") from fault
+        return card
+
+    def all_cards(self, total: int) -> dict[Shard, dict[str, Any]]:
+        """The cards of all shards in order, after every check that needs no vectors."""
+        counts = self._counts()
+        if not counts:
+            raise EmbeddingError(
+                f"{self.place}: there are no {self.modality} shards.",
+                hint="make them first: visir encode … --shard 1/4, 2/4, … or under torchrun",
+            )
+        if len(counts) > 1:
+            raise EmbeddingError(
+                f"{self.place}: {self.modality} shards of {' and of '.join(map(str, sorted(counts)))} parts.",
+                hint="delete those of one kind; what is whole can be joined",
+            )
+        count = next(iter(counts))
+        missing = _without(count, self.finished(count))
+        if missing:
+            raise EmbeddingError(
+                f"{self.place}: of {count} {self.modality} shards {_listed(missing)} "
+                f"{'is' if len(missing) == 1 else 'are'} missing.",
+                hint=f"visir encode … --shard {missing[0]}/{count}{self._where()}, or the whole launch again: finished "
+                "shards are skipped",
+            )
+        cards: dict[Shard, dict[str, Any]] = {}
+        stop = 0
+        for number in range(1, count + 1):
+            shard = Shard(number, count)
+            card = self.card(shard)
+            if card is None:
+                raise self.damaged(shard, "card.json is gone")
+            about = card["shard"]
+            if about["key"] != self.key:
+                raise self._strange(shard, card)
+            if about["start"] != stop or about["of"] != total or (number == count and about["stop"] != total):
+                raise EmbeddingError(
+                    f"{self._named(shard)}: inputs {about['start']:,} to {about['stop']:,} of {about['of']:,}, but the "
+                    f"shard before it ends at {stop:,} of {total:,}.",
+                    hint=f"give all shards one --batch-size: delete it, then visir encode … --shard {shard}"
+                    f"{self._where()}",
+                )
+            stop = about["stop"]
+            cards[shard] = card
+        return cards
+
+    def refuse_other_counts(self, shard: Shard) -> None:
+        """Raise when the shards that lie there, finished or begun, are of another number of parts."""
+        for count, numbers in self._counts().items():
+            if count == shard.count:
+                continue
+            left = _without(count, self.finished(count))
+            again = f"one by one: --shard {left[0]}/{count} and so on" if left else "join them: --merge"
+            at = self.place if self.remote is None or not _folders(self.work) else f"{self.place} and {self.work}"
+            raise EmbeddingError(
+                f"{self.place}: holds {self.modality} shards {_listed(sorted(numbers))} of {count}, finished or begun; "
+                f"this is {shard.number} of {shard.count}.",
+                hint=f"go on with {count} processes, or {again}; to begin anew, delete {at}",
+            )
+
+    def refuse_strange(self, shard: Shard, card: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        """Raise when the finished shard is not the one described by `about`."""
+        found = card["shard"]
+        if found["key"] != about["key"]:
+            raise self._strange(shard, card)
+        if found != about:
+            reason = "another --batch-size" if found["start"] != about["start"] or found["stop"] != about["stop"] else (
+                "another order of the collection"
+            )  # fmt: skip
+            raise EmbeddingError(
+                f"{self._named(shard)}: inputs {found['start']:,} to {found['stop']:,}, and this would be "
+                f"{about['start']:,} to {about['stop']:,}: {reason}.",
+                hint="take the same for all shards, or delete that one",
+            )
+
+    def publish(self, shard: Shard, unfinished: Path) -> None:
+        """Put a complete folder under the shard's name, here in one rename, elsewhere with its card last."""
+        name = shard.name(self.modality)
+        if self.remote is not None:
+            self.remote.put(unfinished, name, _FILES)
+            shutil.rmtree(unfinished)
+            return
+        if (self.work / name).is_dir():
+            shutil.rmtree(self.work / name)  # without a card, or it would have been found
+        unfinished.replace(self.work / name)
+        for one in ("journal.jsonl", "plan.json"):
+            (self.work / name / one).unlink(missing_ok=True)
+
+    def remove(self, shard: Shard) -> None:
+        """Delete a finished shard."""
+        if self.remote is not None:
+            self.remote.remove(shard.name(self.modality))
+        else:
+            shutil.rmtree(self.work / shard.name(self.modality))
+
+    @contextlib.contextmanager
+    def local(self, shard: Shard) -> Iterator[Path]:
+        """The shard's folder, or a copy of it for as long as it is needed."""
+        if self.remote is None:
+            yield self.work / shard.name(self.modality)
+            return
+        self.work.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.work) as folder:
+            self.remote.get(shard.name(self.modality), _FILES, Path(folder))
+            yield Path(folder)
+
+    def damaged(self, shard: Shard, reason: str) -> EmbeddingError:
+        """The error for a shard that is not what was written."""
+        return EmbeddingError(
+            f"{self._named(shard)}: damaged: {reason}.",
+            hint=f"delete it and make it again: visir encode … --shard {shard}{self._where()}",
+        )
+
+    def _strange(self, shard: Shard, card: Mapping[str, Any]) -> EmbeddingError:
+        whose, what = card["encoder"], card["collection"]
+        mine = self.encoder.card
+        side = "image_preprocessing" if self.modality == "image" else "text_preprocessing"
+        if any(whose[one] != getattr(mine, one) for one in ("weights", "revision", "dtype")) or (
+            mine.weights is None and whose["name"] != mine.name
+        ):
+            reason = f"made by {_model(whose)}, not by {_model(mine.to_dict())}"
+        elif what["fingerprint"] != self.collection.fingerprint:
+            reason = (
+                f"of another collection ({what['name']}, fingerprint {what['fingerprint'][:8]}, not "
+                f"{self.collection.name}, {self.collection.fingerprint[:8]})"
+            )
+        elif whose[side] != getattr(mine, side):
+            reason = "made with another preprocessing"
+        else:
+            reason = (
+                "of the same ids, but the pictures were others (by size and time of change: copy them with their "
+                "times, cp -p or rsync -a)"
+            )
+        return EmbeddingError(
+            f"{self._named(shard)}: {reason}.", hint="name another folder for these shards (--shards), or delete it"
+        )
+
+    def _counts(self) -> dict[int, list[int]]:
+        """Numbers of the shards that are finished or begun, by the number of parts."""
+        names = [*_folders(self.work), *(self.remote.names() if self.remote is not None else ())]
+        found = [one for one in map(_NAME.fullmatch, names) if one is not None]
+        counts: dict[int, list[int]] = {}
+        for number, count in {(int(one[2]), int(one[3])) for one in found if one[1] == self.modality}:
+            counts.setdefault(count, []).append(number)
+        return counts
+
+    def _read(self, name: str) -> bytes | None:
+        if self.remote is not None:
+            return self.remote.read(f"{name}/{_CARD}")
+        try:
+            return (self.work / name / _CARD).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _named(self, shard: Shard) -> str:
+        return f"{self.place}/{shard.name(self.modality)}"
+
+    def _where(self) -> str:
+        return "" if self.place == str(self.work) and self.remote is None else f" --shards {self.place}"
+
+
+def _folders(folder: Path) -> list[str]:
+    try:
+        return [one.name for one in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+
+
+def _without(count: int, numbers: Iterable[int]) -> list[int]:
+    """Those of 1 … count that are not among the numbers."""
+    return sorted(set(range(1, count + 1)).difference(numbers))
+
+
+def _listed(numbers: list[int], limit: int = 10) -> str:
+    return ", ".join(map(str, numbers[:limit])) + (f" and {len(numbers) - limit} more" if len(numbers) > limit else "")
+
+
+def _model(card: Mapping[str, Any]) -> str:
+    facts = [str(card[one])[:12] for one in ("revision", "weights") if card[one]]
+    return f"{card['name']} ({', '.join([*facts, str(card['dtype'])])})"
