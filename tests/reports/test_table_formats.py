@@ -77,6 +77,19 @@ def test_terminal_prints_cells_literally_and_without_escapes():
     assert printed.split("\n")[2].split() == ["q", "n"]
 
 
+def test_eighty_columns_hold_two_names_and_eleven_numbers():
+    # 6 + 8 + 11 × 4 and 12 spaces between, one at each edge: 72
+    stream = io.StringIO()
+    columns = [Column("model"), Column("features"), *(Column(str(step), 1) for step in range(11))]
+    table = Table.of(columns, [["neural", "extended", *(40.0 + step for step in range(11))]])
+    Console(file=stream, width=80, color_system=None).print(to_terminal(table))
+    assert [line.split() for line in stream.getvalue().split("\n")][-2] == [
+        "neural",
+        "extended",
+        *(f"{40.0 + step:.1f}" for step in range(11)),
+    ]
+
+
 def test_a_difference_that_rounds_to_nothing_has_no_sign():
     assert Column("d", 1, signed=True).text(-0.04) == "0.0"
     assert Column("d", 1, signed=True).text(0.06) == "+0.1"

@@ -50,16 +50,21 @@ def to_terminal(table: Table) -> rich.table.Table:
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        padding=(0, 0 if len(table.columns) > 8 else 1),  # many columns: one space between them, so that 80 hold twelve
     )
-    for column in table.columns:
+    texts = table.texts()
+    for at, column in enumerate(table.columns):
+        # Many numbers on a narrow terminal would take all the room of the names in front of them: those keep a word.
+        words = [word for row in texts for word in row[at].split()]
         made.add_column(
             Text(one_line(column.name)),
             justify="right" if column.is_number else "left",
             no_wrap=column.is_number,
             overflow="fold",
+            min_width=None if column.is_number else min(12, max(map(len, words), default=0)),
         )
     best = table.best()
-    for number, row in enumerate(table.texts()):
+    for number, row in enumerate(texts):
         made.add_row(*(Text(cell, style="bold" if (number, at) in best else "") for at, cell in enumerate(row)))
     return made
 
