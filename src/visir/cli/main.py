@@ -23,10 +23,12 @@ from visir.cli.intent import app as intent
 from visir.cli.perturb import perturb
 from visir.cli.probe import probe
 from visir.cli.search import search
+from visir.cli.serve import serve
 from visir.cli.shortcuts import app as shortcuts
 from visir.cli.sparsify import sparsify
 from visir.cli.stress import stress
 from visir.cli.study import app as study
+from visir.cli.token import app as token
 from visir.cli.train import train
 
 app = typer.Typer(
@@ -58,12 +60,14 @@ app.add_typer(index, name="index")
 app.add_typer(categories, name="categories")
 app.add_typer(intent, name="intent")
 app.add_typer(study, name="study")
+app.add_typer(token, name="token")
 for verb in (
     encode,
     train,
     sparsify,
     explain_vector,
     search,
+    serve,
     evaluate,
     granularity,
     perturb,

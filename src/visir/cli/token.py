@@ -1,0 +1,52 @@
+"""`visir token`: who may search, and who may change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(name="token", help="Make, list and revoke tokens for visir serve.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The file of tokens.", show_default=False)]
+Name = Annotated[str, typer.Option("--name", "-n", help="Whose token, or what for.", show_default=False)]
+
+
+@app.command()
+def new(
+    file: File,
+    name: Name,
+    scope: Annotated[list[str] | None, typer.Option("--scope", "-s", help="search or admin (repeatable).")] = None,
+    days: Annotated[float | None, typer.Option(help="For how many days. Default: for ever.")] = None,
+) -> None:
+    """Make a token and show it, this once; the file holds its hash only. Default scope: search."""
+    from visir.service.tokens import new_token
+
+    typer.echo(new_token(file, name, scope or ["search"], days))
+    typer.echo(f"{file}: {name!r} added; the token is shown this once", err=True)
+
+
+@app.command("list")
+def show(file: File) -> None:
+    """Who has a token, for what, and until when."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from visir.service.tokens import SCOPES, read_tokens
+
+    table = Table("name", "scopes", "made", "expires", box=None)
+    for token in read_tokens(file):
+        expires = "never" if token.expires is None else token.expires.isoformat()
+        scopes = ", ".join(one for one in SCOPES if one in token.scopes)
+        table.add_row(token.name, scopes, token.made.isoformat(), expires + (" (over)" if token.expired() else ""))
+    Console().print(table, markup=False)
+
+
+@app.command()
+def revoke(file: File, name: Name) -> None:
+    """Take a token out of the file; a running service refuses it from the next second on."""
+    from visir.service.tokens import revoke_token
+
+    revoke_token(file, name)
+    typer.echo(f"{file}: {name!r} revoked")

@@ -1,0 +1,187 @@
+"""Reading what is asked: JSON bodies, photos, and clients that have gone."""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import contextlib
+from base64 import b64decode
+from collections.abc import Awaitable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+
+from visir.errors import ImageError
+from visir.library.filters import Condition
+from visir.library.query import Query
+from visir.service.errors import Refused, of_validation
+from visir.service.wire import Search
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
+
+_LISTS = ("where",)
+_DECODERS = ThreadPoolExecutor(2, "visir-decode")
+"""Two photos are decoded at a time: each may take a quarter GiB."""
+
+
+def schema(model: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI says of a JSON body that `body_of` reads."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def form_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI says of a form that `form_of` reads."""
+    content = {"multipart/form-data": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+async def body_of(request: Request, model: type[Model]) -> Model:
+    """The body as this model, straight from its bytes: no detour through dictionaries, and JSON as its standard has it
+    (no NaN, no half surrogates, no depth that ends in a stack overflow).
+    """
+    said = request.headers.get("content-type", "")
+    kind = said.partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refused(
+            415, f"the body is {kind[:100] or 'of no declared type'}, not JSON.", hint="Content-Type: application/json"
+        )
+    try:
+        return model.model_validate_json(await request.body())
+    except ValidationError as fault:
+        raise of_validation(fault.errors(include_url=False), list(model.model_fields)) from None
+
+
+async def form_of(request: Request) -> tuple[Search, bytes]:
+    """A form with a file called `photo` and the fields of `Search` (`where` as JSON): the fields, and the photo."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "multipart/form-data":
+        raise Refused(
+            415, f"the body is {kind[:100] or 'of no declared type'}, not a form.", hint="send multipart/form-data"
+        )
+    fields: dict[str, Any] = {}
+    photo: bytes | None = None
+    try:
+        async with request.form(max_files=1, max_fields=20, max_part_size=64 * 1024) as form:
+            for name, value in form.multi_items():
+                if name in fields or (name == "photo" and photo is not None):
+                    raise Refused(422, f"{name[:100]!r} is given twice.", field=name[:100])
+                if name == "photo":
+                    if isinstance(value, str):
+                        raise Refused(422, "photo: is text, not a file.", field="photo", hint="curl -F photo=@FILE")
+                    photo = await value.read()
+                elif isinstance(value, str):
+                    fields[name] = value
+                else:
+                    raise Refused(422, f"{name[:100]!r} is a file; only photo may be one.", field=name[:100])
+    except (Refused, ClientDisconnect):
+        raise
+    except Exception as fault:  # its parser raises what it likes: unknown character sets, broken boundaries, …
+        said = getattr(fault, "detail", None) or getattr(fault, "message", None) or type(fault).__name__
+        raise Refused(400, f"the form cannot be read: {str(said)[:200]}", hint="send multipart/form-data") from fault
+    if not photo:
+        raise Refused(422, "photo: missing, or an empty file.", field="photo", hint="curl -F photo=@FILE")
+    for name in _LISTS:
+        if name in fields:
+            try:
+                fields[name] = orjson.loads(fields[name])
+            except orjson.JSONDecodeError as fault:
+                raise Refused(422, f"{name}: not JSON: {fault}", field=name) from None
+    fields = {name: value for name, value in fields.items() if value != ""}
+    # Lax, as a form's numbers are text; the photo stands for something to look for.
+    if "image" in fields:
+        raise Refused(422, "image: send the picture as the file photo.", field="image")
+    try:
+        return Search.model_validate({**fields, "image": {"data": "-"}}), photo
+    except ValidationError as fault:
+        raise of_validation(fault.errors(include_url=False), list(Search.model_fields)) from None
+
+
+async def picture_of(search: Search) -> Image | None:
+    """The picture inside a JSON body, decoded."""
+    if search.image is None:
+        return None
+    try:
+        data = b64decode(search.image.data, validate=True)
+    except (binascii.Error, ValueError) as fault:
+        raise Refused(422, f"image.data: not base64: {fault}", field="image.data") from None
+    return await decoded(data, "image.data")
+
+
+async def decoded(data: bytes, field: str) -> Image:
+    """A picture from the bytes of its file; `Refused` when they are none, or too many pixels."""
+    from visir.collections.images import decode
+
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_DECODERS, decode, data, field)
+    except ImageError as fault:
+        too_many = "pixels" in fault.message
+        hint = "send a smaller photo" if too_many else "send a JPEG, PNG, WebP, GIF or AVIF file"
+        raise Refused(413 if too_many else 422, fault.message, field=field, hint=hint) from None
+    except MemoryError:
+        raise Refused(413, f"{field}: too large to decode.", field=field, hint="send a smaller photo") from None
+
+
+def query_of(search: Search, picture: Image | None) -> Query:
+    """What the library is asked."""
+    return Query(
+        text=search.text,
+        image=picture,
+        item=search.item,
+        share=search.share,
+        system=search.system,
+        fusion=search.fusion,
+        weight=search.weight,
+        conditions=tuple(
+            Condition(one.field, one.op, tuple(one.value) if isinstance(one.value, list) else one.value)
+            for one in search.where
+        ),
+        category=search.category,
+        k=search.k,
+        offset=search.offset,
+        rerank=search.rerank,
+    )
+
+
+async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
+    """The answer; or `ClientDisconnect` as soon as nobody waits for it any more, and then what waited gives way."""
+    me = asyncio.current_task()
+    assert me is not None
+    watch = asyncio.ensure_future(_gone(request, me))
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if watch.done() and not watch.cancelled():
+            me.uncancel()
+            raise ClientDisconnect from None
+        raise
+    finally:
+        watch.cancel()
+        with contextlib.suppress(Exception):
+            watch.done() and watch.result()
+
+
+async def _gone(request: Request, waiting: asyncio.Task[Any]) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    waiting.cancel()
+
+
+def log_queries(request: Request, searches: list[Search]) -> None:
+    """Leave the texts for the log, where it is to have them."""
+    if request.app.state.log.queries:
+        noted: dict[str, Any] = request.scope["state"].setdefault("noted", {})
+        noted["queries"] = [search.text for search in searches]
+
+
+def noted(request: Request, **facts: Any) -> None:
+    """Leave facts for the line of the log that this request gets."""
+    said: dict[str, Any] = request.scope["state"].setdefault("noted", {})
+    said.update(facts)

@@ -1,0 +1,98 @@
+"""What the service says of itself, and the page."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+import visir
+from visir.service import wire
+from visir.service.errors import Refused, unknown
+from visir.service.routers import REFUSALS, shelf_of
+
+router = APIRouter(tags=["about"])
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@router.get("/v1/health", response_model=wire.Health)
+async def health(request: Request) -> Response:
+    """The process is alive."""
+    status = "closing" if request.app.state.closing else "ok"
+    return _json({"status": status, "version": visir.__version__})
+
+
+@router.get("/v1/ready", response_model=wire.Health, responses={503: {"model": wire.Error, "description": "Closing."}})
+async def ready(request: Request) -> Response:
+    """Requests may be sent here: libraries and models are loaded, and the service is not closing."""
+    if request.app.state.closing:
+        raise Refused(503, "the service is closing.", hint="another instance may answer", headers={"Retry-After": "5"})
+    return await health(request)
+
+
+@router.get("/metrics", response_class=Response, include_in_schema=False)
+def metrics(request: Request) -> Response:
+    """Counts and times, for Prometheus."""
+    return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/v1/libraries", response_model=list[wire.LibraryInfo], responses=REFUSALS)
+def libraries(request: Request) -> Response:
+    """What is served, and what each library offers."""
+    found = []
+    for desk in shelf_of(request).desks.values():
+        with desk.reading() as edition:
+            found.append(edition.info)
+    return _json(found)
+
+
+@router.get("/", include_in_schema=False)
+async def page(request: Request) -> Response:
+    """The search page."""
+    return _file(request, "index.html")
+
+
+@router.get("/static/{file}", include_in_schema=False)
+async def static(request: Request, file: str) -> Response:
+    """A part of the page."""
+    return _file(request, file)
+
+
+@cache
+def _page() -> dict[str, tuple[bytes, bytes, str, str]]:
+    """Every file of the page by its name: bytes, the same packed, type, tag. What is not in it cannot be asked for."""
+    found = {}
+    for path in files("visir.service").joinpath("page").iterdir():
+        kind = _TYPES.get(path.name[path.name.rfind(".") :])
+        if kind is not None and path.is_file():
+            data = path.read_bytes()
+            found[path.name] = data, gzip.compress(data, 9, mtime=0), kind, f'"{sha256(data).hexdigest()[:20]}"'
+    return found
+
+
+def _file(request: Request, name: str) -> Response:
+    held = _page()
+    if name not in held:
+        raise unknown("file", name, list(held))
+    data, packed, kind, tag = held[name]
+    # A browser asks again each time and is told that nothing changed: a new version of visir shows at once.
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(packed, headers={**headers, "Content-Encoding": "gzip"}, media_type=kind)
+    return Response(data, headers=headers, media_type=kind)
+
+
+def _json(value: object) -> Response:
+    return Response(orjson.dumps(value), media_type="application/json")

@@ -1,0 +1,142 @@
+"""Looking: lists of pictures, everything known of one, the pictures themselves, categories, explanations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from visir.service import wire
+from visir.service.answers import sayable
+from visir.service.errors import Refused
+from visir.service.reading import body_of, log_queries, noted, picture_of, query_of, schema
+from visir.service.routers import LARGE, REFUSALS, InLibrary, OfItem
+
+router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS)
+
+SHOWN = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp", "image/avif", "image/bmp"})
+"""Media types of originals that are handed out: pictures that a browser shows, and none that can hold a script."""
+_FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable"}
+_ALONE = {"Content-Security-Policy": "default-src 'none'; sandbox", "Content-Disposition": "inline"}
+_MOST_SKIPPED = 10_000_000
+
+
+@router.get("/items", response_model=wire.Items)
+def items(
+    desk: InLibrary,
+    category: Annotated[str, Query(max_length=500, description="This category and those below it.")] = "",
+    offset: Annotated[int, Query(ge=0, le=_MOST_SKIPPED)] = 0,
+    k: Annotated[int, Query(ge=1, le=wire.MOST_RESULTS)] = 50,
+) -> Response:
+    """Pictures by name, and by where they lie where names are equal."""
+    with desk.reading() as edition:
+        ids, total = listed(edition.library, category, offset, k)
+        cards = edition.cards.of(ids)
+        shown = [cards[one][0] for one in ids if one in cards]
+    after = offset + k
+    return _json({"items": shown, "total": total, "next_offset": after if after < total else None})
+
+
+def listed(library: Any, category: str, offset: int, k: int) -> tuple[list[str], int]:
+    """Ids of a page of items, and how many there are in all."""
+    below, values = "", []
+    if category:
+        below = " WHERE category = ? OR substr(category, 1, ?) = ?"
+        values = [category, len(category) + 1, category + "/"]
+    total = library.database.value(f"SELECT count(DISTINCT item) FROM files{below}", values)
+    page = f"SELECT item FROM files{below} GROUP BY item ORDER BY min(name), min(path) LIMIT ? OFFSET ?"
+    return [one for (one,) in library.database.rows(page, [*values, k, offset])], total
+
+
+@router.get("/items/{item}", response_model=wire.Item)
+def item(desk: InLibrary, item: OfItem) -> Response:
+    """Everything known of one picture, and its heaviest words where the library has a sparse head."""
+    with desk.reading() as edition:
+        known = edition.known(item)
+        words = edition.words(item)
+    return _json(
+        {
+            "item": known.id,
+            "files": [
+                {"path": sayable(file.path), "name": sayable(file.name), "category": sayable(file.category)}
+                for file in known.files
+            ],
+            "captions": [sayable(text) for _, text in known.captions],
+            "fields": _fields(known.fields),
+            "width": known.width,
+            "height": known.height,
+            "format": known.format,
+            "bytes": known.bytes,
+            "taken": known.taken,
+            "camera": None if known.camera is None else sayable(known.camera),
+            "category": sayable(known.category),
+            "duplicates": edition.duplicates(known),
+            "words": words,
+        }
+    )
+
+
+@router.get(
+    "/items/{item}/thumbnail",
+    response_class=Response,
+    responses={200: {"content": {"image/webp": {}}, "description": "WebP, at most 320 × 320 pixels."}},
+)
+def thumbnail(desk: InLibrary, item: OfItem) -> Response:
+    """A small picture. It never changes: an item is its content."""
+    with desk.reading() as edition:
+        data = edition.library.thumbnail(item)
+        if data is None:
+            edition.known(item)
+            raise Refused(404, "there is no thumbnail of this item.", hint="its source has no picture of it")
+    return Response(data, media_type="image/webp", headers=_FOR_EVER)
+
+
+@router.get(
+    "/items/{item}/image",
+    response_class=Response,
+    responses={200: {"content": {one: {} for one in sorted(SHOWN)}, "description": "The original's bytes."}},
+)
+def image(desk: InLibrary, item: OfItem) -> Response:
+    """The original, as it lies on disk; only of types that browsers show."""
+    with desk.reading() as edition:
+        known = edition.known(item)
+        if known.media_type not in SHOWN:
+            raise Refused(404, f"the original is of a type that is not handed out: {known.format}.",
+                          hint="take its thumbnail")  # fmt: skip
+        data, media_type = edition.original(item)
+    return Response(data, media_type=media_type, headers={**_FOR_EVER, **_ALONE})
+
+
+@router.post("/items/{item}/explain", response_model=wire.Explained, openapi_extra=schema(wire.Search), responses=LARGE)
+async def explain(request: Request, desk: InLibrary, item: OfItem) -> Response:
+    """Why this picture is an answer to a search: words of both sides, captions near the query, parts of the score."""
+    asked = await body_of(request, wire.Search)
+    log_queries(request, [asked])
+    noted(request, library=desk.name)
+    query = query_of(asked, await picture_of(asked))
+    return _json(await run_in_threadpool(desk.explain, query, item))
+
+
+@router.get("/categories", response_model=list[wire.Category])
+def categories(desk: InLibrary) -> Response:
+    """The tree of categories: the folders below a folder of photos, or what the source calls categories."""
+    with desk.reading() as edition:
+        return _json(edition.categories)
+
+
+def _fields(fields: Any) -> dict[str, Any]:
+    """Name → value; a list where the source tells several."""
+    found: dict[str, Any] = {}
+    for name, value in fields:
+        said = sayable(value) if isinstance(value, str) else value
+        if name in found:
+            found[name] = [*(found[name] if isinstance(found[name], list) else [found[name]]), said]
+        else:
+            found[name] = said
+    return found
+
+
+def _json(value: Any) -> Response:
+    return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")

@@ -1,0 +1,94 @@
+"""What a service is told when it starts: whom it serves, and every limit with its default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from visir.errors import ConfigurationError, raise_faults
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything `create_app` needs. Sizes are bytes, times are seconds.
+
+    - `libraries`: folders made by `visir index`; each is served under its name
+    - `tokens`: the file of `visir token`; None lets everybody search and change, which `visir serve` refuses on any
+      address but loopback unless told otherwise
+    - `hosts`: names that the Host header may carry; empty accepts all. A page of a stranger can point a name of its own
+      at 127.0.0.1 and have the visitor's browser ask this service; the name gives it away
+    - `origins`: web origins whose pages may ask (CORS); none by default
+    - `docs`: offer `/docs`, which loads its scripts from elsewhere; off by default
+    - `log_queries`: write what people look for into the log; off by default
+
+    Limits:
+
+    - `body`: of one request, counted while it comes in, so that no header needs to be believed; `bodies`: of all
+      requests at one time
+    - `rate`, `burst`: requests a second for one token (or address, without tokens), and how many may come at once; a
+      thumbnail counts a tenth, a batch as many as it has queries; a rate of 0 sets no limit
+    - `timeout`: from the last byte of a request to the first of its answer
+    - `queue`: searches that wait, of one library; the next is told to come again
+    - `batch`: searches that are encoded and searched together
+    - `wait`: how long a batch that follows upon another waits for more; nothing waits when nobody else is asking
+    - `threads`: of one matrix product; 0 leaves one core to the rest of the service
+    - `connections`: open at once; `header_timeout`, `body_timeout`: a client that sends a request more slowly than this
+      is left; `stall`: one that takes nothing of its answer for so long is left too
+    - `grace`: how long running requests may take to finish after SIGTERM
+    - `reload`: how often is looked whether another process has updated a library; 0 never
+    - `cache`: answers to words that are kept for whoever asks the same again; 0 keeps none
+    """
+
+    libraries: tuple[Path, ...]
+    tokens: Path | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    docs: bool = False
+    log_queries: bool = False
+    device: str | None = None
+    body: int = 16 * 2**20
+    bodies: int = 256 * 2**20
+    rate: float = 20.0
+    burst: int = 200
+    timeout: float = 30.0
+    queue: int = 512
+    batch: int = 64
+    wait: float = 0.002
+    threads: int = 0
+    connections: int = 512
+    header_timeout: float = 10.0
+    body_timeout: float = 60.0
+    stall: float = 30.0
+    grace: float = 20.0
+    reload: float = 2.0
+    cache: int = 0
+
+    def __post_init__(self) -> None:
+        faults = [] if self.libraries else ["no library is named"]
+        for name, least in _AT_LEAST.items():
+            if getattr(self, name) < least:
+                faults.append(f"{name} must be at least {least}, not {getattr(self, name)}")
+        for origin in self.origins:
+            if not origin.startswith(("http://", "https://")) or origin.rstrip("/").count("/") != 2:
+                faults.append(f"{origin!r} is not a web origin, such as https://photos.example.org")
+        raise_faults(ConfigurationError, "service", faults, hint="visir serve --help")
+
+
+_AT_LEAST: dict[str, float] = {
+    "body": 1024,
+    "bodies": 1024,
+    "rate": 0,
+    "burst": 1,
+    "timeout": 0.01,
+    "queue": 1,
+    "batch": 1,
+    "wait": 0,
+    "threads": 0,
+    "connections": 1,
+    "header_timeout": 0.01,
+    "body_timeout": 0.01,
+    "stall": 0.01,
+    "grace": 0,
+    "reload": 0,
+    "cache": 0,
+}

@@ -1,0 +1,299 @@
+"""What goes over the wire: bodies that are asked, answers, and their limits. Unknown fields are refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+ITEM = "^[0-9a-f]{32}$"
+"""An item's id: the first 32 hexadecimal digits of a SHA-256. No path can be written in these letters."""
+MOST_RESULTS, DEEPEST, MOST_QUERIES, MOST_RERANKED = 100, 1_000, 64, 100
+MOST_TEXT, MOST_CONDITIONS, MOST_VALUES = 2_000, 16, 100
+
+System: TypeAlias = Literal["dense", "sparse", "hybrid"]
+Fusion: TypeAlias = Literal["rrf", "weighted"]
+Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "in"]
+Whole = Annotated[int, Field(strict=True, ge=-(2**53), le=2**53)]
+Scalar: TypeAlias = Whole | Annotated[float, Field(strict=True)] | Annotated[str, Field(max_length=500)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Asked(BaseModel):
+    """A body: unknown fields, infinities and NaN are refused."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+
+
+class Photo(Asked):
+    """A picture inside JSON."""
+
+    data: str = Field(min_length=1, description="The bytes of an image file (JPEG, PNG, WebP, …) in base64.")
+
+
+class Where(Asked):
+    """A condition on a field of a picture (`fields` of the library says which there are)."""
+
+    field: str = Field(min_length=1, max_length=100, examples=["width"])
+    op: Operator = "="
+    value: Scalar | Annotated[list[Scalar], Field(min_length=1, max_length=MOST_VALUES)] = Field(
+        description="A number or a text; for `in`, a list of them.", examples=[800]
+    )
+
+
+class Search(Asked):
+    """What to look for: a text, a picture, a picture of the library ("like this one"), or several of them together."""
+
+    text: str | None = Field(None, min_length=1, max_length=MOST_TEXT, description="Words.")
+    image: Photo | None = None
+    item: str | None = Field(None, pattern=ITEM, description="Like this picture of the library.")
+    share: Share = Field(0.5, description="Of the text, where there is a picture too; 1 is the text alone.")
+    system: System | None = Field(None, description="Default: hybrid where the library has both indexes.")
+    fusion: Fusion = Field("rrf", description="How hybrid joins: reciprocal ranks, or weighted scores.")
+    weight: Share = Field(0.5, description="Of the dense scores in weighted fusion.")
+    where: list[Where] = Field([], max_length=MOST_CONDITIONS, description="All of these must hold.")
+    category: str | None = Field(None, max_length=500, description="This category and those below it.")
+    k: int = Field(10, ge=1, le=MOST_RESULTS, description="How many results.")
+    offset: int = Field(0, ge=0, le=DEEPEST, description="How many of the best to pass over.")
+    rerank: int = Field(0, ge=0, le=MOST_RERANKED, description="How many of the best the matching head looks at.")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"text": "a dog runs along the beach", "k": 5},
+                {
+                    "text": "a red car",
+                    "system": "hybrid",
+                    "where": [{"field": "width", "op": ">=", "value": 300}],
+                    "offset": 10,
+                },
+            ]
+        }
+    )
+
+    @model_validator(mode="after")
+    def _something(self) -> Search:
+        nothing = not (self.text and self.text.strip()) and self.image is None and self.item is None
+        if nothing and not self.category:
+            raise ValueError("nothing is asked: give a text, an image, an item, or a category")
+        if self.image is not None and self.item is not None:
+            raise ValueError("an image and an item are given: one of them")
+        if self.k + self.offset > DEEPEST:
+            raise ValueError(f"k + offset is at most {DEEPEST}")
+        return self
+
+
+class SearchForm(Asked):
+    """A photo as a file, and the fields of a search beside it; `where` is the JSON text of a list of conditions."""
+
+    photo: bytes = Field(json_schema_extra={"format": "binary"}, description="An image file.")
+    text: str | None = Field(None, max_length=MOST_TEXT)
+    share: Share = 0.5
+    system: System | None = None
+    fusion: Fusion = "rrf"
+    weight: Share = 0.5
+    where: str | None = Field(None, examples=['[{"field": "width", "op": ">=", "value": 300}]'])
+    category: str | None = Field(None, max_length=500)
+    k: int = Field(10, ge=1, le=MOST_RESULTS)
+    offset: int = Field(0, ge=0, le=DEEPEST)
+    rerank: int = Field(0, ge=0, le=MOST_RERANKED)
+
+
+class Batch(Asked):
+    """Several searches at once; they are answered in order."""
+
+    queries: list[Search] = Field(min_length=1, max_length=MOST_QUERIES)
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"queries": [{"text": "a dog"}, {"text": "a cat", "k": 3}]}]}
+    )
+
+
+class Part(BaseModel):
+    """Where a result stood in one of the systems that were joined."""
+
+    rank: int = Field(examples=[1])
+    score: float = Field(examples=[0.3127])
+
+
+class Hit(BaseModel):
+    """One result."""
+
+    item: str = Field(examples=["0f343b0931126a20f133d67c2b018a3b"])
+    rank: int = Field(examples=[1])
+    score: float = Field(examples=[0.3127])
+    parts: dict[str, Part]
+    thumbnail: str | None = Field(
+        examples=["/v1/libraries/photos/items/0f343b0931126a20f133d67c2b018a3b/thumbnail"],
+        description="A path of this service; null where there is no picture.",
+    )
+    width: int | None = Field(examples=[500])
+    height: int | None = Field(examples=[375])
+    name: str = Field(examples=["beach/dog.jpg"])
+    caption: str | None = Field(examples=["a dog runs along the beach"])
+
+
+class Results(BaseModel):
+    """An answer to a search."""
+
+    hits: list[Hit]
+    total: int = Field(description="Pictures that could be found: all, or those that satisfy the conditions.")
+    next_offset: int | None = Field(description="The offset of the next page; null on the last.", examples=[10])
+    system: System
+    seconds: dict[str, float] = Field(examples=[{"encode": 0.006, "search": 0.002}])
+    generation: int
+
+
+class Answers(BaseModel):
+    """Answers to a batch, in the order of its queries."""
+
+    answers: list[Results]
+
+
+class Word(BaseModel):
+    """A word of a picture, and how heavy it is."""
+
+    word: str = Field(examples=["dog"])
+    weight: float = Field(examples=[1.87])
+
+
+class Term(BaseModel):
+    """A word of both sides: its weight on each, and its share of the score (all shares sum to 1)."""
+
+    word: str = Field(examples=["dog"])
+    query: float
+    document: float
+    share: float
+
+
+class NearCaption(BaseModel):
+    """A caption near the query."""
+
+    text: str
+    score: float
+
+
+class Explained(BaseModel):
+    """Why a picture is an answer."""
+
+    terms: list[Term]
+    captions: list[NearCaption]
+    parts: dict[str, Part]
+    words: list[Word]
+
+
+class File(BaseModel):
+    """Where an item's bytes lie."""
+
+    path: str = Field(examples=["beach/dog.jpg"])
+    name: str = Field(examples=["dog.jpg"])
+    category: str = Field(examples=["beach"])
+
+
+class Item(BaseModel):
+    """Everything known of one picture."""
+
+    item: str
+    files: list[File]
+    captions: list[str]
+    fields: dict[str, Any]
+    width: int | None
+    height: int | None
+    format: str | None
+    bytes: int | None
+    taken: str | None
+    camera: str | None
+    category: str | None
+    duplicates: list[str] = Field(description="Items that look nearly the same.")
+    words: list[Word]
+
+
+class Browsed(BaseModel):
+    """One picture of a list."""
+
+    item: str
+    thumbnail: str | None
+    width: int | None
+    height: int | None
+    name: str
+    caption: str | None
+
+
+class Items(BaseModel):
+    """A page of pictures, by name."""
+
+    items: list[Browsed]
+    total: int
+    next_offset: int | None
+
+
+class Category(BaseModel):
+    """A category, how many pictures it and those below it hold, and those below it."""
+
+    name: str = Field(examples=["2024"])
+    path: str = Field(examples=["holidays/2024"])
+    items: int
+    children: list[Category]
+
+
+class FieldOf(BaseModel):
+    """A field on which conditions can be put; `values` where there are few."""
+
+    name: str = Field(examples=["width"])
+    type: Literal["number", "text", "date"]
+    values: list[Any] | None = None
+
+
+class LibraryInfo(BaseModel):
+    """What a library offers."""
+
+    name: str = Field(examples=["photos"])
+    items: int
+    systems: list[System]
+    model: str
+    head: str | None
+    fields: list[FieldOf]
+    categories: bool
+    captions: bool
+    rerank: bool
+    generation: int
+
+
+class Health(BaseModel):
+    """The service is there."""
+
+    status: Literal["ok", "closing"]
+    version: str
+
+
+class Progress(BaseModel):
+    """The update that runs, and what the last one did."""
+
+    running: bool
+    stage: str | None = Field(examples=["encoding"])
+    done: int
+    total: int | None
+    last: dict[str, Any] | None
+    error: str | None
+
+
+class Deleted(BaseModel):
+    """An item that is no longer found."""
+
+    item: str
+    generation: int
+
+
+class Fault(BaseModel):
+    """What went wrong."""
+
+    code: str = Field(examples=["not_found"])
+    message: str = Field(examples=["there is no library 'photo'."])
+    hint: str = Field(examples=["did you mean 'photos'? known: photos"])
+    field: str | None = None
+
+
+class Error(BaseModel):
+    """The one shape of every refusal."""
+
+    error: Fault
