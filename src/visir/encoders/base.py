@@ -65,6 +65,13 @@ class Encoder(ABC):
         """
         return list(texts)
 
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """(n,) a number for each text: a batch of texts that have one number in common needs no padding.
+
+        Usually the tokens that the model reads. None where the encoder cannot tell.
+        """
+        return None
+
     def encode_images(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n images, as given by PIL (any mode; converted to upright RGB first)."""
         from visir.collections.images import to_rgb

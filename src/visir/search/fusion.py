@@ -56,7 +56,9 @@ def fuse(
     first = next(iter(runs.values()))
     queries = pc.unique(pa.concat_arrays([one.queries for one in runs.values()]))
     queries = queries.take(pc.sort_indices(queries))
-    documents = pc.unique(pa.concat_arrays([one.documents for one in runs.values()]))
+    # Of a large gallery only what the runs mention.
+    mentioned = [one.documents.take(pa.array(np.unique(one.indices))) for one in runs.values()]
+    documents = pc.unique(pa.concat_arrays(mentioned))
     documents = documents.take(pc.sort_indices(documents))
     default = 1.0 if fusion == "rrf" else 1.0 / len(runs)
     parts = []
@@ -65,7 +67,8 @@ def fuse(
         lengths = np.diff(run.offsets)
         place = pc.index_in(run.queries, queries).to_numpy().astype(np.int64)
         query = np.repeat(place, lengths)
-        document = pc.index_in(run.documents, documents).to_numpy().astype(np.int64)[run.indices]
+        used, at = np.unique(run.indices, return_inverse=True)
+        document = pc.index_in(run.documents.take(pa.array(used)), documents).to_numpy().astype(np.int64)[at]
         if fusion == "rrf":
             ranks = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths) + 1
             gain, absent = 1.0 / (k + ranks), np.zeros(len(queries))

@@ -137,6 +137,10 @@ class SparseEncoder(Encoder):
         vectors = self.dense.embed_texts(texts)
         return self._full(weigh(self.head, vectors, None if self.expanded else self.tokenizer.terms(texts)))
 
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """As the dense encoder counts them."""
+        return self.dense.text_lengths(texts)
+
     def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the dense encoder does it."""
         return self.dense.room_for(texts, ending)

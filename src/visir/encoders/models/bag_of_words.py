@@ -105,6 +105,10 @@ class BagOfWords(Encoder):
                 row /= length
         return result
 
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """All equal: nothing is padded here."""
+        return np.zeros(len(texts), np.int64)
+
     def save(self, folder: Path) -> None:
         """Write the vocabulary (Parquet: word, idf) and `visir.json` into `folder`."""
         if self._places is None or self._idf is None:

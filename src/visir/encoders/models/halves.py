@@ -61,6 +61,10 @@ class HalvesEncoder(Encoder):
         half = self.half("text")
         return self._embed(half, half.prepare(texts) if len(texts) else [])
 
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """(n,) tokens, as the text half counts them."""
+        return np.array([len(one) for one in self.half("text").prepare(texts)], np.int64)
+
     def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the text half does it."""
         return self.half("text").room_for(texts, ending)

@@ -14,6 +14,9 @@ from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard
 
+_LONGER_THAN_ANY = 1 << 16
+"""Tokens of a text, at most: so the lengths of two parts fit into one number."""
+
 
 class JoinedTexts(Encoder):
     """`JoinedTexts([load("st:all-MiniLM-L6-v2"), load("bow")])`: what one encoder misses, the other may say.
@@ -55,6 +58,16 @@ class JoinedTexts(Encoder):
             stop = start + part.dimension
             joined[:, start:stop] = vectors / np.where(lengths > 0, lengths, 1.0)
             start = stop
+        return joined
+
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """(n,) the lengths that every part tells, in one number."""
+        joined = np.zeros(len(texts), np.int64)
+        for part in self.parts:
+            lengths = part.text_lengths(texts)
+            if lengths is None:
+                return None
+            joined = joined * _LONGER_THAN_ANY + lengths
         return joined
 
     def room_for(self, texts: Sequence[str], ending: str) -> list[str]:

@@ -16,7 +16,14 @@ from visir.encoders.devices import pick_device
 from visir.encoders.models.forward import inference, no_vectors
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, no_progress_bar
 from visir.encoders.models.model_names import positive_number, split_options, template_of
-from visir.encoders.models.sentence_half import SentenceHalf, limit_of, sentence_room, sentence_values
+from visir.encoders.models.sentence_half import (
+    SentenceHalf,
+    default_prompt,
+    limit_of,
+    sentence_room,
+    sentence_values,
+)
+from visir.encoders.models.tokens import token_counts
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 
@@ -68,6 +75,15 @@ class SentenceEncoder(Encoder):
     def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; as they are where the model has no limit."""
         return sentence_room(self._model, self._template, texts, ending)
+
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """(n,) tokens of each text, prompt and template included; None for a model without a tokenizer of its own."""
+        limit, tokenizer = limit_of(self._model), self._model.tokenizer
+        if limit is None or not callable(tokenizer):
+            return None
+        prompt = default_prompt(self._model)
+        counts = token_counts(tokenizer, [prompt + self._template.replace("{}", text) for text in texts])
+        return np.minimum(np.array(counts, np.int64), limit)
 
     def half(self, modality: Modality) -> SentenceHalf:
         """The text half, sharing its weights with this encoder.

@@ -117,6 +117,14 @@ class TowersEncoder(Encoder):
         body = own_body(self.towers["text"].body)
         return self._embed("text", [body.prepare(text) for text in texts])
 
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """(n,) words or tokens, as the text tower's body, or the frozen encoder of texts, counts them."""
+        backbone = self.backbones["text"]
+        if backbone is not None:
+            return backbone.text_lengths(texts)
+        body = own_body(self.towers["text"].body)
+        return np.array([len(body.prepare(text)) for text in texts], np.int64)
+
     def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the text tower's body, or the frozen encoder of texts, does it."""
         backbone = self.backbones["text"]
