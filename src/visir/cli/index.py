@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+from visir.cli.library import check_command, duplicates_command, library_command
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -14,11 +17,32 @@ if TYPE_CHECKING:
     from visir.search.index import Index
     from visir.search.kinds import Kind
 
+PLACE = "PLACE"
+
+
+class _Places(TyperGroup):
+    """A first argument that is no command is a place: `visir index ~/Photos` is `visir index PLACE ~/Photos`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that was named, or the one for places."""
+        known = args and self.get_command(ctx, args[0]) is not None
+        return super().resolve_command(ctx, args if known else [PLACE, *args])
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Options before the place belong to it."""
+        own = not args or args[0] in ctx.help_option_names or not args[0].startswith("-")
+        return super().parse_args(ctx, args if own else [PLACE, *args])
+
+
 app = typer.Typer(
     name="index",
-    help="Build an index of a collection, change it, ask it, export it to other engines.",
+    cls=_Places,
+    help="Make photos searchable (visir index PLACE --model M); or build, change, ask and export single indexes.",
     no_args_is_help=True,
 )
+app.command(PLACE)(library_command)
+app.command("duplicates")(duplicates_command)
+app.command("check")(check_command)
 
 Source = Annotated[
     str,
@@ -48,7 +72,7 @@ Queries = Annotated[Path | None, typer.Option(help="A file of queries, one a lin
 
 @app.callback()
 def _root() -> None:
-    """Build an index of a collection, change it, ask it, export it to other engines."""
+    """Make photos searchable (visir index PLACE --model M); or build, change, ask and export single indexes."""
 
 
 @app.command("kinds")
@@ -159,7 +183,14 @@ def delete_command(
 
 @app.command("info")
 def info_command(folder: Folder) -> None:
-    """Say what an index holds."""
+    """Say what an index, or a library, holds."""
+    from visir.library.layout import is_library
+
+    if is_library(folder):
+        from visir.cli.library import print_library
+
+        print_library(folder)
+        return
     from rich.console import Console
     from rich.table import Table
 

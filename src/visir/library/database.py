@@ -59,8 +59,8 @@ class Database:
         self._lock = threading.RLock()
 
     @classmethod
-    def create(cls, path: Path) -> Database:
-        """Make an empty one, or open the one that is there, for writing."""
+    def create(cls, path: Path, generation: int = 0) -> Database:
+        """Make an empty one, of this generation, or open the one that is there, for writing."""
         new = not path.exists() or path.stat().st_size == 0
         database = cls._connected(path, f"file:{quote(str(path.absolute()))}?mode=rwc")
         if new:
@@ -69,7 +69,7 @@ class Database:
                 with database.writing():
                     for statement in _TABLES.split(";"):
                         database._connection.execute(statement)
-                    database.run("INSERT INTO meta VALUES ('schema', ?), ('generation', 0)", (SCHEMA,))
+                    database.run("INSERT INTO meta VALUES ('schema', ?), ('generation', ?)", (SCHEMA, generation))
         database._refuse_newer()
         return database
 
@@ -99,6 +99,11 @@ class Database:
             raise LibraryError(f"{path}: cannot be opened ({fault}).", hint=COPY_AGAIN) from fault
         prepare(connection)
         return cls(path, connection)
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For functions that SQL is to know; queries go through `rows`."""
+        return self._connection
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query. Values go where the question marks are, never into the text."""

@@ -45,7 +45,7 @@ class Manifest:
     - `kinds`: from "dense", "sparse" and "captions" to the kind of index, for those that there are
     - `cards`: from "dense" and "sparse" to the card of the encoder, so that another model under the same name is found
     - `generation`: grows with every update that changed something
-    - `database`: size and hash of `items.sqlite` at rest, as the last update left it; None when it could not be told
+    - `files`: size and hash of every file of the indexes and of the database (`visir.library.check`)
     """
 
     name: str
@@ -58,7 +58,12 @@ class Manifest:
     kinds: Mapping[str, str] = field(default_factory=dict)
     cards: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     generation: int = 0
-    database: Mapping[str, Any] | None = None
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def present(self, folder: Path) -> list[str]:
+        """The indexes that there are, or must be: captions only where the source has some."""
+        listed = {name.partition("/")[0] for name in self.files}
+        return [one for one in self.kinds if one in SYSTEMS or one in listed or (folder / one).is_dir()]
 
     def write(self, folder: Path) -> None:
         """Put it into `folder`, in one step."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from visir.library.check import refuse_damaged
 from visir.library.database import Database
 from visir.library.item import File, Item
 from visir.library.layout import CAPTIONS, COPY_AGAIN, DATABASE, SYSTEMS, LibraryError, Manifest, thumbnail_path
@@ -18,6 +19,7 @@ from visir.search.folder import IndexFolderError
 from visir.search.index import Index
 
 if TYPE_CHECKING:
+    from visir.library.filters import Condition
     from visir.records import Embeddings
 
 _ITEM = "id, width, height, format, bytes, taken, camera, category, added, phash"
@@ -52,12 +54,17 @@ class Library:
         manifest = Manifest.read(folder)
         database = Database.open(folder / DATABASE)
         indexes = {}
-        for system in manifest.kinds:
-            if (folder / system).is_dir() or system in SYSTEMS:
-                try:
-                    indexes[system] = kinds.load(folder / system)
-                except IndexFolderError as fault:
-                    raise LibraryError(fault.message, hint=COPY_AGAIN) from fault
+        for system in manifest.present(folder):
+            try:
+                indexes[system] = kinds.load(folder / system)
+            except IndexFolderError as fault:
+                database.close()
+                raise LibraryError(fault.message, hint=COPY_AGAIN) from fault
+        try:
+            refuse_damaged(folder, manifest, database, {name: one.ids.to_pylist() for name, one in indexes.items()})
+        except LibraryError:
+            database.close()
+            raise
         return cls(folder, manifest, database, indexes)
 
     def item(self, id: str) -> Item:
@@ -110,6 +117,16 @@ class Library:
 
     def __len__(self) -> int:
         return int(self.database.value("SELECT count(*) FROM items"))
+
+    def where(self, conditions: Sequence[Condition], category: str | None = None) -> set[str]:
+        """The ids of the pictures that satisfy all conditions and lie in `category` or below (`visir.library.filters`).
+
+        Raises `FilterError` for unknown fields, and for values that do not fit them.
+        """
+        from visir.library.filters import fields_of, prepare, select
+
+        prepare(self.database.connection)
+        return select(self.database.rows, conditions, fields_of(self.database.rows), category=category)
 
     def thumbnail(self, id: str) -> bytes | None:
         """A WebP picture of at most 320 × 320 pixels; None where there is none, or where it was damaged on disk."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Models:
     """The dense encoder and the sparse head of a library.
 
-    - `loaded`: encoders that the caller has in memory already, by the name they were loaded by
+    - `loaded`: encoders that are in memory already, by the name they were loaded by; new ones are put there
     - `cards`: from "dense" and "sparse" to the card that the library's vectors were made under; another is refused
     """
 
@@ -29,10 +29,11 @@ class Models:
         *,
         device: str | None = None,
         cards: Mapping[str, Mapping[str, Any]] | None = None,
-        loaded: Mapping[str, Encoder] | None = None,
+        loaded: dict[str, Encoder] | None = None,
     ) -> None:
         self.model, self.head = model, head
-        self._device, self._cards, self._loaded = device, cards or {}, loaded or {}
+        self._device, self._cards = device, cards or {}
+        self._loaded = {} if loaded is None else loaded
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -66,7 +67,9 @@ class Models:
     def _load(self, name: str) -> Encoder:
         from visir.encoders import load
 
-        return self._loaded[name] if name in self._loaded else load(name, device=self._device)
+        if name not in self._loaded:
+            self._loaded[name] = load(name, device=self._device)
+        return self._loaded[name]
 
     def _refuse_another(self, system: str, found: Encoder) -> None:
         made = self._cards.get(system)

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.encoders.locks import locked_or
+from visir.library.check import digests, refuse_changed
 from visir.library.database import Database
 from visir.library.layout import (
     CAPTIONS,
     DATABASE,
     LOCK,
-    MANIFEST,
     SYSTEMS,
     WORK,
     LibraryError,
@@ -87,7 +87,7 @@ def update(
     images: Sequence[str | Path] = (),
     verify: bool = False,
     device: str | None = None,
-    loaded: Mapping[str, Encoder] | None = None,
+    loaded: dict[str, Encoder] | None = None,
     tell: Tell = lambda stage, done, total: None,
 ) -> Update:
     """Make the library `folder` of `source`, or bring it up to date.
@@ -97,7 +97,8 @@ def update(
       library keeps them: leave them out to update it
     - `kind`: the kind of index ("hnsw"), or one for each form of vectors; default: exact, and inverted for words
     - `verify`: hash every file, also those whose size and time of change are as they were
-    - `loaded`: encoders that are in memory already, by name; `tell` is called with what is being done
+    - `loaded`: encoders that are in memory already, by name (new ones are put there)
+    - `tell`: called with what is being done
 
     Raises `LibraryError` when another update is under way, when models or source are not those of the library, and when
     the source is empty (a disk that is not mounted would empty the library).
@@ -111,7 +112,7 @@ def update(
         before = _manifest(folder, source, model, head, kind, name, split, images)
         opened = Source.open(before.source, images=before.images, split=before.split)
         models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
-        database = Database.create(folder / DATABASE)
+        database = Database.create(folder / DATABASE, before.generation)
         try:
             return _updated(folder, before, opened, models, database, verify, tell, begun)
         finally:
@@ -132,11 +133,16 @@ def _updated(
     begun: float,
 ) -> Update:
     before = replace(before, root=str(Path(source.collection.root).absolute()))
+    # An index that somebody deleted is made anew, and its files will bear old names.
+    files = {name: said for name, said in before.files.items() if (folder / name.partition("/")[0]).exists()}
+    before = replace(before, files=files)
     systems, named = [one for one in SYSTEMS if one in before.kinds], dict(before.kinds)
     indexes = Indexes(folder, named)
     known = {one for (one,) in database.rows("SELECT id FROM items")}
     lost = frozenset(one for system in systems for one in known - indexes.ids(system))
     found = scan(folder, source, database, verify=verify, wanted=lost, tell=tell)
+    if found.first or not same_files(database, found):
+        refuse_changed(folder, before, database)
     if found.first:
         broken = add_pictures(folder, source, found.first, models, indexes, tell)
         _set_aside(found, broken)
@@ -147,7 +153,7 @@ def _updated(
         raise LibraryError(f"{before.source}: none of its pictures can be used: {some}")
     captions = {one: (found.items[path], text) for one, text, path in source.captions if found.items.get(path) in items}
     encoded = len(found.first) if found.first else 0
-    counts = _counts(database, found, verify)
+    counts = _counts(database, found)
     same = not (
         counts.added or counts.changed or counts.moved or counts.deleted or lost or found.first
     ) and _told(database) == source.told and _broken_as_known(database, found)  # fmt: skip
@@ -169,7 +175,7 @@ def _updated(
     if CAPTIONS in named:
         indexes.keep(CAPTIONS, set(captions))
     generation = database.generation
-    if not same or generation != before.generation or before.database is None:
+    if not same or generation != before.generation or DATABASE not in before.files:
         _publish(folder, before, database, models)
         sweep_thumbnails(folder, items)
     shutil.rmtree(folder / WORK, ignore_errors=True)
@@ -231,7 +237,12 @@ def _set_aside(found: Scan, broken: Mapping[str, str]) -> None:
         del found.items[path]
 
 
-def _counts(database: Database, found: Scan, verify: bool) -> Update:
+def same_files(database: Database, found: Scan) -> bool:
+    """Whether every file is where and what it was."""
+    return dict(database.rows("SELECT path, item FROM files")) == found.items
+
+
+def _counts(database: Database, found: Scan) -> Update:
     old = dict(database.rows("SELECT path, item FROM files"))
     gone: dict[str, int] = defaultdict(int)
     for path, item in old.items():
@@ -298,15 +309,11 @@ def _write(
 
 def _publish(folder: Path, before: Manifest, database: Database, models: Models) -> None:
     """Write `library.json` for the state that the database has now."""
-    from visir.library.check import database_digest
-
-    kinds = {system: kind for system, kind in before.kinds.items() if (folder / system).is_dir()}
     cards = dict(before.cards)
     for system in SYSTEMS:
-        if system in kinds and system not in cards:
+        if system in before.kinds and system not in cards:
             encoder = models.dense if system == "dense" else models.sparse
             cards[system] = {} if encoder is None else encoder.card.to_dict()
-    settled = database.settle()
-    at_rest = database_digest(folder) if settled else None
-    kept = {**before.kinds} if not (folder / MANIFEST).is_file() else dict(before.kinds)
-    replace(before, kinds=kept, cards=cards, generation=database.generation, database=at_rest).write(folder)
+    generation = database.generation
+    files = digests(folder, before.files, at_rest=database.settle(), generation=generation)
+    replace(before, cards=cards, generation=generation, files=files).write(folder)
