@@ -480,7 +480,7 @@ def test_what_the_text_says_of_a_figure_stands_beside_it_and_in_the_drawing(tmp_
     assert values["PC", "TV"] == (None, 43.75, "not run")
     assert values["Smartphone", "Smartphone"] == (50.0, None, "not judged")
     (grid,) = grids(found, [])
-    assert grid.notes == ("the text prints PC, Smartphone: 47.25",)
+    assert grid.notes == ("the text prints PC, Smartphone: 47.25; PC, TV: 43.75",)
     as_matrix, as_diagram = figures_of(found)
     assert "47.25" in as_matrix.svg
     assert "47.25" not in as_diagram.svg

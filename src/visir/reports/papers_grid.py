@@ -29,7 +29,7 @@ def grids(verdict: Verdict, notes: list[str]) -> list[Table]:
     made: list[Table] = []
     for measure, values in _by_measure(shown).items():
         for block in _blocks(values):
-            own = [*([] if made else notes), *_said(block)]
+            own = [] if made else [*notes, *_said(verdict.values)]
             made.append(_grid(block, ", ".join(filter(None, (caption, measure))), own))
     return made
 
@@ -91,11 +91,9 @@ def _blocks(shown: Sequence[Value]) -> list[list[Value]]:
     return [values for _, values in blocks]
 
 
-def _said(shown: Sequence[Value]) -> list[str]:
-    """What the text beside a figure prints of it, and what came of that."""
-    said = {
-        (one.system, one.label, one.published): None for one in shown if one.published is not None
-    }  # once, however many logs stand beside it
+def _said(values: Sequence[Value]) -> list[str]:
+    """What the text beside a figure prints of it: once, however many logs stand beside it."""
+    said = {(one.system, one.label, one.published): None for one in values if one.published is not None}
     told = [f"{system}, {point_of(label)}: {published:g}" for system, label, published in said]
     return [f"the text prints {'; '.join(told)}"] if told else []
 
