@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Models:
     """The dense encoder and the sparse head of a library.
 
-    - `loaded`: encoders that are in memory already, by the name they were loaded by; new ones are put there
+    - `loaded`: encoders that are in memory already, by the name they were loaded by; new ones are put there if it is a dict
     - `cards`: from "dense" and "sparse" to the card that the library's vectors were made under; another is refused
     """
 
@@ -29,11 +29,11 @@ class Models:
         *,
         device: str | None = None,
         cards: Mapping[str, Mapping[str, Any]] | None = None,
-        loaded: dict[str, Encoder] | None = None,
+        loaded: Mapping[str, Encoder] | None = None,
     ) -> None:
         self.model, self.head = model, head
         self._device, self._cards = device, cards or {}
-        self._loaded = {} if loaded is None else loaded
+        self._loaded = loaded if isinstance(loaded, dict) else dict(loaded or {})
 
     @cached_property
     def encoder(self) -> Encoder:

@@ -112,6 +112,8 @@ def update(
         before = _manifest(folder, source, model, head, kind, name, split, images)
         opened = Source.open(before.source, images=before.images, split=before.split)
         models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
+        if not is_library(folder):
+            _ = models.dense, models.sparse  # what is wrong with them is said now, not after an hour of reading
         database = Database.create(folder / DATABASE, before.generation)
         try:
             return _updated(folder, before, opened, models, database, verify, tell, begun)
