@@ -1,0 +1,169 @@
+"""From queries to vectors: texts, pictures and items of the library, alone or mixed, dense and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.encoders.base import Encoder
+from visir.errors import VisirError
+from visir.library.library import Library
+from visir.library.models import Models
+from visir.library.pinned import PinnedTexts
+from visir.library.query import Query, QueryError
+from visir.records import Embeddings, EncoderCard, Modality, SparseEmbeddings
+from visir.sparse.encoder import SparseEncoder
+
+Words = dict[int, float]
+"""A weighted bag of words: term → weight."""
+Side: TypeAlias = "NDArray[np.float32] | None"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a query is to each system: a unit vector (d,) and weighted words; None for a system that is not asked."""
+
+    dense: NDArray[np.float32] | None = None
+    sparse: Words | None = None
+
+
+class Encoding:
+    """The models of a library, loaded when first needed, and what they make of queries. Thread-safe.
+
+    Where the sparse head stands on the very model of the dense index, a text is encoded once for both.
+    """
+
+    def __init__(self, models: Models) -> None:
+        self.models = models
+        self._pinned: dict[str, PinnedTexts] = {}
+
+    def of(self, queries: Sequence[Query], systems: Sequence[set[str]], library: Library) -> list[Asked | VisirError]:
+        """What each query is to each of its systems, or the error why it cannot be asked.
+
+        An answer depends on its own query alone, never on the others.
+        """
+        found: list[Asked | VisirError] = []
+        said = [query.said for query in queries]
+        for system in ("dense", "sparse"):  # all texts together, and then found again one by one
+            texts = [text for text, asked in zip(said, systems, strict=True) if text is not None and system in asked]
+            if texts:
+                self._texts(system).vectors(texts)
+        for query, asked in zip(queries, systems, strict=True):
+            try:
+                found.append(self._one(query, asked, library))
+            except VisirError as fault:
+                found.append(fault)
+        return found
+
+    def _one(self, query: Query, systems: set[str], library: Library) -> Asked:
+        dense: NDArray[np.float32] | None = None
+        sparse: Words | None = None
+        if "dense" in systems:
+            dense = _mixed(*self._sides("dense", query, library), query.share)
+            if dense is None:
+                raise QueryError(
+                    f"{_name(query)} has no vector: {library.model} knows none of its words.",
+                    hint="ask in other words, in the language that the model was trained on",
+                )
+        if "sparse" in systems:
+            sparse = self._words(query, library)
+        return Asked(dense, sparse)
+
+    def _sides(self, system: str, query: Query, library: Library) -> tuple[Side, Side]:
+        """The dense vector of the text, and of the picture or the item; None for what is not given."""
+        text: Side = None
+        other: Side = None
+        if query.said is not None:
+            text = self._texts(system).vectors([query.said])[0]
+        if query.image is not None:
+            other = self._dense(system).encode_images([query.image])[0]
+        elif query.item is not None and system == "dense":
+            other = np.asarray(_held(library, "dense", query.item).vectors[0], np.float32)
+        return text, other
+
+    def _words(self, query: Query, library: Library) -> Words:
+        head, text = self._head(), query.said
+        sides = self._sides("sparse", query, library)
+        kinds: tuple[Modality, Modality] = ("text", "image")
+        words: list[Words | None] = [None, None]
+        for at, (vector, modality) in enumerate(zip(sides, kinds, strict=True)):
+            if vector is not None:
+                own = head.tokenizer.terms([text or ""]) if modality == "text" and not head.expanded else None
+                row = head.sparsify(Embeddings(modality, ["query"], vector[None], head.dense.card), own).row(0)
+                words[at] = dict(zip(row[0].tolist(), row[1].tolist(), strict=True))
+        if query.item is not None:
+            row = _held(library, "sparse", query.item).row(0)
+            words[1] = dict(zip(row[0].tolist(), row[1].tolist(), strict=True))
+        if words[0] is None or words[1] is None:
+            return words[0] or words[1] or {}
+        return _mixed_words(words[0], words[1], query.share)
+
+    def card(self, system: str) -> EncoderCard:
+        """Of the encoder whose vectors a system compares."""
+        return self._head().card if system == "sparse" else self._dense("dense").card
+
+    def queries(self, system: str, asked: Sequence[Asked]) -> Embeddings | SparseEmbeddings:
+        """Vectors as an index takes them, under the ids "000000", "000001", …"""
+        ids = pa.array([f"{at:06}" for at in range(len(asked))])
+        if system == "dense":
+            return Embeddings("text", ids, np.stack([one.dense for one in asked if one.dense is not None]),
+                              self.card("dense"))  # fmt: skip
+        rows = [sorted((one.sparse or {}).items()) for one in asked]
+        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        terms = np.array([term for row in rows for term, _ in row], np.int32)
+        values = np.array([weight for row in rows for _, weight in row], np.float32)
+        head = self._head()
+        return SparseEmbeddings("text", ids, offsets, terms, values, head.vocabulary, head.card)
+
+    def _head(self) -> SparseEncoder:
+        head = self.models.sparse
+        assert head is not None, "a library with a sparse index has a head"
+        return head
+
+    def _dense(self, system: str) -> Encoder:
+        """The encoder of dense vectors that a system begins with."""
+        if system == "sparse":
+            below, dense = self._head().dense, self.models.dense
+            same = dense is not None and below.card.weights is not None and below.card.weights == dense.card.weights
+            return dense if same and dense is not None else below
+        dense = self.models.dense
+        assert dense is not None, "a library with a dense index has an encoder"
+        return dense
+
+    def _texts(self, system: str) -> PinnedTexts:
+        encoder = self._dense(system)
+        return self._pinned.setdefault(encoder.card.fingerprint, PinnedTexts(encoder))
+
+
+def _held(library: Library, system: str, item: str) -> Any:
+    """The vector of an item. Raises `LibraryError` when the library has no such item."""
+    library.item(item)
+    return library.indexes[system].select([item])
+
+
+def _mixed(text: Side, other: Side, share: float) -> Side:
+    """The weighted mean of the unit vectors, or the one that there is as it is; None when nothing is left."""
+    some = [one for one in (text, other) if one is not None and one.any()]
+    if len(some) < 2:
+        return some[0] if some else None
+    first, second = (one.astype(np.float64) for one in some)
+    whole = share * first / np.linalg.norm(first) + (1 - share) * second / np.linalg.norm(second)
+    return whole.astype(np.float32) if np.abs(whole).max() > 1e-6 else None
+
+
+def _mixed_words(text: Words, other: Words, share: float) -> Words:
+    mixed: Words = {}
+    for side, part in ((text, share), (other, 1 - share)):
+        length = float(np.sqrt(sum(weight * weight for weight in side.values())))
+        for term, weight in side.items():
+            mixed[term] = mixed.get(term, 0.0) + part * weight / length
+    return {term: weight for term, weight in mixed.items() if np.float32(weight) > 0}
+
+
+def _name(query: Query) -> str:
+    return repr(query.said) if query.said is not None else "the picture"

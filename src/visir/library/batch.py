@@ -1,0 +1,195 @@
+"""Queries that are asked together: what each becomes on its way from question to ranked hits."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from visir.errors import VisirError
+from visir.library.answer import Hit
+from visir.library.asked import Asked, Encoding
+from visir.library.filters import Field, fields_of, select
+from visir.library.kept import Kept
+from visir.library.library import Library
+from visir.library.query import DEEPEST, Query, System
+from visir.records import Run
+from visir.search.filtered import Among
+from visir.search.fusion import Normalisation, fuse
+
+FILTERS_KEPT = 16
+NORMALISATION: Normalisation = "minmax"
+"""Of scores before a weighted sum (`visir.search.fusion`): cosines of one answer lie too close together for "maximum"
+to hear them. It depends on how deep the lists go, and they go equally deep for every page."""
+
+
+class State:
+    """A library as it was opened, and what was worked out for it; replaced as a whole when the library changes."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.held: tuple[str, ...] = tuple(library.indexes)
+        self._filters: Kept[Any, Filter] = Kept(FILTERS_KEPT)
+        self.about: Kept[str, Any] = Kept(8)
+
+    def fields(self) -> dict[str, Field]:
+        """What conditions can be about."""
+        found: dict[str, Field] = self.about.get("fields", lambda: fields_of(self.library.database.rows))
+        return found
+
+    def filter(self, query: Query) -> Filter | None:
+        """What the query may find; None for everything. Raises `FilterError`."""
+        if not query.conditions and not query.category:
+            return None
+        key = (query.conditions, query.category)
+        try:
+            hash(key)
+        except TypeError:  # a value that is no value: the filter says so
+            key = (repr(key), None)  # type: ignore[assignment]
+        return self._filters.get(key, lambda: Filter(self, query))
+
+
+class Filter:
+    """The items that some conditions allow, prepared for every system that is asked with them."""
+
+    def __init__(self, state: State, query: Query) -> None:
+        rows, category = state.library.database.rows, query.category
+        self.allowed = select(rows, query.conditions, state.fields(), category=category)
+        self._library, self._among = state.library, Kept[str, Among](2)
+
+    def among(self, system: str) -> Among:
+        """The allowed documents of a system's index."""
+        return self._among.get(system, lambda: Among(self._library.indexes[system], sorted(self.allowed)))
+
+
+@dataclass
+class Asking:
+    """One query under way. `runs`: of each system, with this query under `name`; `lists`: (item, score) by rank, from them
+    without the item that was asked with.
+    """
+
+    query: Query
+    system: System = "dense"
+    filter: Filter | None = None
+    total: int = 0
+    vectors: Asked | None = None
+    name: str = ""
+    runs: Mapping[str, Run] = field(default_factory=dict)
+    lists: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    ranked: list[Hit] = field(default_factory=list)
+    fault: VisirError | None = None
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems that are asked: one, or both for hybrid."""
+        return ("dense", "sparse") if self.system == "hybrid" else (self.system,)
+
+    @contextmanager
+    def faults(self) -> Iterator[None]:
+        """Keep what goes wrong for this query to this query; do nothing more once something has."""
+        try:
+            yield
+        except VisirError as fault:
+            self.fault = fault
+
+    def begin(self, state: State, *, matching: bool) -> None:
+        """Check the query, and find what it may find."""
+        query = self.query
+        query.check(state.held, matching=matching)
+        self.system = query.among(state.held)
+        if query.item is not None:
+            state.library.item(query.item)
+        self.filter = state.filter(query)
+        if self.filter is not None:
+            self.total = len(self.filter.allowed)
+            self.total -= query.item is not None and query.item in self.filter.allowed
+        else:
+            self.total = max(len(state.library.indexes[one].ids) for one in self.systems)
+            self.total -= query.item is not None
+
+    def depth(self, state: State) -> int:
+        """How far down the systems' lists go: a function of this query alone, and the same for each of its pages where
+        the order depends on it (fused lists, and approximate kinds, which find other documents when asked for more).
+        """
+        exact = all(kind_is_exact(state.library, one) for one in self.systems)
+        if self.system == "hybrid" or not exact:
+            return DEEPEST + 2
+        return max(self.query.offset + self.query.k, self.query.rerank) + 1 + (self.query.item is not None)
+
+
+def kind_is_exact(library: Library, system: str) -> bool:
+    """Whether the index of a system gives exactly the best."""
+    return bool(getattr(library.indexes[system], "exact", False))
+
+
+class Stages:
+    """Seconds by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add what happens inside to `stage`."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] += time.perf_counter() - begun
+
+
+def rank(state: State, asking: Sequence[Asking], encoding: Encoding, stages: Stages) -> None:
+    """Fill `vectors`, `lists` and `ranked` of those without a fault, together wherever that changes nothing."""
+    live = [one for one in asking if one.fault is None]
+    with stages.timed("encode"):
+        made = encoding.of([one.query for one in live], [{*one.systems} for one in live], state.library)
+    groups: dict[Any, list[Asking]] = defaultdict(list)
+    for one, vectors in zip(live, made, strict=True):
+        if isinstance(vectors, VisirError):
+            one.fault = vectors
+        elif one.total > 0:
+            one.vectors = vectors
+            query = one.query
+            groups[id(one.filter), one.system, one.depth(state), query.fusion, query.weight].append(one)
+    for group in groups.values():
+        try:
+            _answer(state, group, encoding, stages)
+        except VisirError as fault:  # nothing that one of them could mend: an index that cannot be read, an engine away
+            for one in group:
+                one.fault = fault
+
+
+def _answer(state: State, group: Sequence[Asking], encoding: Encoding, stages: Stages) -> None:
+    first, depth = group[0], group[0].depth(state)
+    runs: dict[str, Run] = {}
+    with stages.timed("search"):
+        for system in first.systems:
+            vectors = encoding.queries(system, [one.vectors for one in group if one.vectors is not None])
+            if first.filter is not None:
+                runs[system] = first.filter.among(system).search(vectors, depth)
+            else:
+                runs[system] = state.library.indexes[system].search(vectors, depth)
+    with stages.timed("fuse"):
+        # What an update that was killed left behind can be in one index only; they are one gallery all the same.
+        whole = next(iter(runs.values()))
+        if len(runs) > 1:
+            alike = {system: replace(run, gallery=whole.gallery) for system, run in runs.items()}
+            weights = None if first.query.fusion == "rrf" else {"dense": first.query.weight,
+                                                                "sparse": 1 - first.query.weight}  # fmt: skip
+            whole = fuse(alike, fusion=first.query.fusion, weights=weights, normalisation=NORMALISATION, depth=depth)
+        for at, one in enumerate(group):
+            name, out = f"{at:06}", one.query.item
+            one.name, one.runs = name, runs
+            one.lists = {system: [pair for pair in run.answer(name) if pair[0] != out] for system, run in runs.items()}
+            places = {
+                system: {item: (place, score) for place, (item, score) in enumerate(listed, 1)}
+                for system, listed in one.lists.items()
+            }
+            found = [pair for pair in whole.answer(name) if pair[0] != out]
+            one.ranked = [
+                Hit(item, place, score, {system: told[item] for system, told in places.items() if item in told})
+                for place, (item, score) in enumerate(found, 1)
+            ]

@@ -1,0 +1,167 @@
+"""`Searcher`: a library that can be asked, with the models that it takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from visir.errors import VisirError
+from visir.library import explain
+from visir.library.answer import Answer, Explanation
+from visir.library.asked import Encoding
+from visir.library.batch import Asking, Stages, State, rank
+from visir.library.categories import Category, tree_of
+from visir.library.filters import Field
+from visir.library.library import Library
+from visir.library.models import Models
+from visir.library.query import DEEPEST, Query, System
+from visir.library.rescored import Rescoring
+
+if TYPE_CHECKING:
+    from visir.encoders.base import Encoder
+
+
+class Searcher:
+    """A library and its models; safe to use from many threads.
+
+        with Searcher.open("Photos.visir") as searcher:
+            [answer] = searcher.search([Query(text="a dog on a beach")])
+
+    The answer to a query does not depend on what else is asked at the same time, to the bit: texts have pinned vectors
+    (`visir.library.pinned`), scores depend on two vectors alone, and how far a list goes depends on its own query.
+
+    `loaded`: encoders that are in memory already, by the names that the library knows them by.
+    """
+
+    def __init__(
+        self, library: Library, *, device: str | None = None, loaded: Mapping[str, Encoder] | None = None
+    ) -> None:
+        models = Models(library.model, library.head, device=device, cards=library.manifest.cards, loaded=loaded)
+        self.encoding = Encoding(models)
+        self._state = State(library)
+        self._rescoring = Rescoring()
+        self._reloading = threading.Lock()
+
+    @classmethod
+    def open(cls, folder: str | Path, *, device: str | None = None) -> Searcher:
+        """The library in `folder`; its models are loaded with the first query that needs them."""
+        return cls(Library.open(folder), device=device)
+
+    @property
+    def library(self) -> Library:
+        """The library as it was last opened."""
+        return self._state.library
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Of "dense", "sparse" and "hybrid" those that can be asked."""
+        held = self._state.held
+        return (*held, "hybrid") if len(held) == 2 else held
+
+    @property
+    def matching(self) -> bool:
+        """Whether the model has a matching head to re-rank with (loads the model)."""
+        return self.encoding.models.encoder.matcher is not None
+
+    def load(self) -> None:
+        """Load the models now and encode something, so that the first question need not wait."""
+        self.search_each([Query(text="a photo", k=1)])
+
+    def reload(self) -> bool:
+        """Go over to the library's newest generation; whether there was one. Searches under way end in the old one."""
+        with self._reloading:
+            newest = self._state.library.reload()
+            changed = newest is not self._state.library
+            if changed:
+                self._state = State(newest)
+            return changed
+
+    def close(self) -> None:
+        """Close the library."""
+        self.library.close()
+
+    def __enter__(self) -> Searcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def search(self, queries: Sequence[Query]) -> list[Answer]:
+        """The answers, in the order of the queries, which belong together: the first fault is raised.
+
+        Raises `QueryError` for a query that contradicts itself or that the library cannot answer, `FilterError` for
+        conditions, `LibraryError` for an item that is not there.
+        """
+        answers = []
+        for answer in self.search_each(queries):
+            if isinstance(answer, VisirError):
+                raise answer
+            answers.append(answer)
+        return answers
+
+    def search_each(self, queries: Sequence[Query]) -> list[Answer | VisirError]:
+        """The same for queries of different people: each gets its answer, or its own error."""
+        state, stages = self._state, Stages()
+        asking = [Asking(query) for query in queries]
+        with stages.timed("filter"):
+            for one in asking:
+                with one.faults():
+                    one.begin(state, matching=one.query.rerank > 0 and self.matching)
+        rank(state, asking, self.encoding, stages)
+        for one in asking:
+            if one.fault is None and one.query.rerank:
+                with one.faults(), stages.timed("rerank"):
+                    self._rerank(state, one)
+        # An item that is being added, or has just been deleted, stands in an index and not in the database.
+        known = state.library.known(
+            {hit.item for one in asking for hit in one.ranked[: one.query.offset + one.query.k]}
+        )
+        return [one.fault or _page(state, one, known, stages) for one in asking]
+
+    def similar(self, item: str, k: int = 10, *, system: System | None = None, offset: int = 0) -> Answer:
+        """Pictures like one of the library's own, which is left out."""
+        return self.search([Query(item=item, k=k, offset=offset, system=system)])[0]
+
+    def explain(self, query: Query, item: str, *, captions: int = 5, words: int = 20) -> Explanation:
+        """Why `item` answers `query`, whether or not it stands on the page that was asked for.
+
+        Raises what `search` raises, and `LibraryError` for an unknown item.
+        """
+        return explain.explanation(self._state, self.encoding, query, item, captions=captions, words=words)
+
+    def words(self, item: str, most: int = 20) -> list[tuple[str, float]]:
+        """The heaviest words of a picture with their weights; empty where the library has no weighted words."""
+        return explain.words_of(self.library, item, most)
+
+    def captions(self, item: str, most: int = 5) -> list[tuple[str, float]]:
+        """(text, score) of the captions nearest to a picture; empty where the source has none."""
+        return explain.captions_of(self.library, item, most)
+
+    def categories(self) -> tuple[Category, ...]:
+        """The tree of categories."""
+        rows = self._state.library.database.rows
+        tree: tuple[Category, ...] = self._state.about.get(
+            "categories",
+            lambda: tree_of((str(one), str(item)) for one, item in rows("SELECT category, item FROM files")),
+        )
+        return tree
+
+    def fields(self) -> dict[str, Field]:
+        """What conditions can be about."""
+        return self._state.fields()
+
+    def _rerank(self, state: State, one: Asking) -> None:
+        matcher, text = self.encoding.models.encoder.matcher, one.query.said
+        assert matcher is not None and text is not None, "the query was checked"
+        one.ranked = self._rescoring.rescored(matcher, state.library, text, one.ranked, one.query.rerank)
+
+
+def _page(state: State, one: Asking, known: set[str], stages: Stages) -> Answer:
+    query, end = one.query, one.query.offset + one.query.k
+    hits = tuple(hit for hit in one.ranked[query.offset : end] if hit.item in known)
+    more = len(one.ranked) > end and end < DEEPEST
+    seconds = {stage: round(took, 6) for stage, took in stages.seconds.items()}
+    return Answer(hits, max(one.total, 0), end if more else None, one.system, query.said, seconds,
+                  state.library.generation)  # fmt: skip
