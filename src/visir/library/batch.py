@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
+
 from visir.errors import VisirError
 from visir.library.answer import Hit
 from visir.library.asked import Asked, Encoding
@@ -17,7 +20,7 @@ from visir.library.kept import Kept
 from visir.library.library import Library
 from visir.library.query import DEEPEST, Query, System
 from visir.records import Run
-from visir.search.filtered import Among
+from visir.search.filtered import Among, part_of
 from visir.search.fusion import Normalisation, fuse
 
 FILTERS_KEPT = 16
@@ -67,9 +70,7 @@ class Filter:
 
 @dataclass
 class Asking:
-    """One query under way. `runs`: of each system, with this query under `name`; `lists`: (item, score) by rank, from them
-    without the item that was asked with.
-    """
+    """One query under way. `runs`: of each system, with this query under `name`; `lists`: the same as (item, score)."""
 
     query: Query
     system: System = "dense"
@@ -172,6 +173,7 @@ def _answer(state: State, group: Sequence[Asking], encoding: Encoding, stages: S
                 runs[system] = first.filter.among(system).search(vectors, depth)
             else:
                 runs[system] = state.library.indexes[system].search(vectors, depth)
+            runs[system] = _without_themselves(runs[system], group)
     with stages.timed("fuse"):
         # What an update that was killed left behind can be in one index only; they are one gallery all the same.
         whole = next(iter(runs.values()))
@@ -181,15 +183,24 @@ def _answer(state: State, group: Sequence[Asking], encoding: Encoding, stages: S
                                                                 "sparse": 1 - first.query.weight}  # fmt: skip
             whole = fuse(alike, fusion=first.query.fusion, weights=weights, normalisation=NORMALISATION, depth=depth)
         for at, one in enumerate(group):
-            name, out = f"{at:06}", one.query.item
-            one.name, one.runs = name, runs
-            one.lists = {system: [pair for pair in run.answer(name) if pair[0] != out] for system, run in runs.items()}
+            one.name, one.runs = f"{at:06}", runs
+            one.lists = {system: run.answer(one.name) for system, run in runs.items()}
             places = {
                 system: {item: (place, score) for place, (item, score) in enumerate(listed, 1)}
                 for system, listed in one.lists.items()
             }
-            found = [pair for pair in whole.answer(name) if pair[0] != out]
             one.ranked = [
                 Hit(item, place, score, {system: told[item] for system, told in places.items() if item in told})
-                for place, (item, score) in enumerate(found, 1)
+                for place, (item, score) in enumerate(whole.answer(one.name), 1)
             ]
+
+
+def _without_themselves(run: Run, group: Sequence[Asking]) -> Run:
+    """Without the item that a query asks with, which would always be the best answer to itself."""
+    out = np.zeros(len(run.indices), np.bool_)
+    for at, one in enumerate(group):
+        if one.query.item is not None:
+            listed = slice(int(run.offsets[at]), int(run.offsets[at + 1]))
+            place = int(pc.index(run.documents, one.query.item).as_py())
+            out[listed] = run.indices[listed] == place
+    return part_of(run, ~out, np.ones(len(run), np.bool_)) if out.any() else run

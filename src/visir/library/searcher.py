@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ class Searcher:
     """
 
     def __init__(
-        self, library: Library, *, device: str | None = None, loaded: Mapping[str, Encoder] | None = None
+        self, library: Library, *, device: str | None = None, loaded: dict[str, Encoder] | None = None
     ) -> None:
         models = Models(library.model, library.head, device=device, cards=library.manifest.cards, loaded=loaded)
         self.encoding = Encoding(models)
@@ -141,11 +141,13 @@ class Searcher:
 
     def categories(self) -> tuple[Category, ...]:
         """The tree of categories."""
-        rows = self._state.library.database.rows
-        tree: tuple[Category, ...] = self._state.about.get(
-            "categories",
-            lambda: tree_of((str(one), str(item)) for one, item in rows("SELECT category, item FROM files")),
-        )
+        state = self._state
+
+        def make() -> tuple[Category, ...]:
+            rows = state.library.database.rows("SELECT category, item FROM files")
+            return tree_of((str(category), str(item)) for category, item in rows)
+
+        tree: tuple[Category, ...] = state.about.get("categories", make)
         return tree
 
     def fields(self) -> dict[str, Field]:

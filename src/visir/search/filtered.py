@@ -104,7 +104,7 @@ class Among:
             counts = np.bincount(query[kept], minlength=len(run))
             done = (counts >= min(k, len(self.here))) | (np.diff(run.offsets) < wanted) | (wanted >= self.size)
             if done.any():
-                answered.append(_part(run, kept & done[query], done))
+                answered.append(part_of(run, kept & done[query], done))
             if done.all():
                 break
             open_queries = open_queries.select(run.queries.filter(pa.array(~done)))
@@ -131,7 +131,7 @@ def search_among(index: Index[Any], queries: Vectors, allowed: object, k: int = 
     return Among(index, allowed).search(queries, k, **options)
 
 
-def _part(run: Run, entries: NDArray[np.bool_], queries: NDArray[np.bool_]) -> Run:
+def part_of(run: Run, entries: NDArray[np.bool_], queries: NDArray[np.bool_]) -> Run:
     """These entries of a run, for these of its queries."""
     query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
     counts = np.bincount(query[entries], minlength=len(run))[queries]
@@ -160,7 +160,7 @@ def _joined(runs: list[Run]) -> Run:
 
 def _without_zeros(run: Run) -> Run:
     """Without documents that share no term with the query, as every sparse index answers."""
-    return _part(run, run.scores > 0, np.ones(len(run), np.bool_))
+    return part_of(run, run.scores > 0, np.ones(len(run), np.bool_))
 
 
 def _nothing(queries: Vectors, gallery: Gallery, k: int) -> Run:
