@@ -37,11 +37,12 @@ class Truth:
     - `devices` (2, d): share of the customers without and with a purchase who use 1, 2, … devices in the log
     - `after_orders` (3,): share with a purchase among customers' sessions after 0, 1, 2 or more purchase sessions
 
-    Within sessions (Fig. 6.2, Tables 6.5 and 6.6, the page chains of section 6.5), by outcome:
+    Within sessions (Fig. 6.2, Table 6.5, the page chains of section 6.5), by outcome:
 
     - `length` (2, d, n): chance that a session on that device has 0, 1, … counted actions (pages, queries, items put
       into and taken out of the basket); the last entry is "or more"
-    - `queries` (2, d), `unique_queries` (2, d): mean per session
+    - `queries` (2, d), `unique_queries` (2, d): mean per session. Table 6.6 counts texts of the whole log, which
+      sessions share; how many it must hold follows from the number of sessions: `texts.different_texts`
     - `pages` (2, 9): share of each type (`PAGES`) among pages opened; `first_page` (2, 9): of the first
     - `page_chain` (2, 9, 9): chance of the next page's type (columns) after a page (rows) within a session, `NaN` where
       that page is never followed

@@ -1,0 +1,63 @@
+"""Table 6.6 of a generated log beside what its causes say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+pytest.importorskip("numba", reason="needs the extra 'sessions'")
+
+from visir.sessions.generated.kernels import QUERIES
+from visir.sessions.generated.shop import Shop
+from visir.sessions.generated.texts import _more_than, _words, different_texts
+from visir.sessions.generated.truth import truth
+
+
+def test_words_are_chances_and_new_ones_stand_at_odd_steps() -> None:
+    words = _words()
+    np.testing.assert_allclose(words.sum(axis=1), 1)
+    assert words[0, 0] == pytest.approx((1 / QUERIES) ** (1 / 3))
+    # Every odd step is as likely, so the second word takes each place of the other parity with the same chance: all
+    # first words of even places, shared by the odd places, and the other way round.
+    assert words[1, 1::2] == pytest.approx(words[0, ::2].sum() / (QUERIES / 2))
+    assert words[1, ::2] == pytest.approx(words[0, 1::2].sum() / (QUERIES / 2))
+
+
+def test_the_mean_of_a_session_is_the_truths() -> None:
+    shop = Shop()
+    intents = np.array([shop.intents_of_others, shop.intents_of_purchases])
+    for device in range(5):
+        means = np.array([_more_than(shop, intent, device).sum() for intent in range(3)])
+        assert intents @ means == pytest.approx(truth(shop).unique_queries[:, device], rel=1e-9)
+
+
+def test_one_session_has_its_own_texts_and_many_share_theirs() -> None:
+    own = different_texts(Shop(), np.ones((2, 5), np.int64))
+    assert own == pytest.approx(truth().unique_queries, rel=1e-6)
+    many = different_texts(Shop(), np.full((2, 5), 10**9))
+    assert (many <= QUERIES).all()
+    assert many[:, 0] == pytest.approx(QUERIES, rel=1e-3)
+
+
+def test_table_6_6_of_a_log_is_what_was_planted(tmp_path: Path) -> None:
+    from visir.sessions import load_mapping, sessionise
+    from visir.sessions.describe import describe
+    from visir.sessions.generated import generate
+
+    generate(tmp_path / "log", 30_000, seed=5)
+    sessionise(tmp_path / "log/events", load_mapping(tmp_path / "log/mapping.toml"), tmp_path / "sessions")
+    found = describe(tmp_path / "sessions")
+    names = truth().by_device.names
+    outcomes = ("Non-purchase", "Purchase")
+    lengths, table = found.statistic("figure-6-2-percentiles"), found.statistic("table-6-6")
+    sessions = np.array([[lengths.value(one, f"{said}: sessions").value for one in names] for said in outcomes])
+    expected = different_texts(Shop(), sessions.astype(np.int64))
+    printed = np.array([[table.value(one, f"{said}: texts").value for one in names] for said in outcomes], float)
+    # Texts are nearly independent, so their number varies no more than a Poisson count; a session brings several.
+    assert (np.abs(printed - expected) <= 4.5 * np.sqrt(3 * expected) + 1).all(), (printed, expected)
+    assert printed[0, 0] == pytest.approx(expected[0, 0], rel=0.03)
+    # The mean of a session times the sessions would be off by a sixth: many ask for the same.
+    assert printed[1, 0] < 0.9 * (truth().unique_queries * sessions)[1, 0]
