@@ -76,7 +76,7 @@ class ShardFolder:
     """The shards of one modality of a collection by one encoder.
 
     - `place`: a folder here, or a URL; None is beside the store's own entry. Journals always lie here, in `work`.
-    - `key`: the name of the whole in the store
+    - `key`: the name of the whole in the store; `own`: whether a place of one's own was named
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class ShardFolder:
         self.key = store.key(encoder.card, collection, modality)
         self.remote = RemoteFolder(str(place)) if is_url(place) else None
         self.work = store.shards(self.key) if place is None or self.remote is not None else Path(place)
+        self.own = place is not None
         self.place = str(place) if place is not None else str(self.work)
 
     def about(self, shard: Shard, rows: range, ids: pa.StringArray) -> dict[str, Any]:
@@ -277,7 +278,7 @@ class ShardFolder:
         return f"{self.place}/{shard.name(self.modality)}"
 
     def _where(self) -> str:
-        return "" if self.place == str(self.work) and self.remote is None else f" --shards {self.place}"
+        return f" --shards {self.place}" if self.own else ""
 
 
 def _folders(folder: Path) -> list[str]:

@@ -169,14 +169,13 @@ def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[s
     names = ids[start:stop].to_pylist()
     with folder.local(shard) as files:
         try:
-            damaged = hash_vectors(files / "vectors.npy") != card["vectors"]
+            if hash_vectors(files / "vectors.npy") != card["vectors"]:
+                raise folder.damaged(shard, "the vectors are not those that were written")
             kept = pq.read_table(files / "ids.parquet")["id"].to_pylist()
             # A memory map of no bytes cannot be made.
             vectors = np.load(files / "vectors.npy", mmap_mode="r" if kept else None, allow_pickle=False)
-        except (OSError, ValueError, KeyError, pa.ArrowException) as fault:
+        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as fault:
             raise folder.damaged(shard, str(fault)) from fault
-        if damaged:
-            raise folder.damaged(shard, "the vectors are not those that were written")
         if kept != [one for one in names if one not in broken] or len(vectors) != len(kept):
             raise folder.damaged(shard, f"its ids are not those of inputs {start:,} to {stop:,}")
         row = 0

@@ -1,0 +1,385 @@
+"""Shards: whoever makes them, and however often they are killed, the whole is what one process makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from encoder_toys import Means, photos
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from visir.encoders import Encoder, Store, encode, encode_collection
+from visir.encoders.encoding import alignment
+from visir.encoders.shard_folder import Shard
+from visir.encoders.shards import encode_shard, join_shards
+from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, ImageError
+from visir.records import Collection, Embeddings, EncoderCard, Modality
+from visir.shortcuts import inject
+
+FILES = ("vectors.npy", "ids.parquet")
+
+
+def whole(folder: Path | None) -> dict[str, bytes]:
+    assert folder is not None
+    assert sorted(one.name for one in folder.iterdir()) == ["card.json", "ids.parquet", "vectors.npy"]
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def make(store: Store, collection: Collection, side: Modality, count: int, **options: Any) -> None:
+    for number in range(1, count + 1):
+        encode_shard(Means(), collection, side, Shard(number, count), store=store, **options)
+
+
+# -- where shards are cut
+
+
+@given(st.integers(0, 300), st.integers(1, 40), st.integers(1, 20))
+def test_shards_cover_every_input_once_and_begin_where_batches_do(total: int, step: int, count: int) -> None:
+    cut = [Shard(number, count).rows(total, step) for number in range(1, count + 1)]
+    assert [row for rows in cut for row in rows] == list(range(total))
+    assert all(rows.start % step == 0 for rows in cut if rows)
+    steps = [-(-len(rows) // step) for rows in cut]
+    assert max(steps) - min(steps) <= 1
+
+
+def test_cuts_by_hand() -> None:
+    # 10 inputs in batches of 4 are the steps 0–4, 4–8, 8–10: three steps on two shards, ⌊3/2⌋ = 1 to the first.
+    assert [Shard(number, 2).rows(10, 4) for number in (1, 2)] == [range(4), range(4, 10)]
+    assert Shard.of("3/16") == Shard(3, 16)
+    for wrong in ("0/4", "5/4", "3", "3/0", "a/b", "-1/4", "1/100000"):
+        with pytest.raises(ConfigurationError, match="the third of sixteen is 3/16"):
+            Shard.of(wrong)
+
+
+# -- the whole is that of one process
+
+
+@pytest.mark.parametrize(("side", "count"), product(("image", "text"), (1, 2, 3, 7)))
+def test_shards_join_to_the_bytes_of_one_process(tmp_path: Path, side: Modality, count: int) -> None:
+    collection, store = photos(tmp_path / "photos", 27, captions=3), Store(tmp_path / "shards")
+    one = encode_collection(Means(), collection, side, store=Store(tmp_path / "one"))
+    make(store, collection, side, count)
+    entry = join_shards(Means(), collection, side, store=store)
+    assert whole(entry.folder) == whole(one.folder)
+    made, card = (
+        json.loads((entry.folder / "card.json").read_text()),
+        json.loads((one.folder / "card.json").read_text()),
+    )
+    assert made | {"seconds": 0} == card | {"seconds": 0}
+    again = Means()
+    found = encode_collection(again, collection, side, store=store)  # as if one process had made it
+    assert again.seen == [] and found.computed == 0 and found.folder == entry.folder
+    assert not list(store.root.rglob("*.shards"))  # what was joined is not kept twice
+
+
+def test_a_model_in_batches_gives_the_same_bits(tmp_path: Path) -> None:
+    """A network's last digits depend on what else is in a batch: shards make the very batches of one process."""
+    import torch
+
+    class Network(Means):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.layers = torch.nn.Sequential(torch.nn.Linear(192, 257), torch.nn.GELU(), torch.nn.Linear(257, 31))
+            self.dimension = 31
+
+        def embed_images(self, batch: Any) -> Any:
+            with torch.inference_mode():
+                flat = torch.tensor(np.stack(batch).reshape(len(batch), -1), dtype=torch.float32)
+                vectors: Any = self.layers(flat).numpy()
+            return vectors
+
+    collection, store = photos(tmp_path / "photos", 50), Store(tmp_path / "shards")
+    one = encode_collection(Network(), collection, "image", store=Store(tmp_path / "one"), batch_size=7)
+    for number in (3, 1, 2):
+        encode_shard(Network(), collection, "image", Shard(number, 3), store=store, batch_size=7)
+    assert whole(join_shards(Network(), collection, "image", store=store).folder) == whole(one.folder)
+
+
+def test_shortcuts_in_captions_and_pictures_stay_with_their_inputs(tmp_path: Path) -> None:
+    class Sized(Means):
+        def preprocess(self, image: Image.Image) -> Any:
+            return np.asarray(image.resize((256, 256)))
+
+    plain = photos(tmp_path / "photos", 11, captions=2)
+    collection = inject(plain, "unique")
+    for side in ("image", "text"):
+        one = encode(Sized(), collection, side, store=Store(tmp_path / "one"))
+        store = Store(tmp_path / "shards")
+        for number in (1, 2):
+            encode_shard(Sized(), collection, side, Shard(number, 2), store=store)
+        join_shards(Sized(), collection, side, store=store)
+        assert np.array_equal(encode(Sized(), collection, side, store=store).vectors, one.vectors)
+        assert not np.array_equal(encode(Sized(), plain, side, store=store).vectors, one.vectors)
+
+
+def test_of_a_head_over_an_encoder_the_encoder_is_divided(tmp_path: Path) -> None:
+    class Half(Means):
+        def backbone(self, modality: Modality) -> Encoder:
+            return Means()
+
+        def project(self, modality: Modality, vectors: Any) -> Any:
+            return (vectors / 2).astype(np.float32)
+
+    collection, store = photos(tmp_path / "photos", 9), Store(tmp_path / "store")
+    for number in (1, 2):
+        encode_shard(Half(weights="h"), collection, "image", Shard(number, 2), store=store)
+    join_shards(Half(weights="h"), collection, "image", store=store)
+    under = Means()
+    assert encode_collection(under, collection, "image", store=store).computed == 0 and under.seen == []
+    assert encode(Half(weights="h"), collection, "image", store=store).vectors[4].tolist() == [
+        2,
+        4,
+        6,
+    ]  # (4, 8, 12) / 2
+
+
+def test_broken_images_are_counted_over_all_shards(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 12), Store(tmp_path / "store")
+    for row in (4, 5, 6, 7, 9):  # all of the second batch, one of the third
+        (tmp_path / "photos" / f"p{row:03}.png").write_bytes(b"no")
+    with pytest.raises(ImageError, match="--skip-broken"):
+        encode_shard(Means(), collection, "image", Shard(2, 3), store=store)
+    make(store, collection, "image", 3, skip_broken=True)
+    with pytest.raises(ImageError, match=r"4 of 12 images are broken(.|\n)*--skip-broken"):
+        encode_shard(Means(), collection, "image", Shard(2, 3), store=store)
+    entry = join_shards(Means(), collection, "image", store=store)
+    one = encode_collection(Means(), collection, "image", store=Store(tmp_path / "one"), skip_broken=True)
+    assert whole(entry.folder) == whole(one.folder)
+    assert list(entry.broken) == ["p004", "p005", "p006", "p007", "p009"]
+
+
+def test_an_image_that_can_be_read_by_now_is_encoded_in_a_finished_shard(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 8), Store(tmp_path / "store")
+    path = tmp_path / "photos" / "p001.png"
+    good, time = path.read_bytes(), path.stat().st_mtime_ns
+
+    def write(data: bytes) -> None:  # of the same size and time: the same input, unreadable for a while
+        path.write_bytes(data)
+        os.utime(path, ns=(time, time))
+
+    write(b"?" * len(good))
+    first = encode_shard(Means(), collection, "image", Shard(1, 2), store=store, skip_broken=True)
+    assert list(first.broken) == ["p001"]
+    write(good)
+    assert encode_shard(Means(), collection, "image", Shard(1, 2), store=store).computed == 4
+
+
+# -- restarts
+
+
+def test_a_finished_shard_is_skipped_and_a_killed_one_goes_on(tmp_path: Path) -> None:
+    collection, store = photos(tmp_path / "photos", 20), Store(tmp_path / "store")
+
+    class Dies(Means):
+        def embed_images(self, batch: Any) -> Any:
+            if len(self.seen) == 2:
+                raise KeyboardInterrupt
+            return super().embed_images(batch)
+
+    first = encode_shard(Means(), collection, "image", Shard(1, 2), store=store)
+    # 20 in batches of 4 are 5 steps: 2 to the first shard, 3 to the second.
+    assert (first.rows, first.computed, first.finished, first.complete) == (range(8), 8, (1,), False)
+    with pytest.raises(KeyboardInterrupt):
+        encode_shard(Dies(), collection, "image", Shard(2, 2), store=store)
+    again = Means()
+    skipped = encode_shard(again, collection, "image", Shard(1, 2), store=store)
+    assert (again.seen, skipped.computed, skipped.finished) == ([], 0, (1,))
+    resumed = encode_shard(again, collection, "image", Shard(2, 2), store=store)
+    assert again.seen == [4] and (resumed.resumed, resumed.computed) == (8, 4)
+    assert resumed.complete and not resumed.joined
+    join_shards(Means(), collection, "image", store=store)
+    late = encode_shard(again, collection, "image", Shard(1, 2), store=store)
+    assert late.joined and late.complete and late.computed == 0 and again.seen == [4]
+
+
+def test_joining_goes_on_over_what_one_process_had_encoded(tmp_path: Path) -> None:
+    """The journal of the whole may end anywhere: what it holds is kept, the rest comes from the shards."""
+    collection, store = photos(tmp_path / "photos", 21), Store(tmp_path / "store")
+    for row in (3, 5, 17):
+        (tmp_path / "photos" / f"p{row:03}.png").write_bytes(b"no")
+
+    class Dies(Means):
+        def embed_images(self, batch: Any) -> Any:
+            if len(self.seen) == 2:
+                raise KeyboardInterrupt
+            return super().embed_images(batch)
+
+    with pytest.raises(KeyboardInterrupt):  # after two batches of three: 6 inputs, in the middle of a shard
+        encode_collection(Dies(), collection, "image", store=store, batch_size=3, skip_broken=True)
+    make(store, collection, "image", 2, skip_broken=True)
+    entry = join_shards(Means(), collection, "image", store=store)
+    one = encode_collection(Means(), collection, "image", store=Store(tmp_path / "one"), skip_broken=True)
+    assert whole(entry.folder) == whole(one.folder)
+
+
+def test_joining_twice_is_joining_once_and_shards_of_ones_own_stay(tmp_path: Path) -> None:
+    collection, place = photos(tmp_path / "photos", 10), tmp_path / "place"
+    make(Store(tmp_path / "store"), collection, "image", 2, place=place)
+    assert sorted(one.name for one in place.iterdir() if one.is_dir()) == [
+        "image-00001-of-00002",
+        "image-00002-of-00002",
+    ]
+    other = Store(tmp_path / "another machine")
+    first = join_shards(Means(), collection, "image", place=place, store=other)
+    stamp = (first.folder / "vectors.npy").stat().st_mtime_ns
+    assert join_shards(Means(), collection, "image", place=place, store=other).folder == first.folder
+    assert (first.folder / "vectors.npy").stat().st_mtime_ns == stamp
+    assert (place / "image-00001-of-00002" / "vectors.npy").is_file()
+    one = encode_collection(Means(), collection, "image", store=Store(tmp_path / "one"))
+    assert whole(first.folder) == whole(one.folder)
+
+
+# -- what does not belong together
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    make(Store(tmp_path / "first"), photos(tmp_path / "photos", 12), "image", 3, place=tmp_path / "place")
+    return tmp_path / "place"
+
+
+def joined(tmp_path: Path, place: Path, **changes: Any) -> None:
+    collection = changes.pop("collection", None) or photos_as_they_are(tmp_path)
+    join_shards(changes.pop("encoder", Means()), collection, "image", place=place, store=Store(tmp_path / "second"))
+
+
+def photos_as_they_are(tmp_path: Path) -> Collection:
+    """The same collection, without writing its files again (which would give them another time)."""
+    ids = [f"p{i:03}" for i in range(12)]
+    return Collection.build(
+        "photos",
+        images={"id": ids, "path": [f"{name}.png" for name in ids]},
+        captions={
+            "id": [f"{name}#0" for name in ids],
+            "text": [f"photo {i} of colour {'very ' * (i % 3)}{i}" for i in range(12)],
+            "image_id": ids,
+        },
+        root=tmp_path / "photos",
+    )
+
+
+def test_a_missing_shard_is_named_with_the_command_that_makes_it(tmp_path: Path, place: Path) -> None:
+    shutil.rmtree(place / "image-00002-of-00003")
+    with pytest.raises(EmbeddingError, match=r"of 3 image shards 2 is missing(.|\n)*--shard 2/3 --shards .*place"):
+        joined(tmp_path, place)
+    shutil.rmtree(place / "image-00001-of-00003")
+    with pytest.raises(EmbeddingError, match=r"of 3 image shards 1, 2 are missing"):
+        joined(tmp_path, place)
+    with pytest.raises(EmbeddingError, match=r"nowhere: there are no image shards(.|\n)*--shard 1/4"):
+        joined(tmp_path, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("file", ["vectors.npy", "ids.parquet", "card.json"])
+def test_every_flipped_byte_of_a_shard_is_found(tmp_path: Path, place: Path, file: str) -> None:
+    path = place / "image-00002-of-00003" / file
+    sound = path.read_bytes()
+    for at in range(0, len(sound), max(1, len(sound) // 25)):
+        path.write_bytes(sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :])
+        try:
+            joined(tmp_path, place)
+        except EmbeddingError as fault:
+            assert "image-00002-of-00003" in str(fault) or "shard" in str(fault)
+        else:
+            # Some bytes of a card and of Parquet's framing bear on nothing: then the whole is what it should be.
+            assert file != "vectors.npy"
+            encoded = encode(Means(), photos_as_they_are(tmp_path), "image", store=Store(tmp_path / "second"))
+            assert encoded.vectors[:, 0].tolist() == list(range(12))
+            shutil.rmtree(tmp_path / "second")
+    path.write_bytes(sound)
+    joined(tmp_path, place)
+
+
+def test_a_truncated_shard_says_how_to_make_it_again(tmp_path: Path, place: Path) -> None:
+    path = place / "image-00003-of-00003" / "vectors.npy"
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(
+        EmbeddingError, match=r"image-00003-of-00003: damaged: the vectors are not(.|\n)*visir encode … --shard 3/3"
+    ):
+        joined(tmp_path, place)
+
+
+def test_shards_by_another_model_or_of_other_things_are_named(tmp_path: Path, place: Path) -> None:
+    with pytest.raises(EmbeddingError, match=r"image-00001-of-00003: made by means \(w1, float32\), not by other \(w2"):
+        joined(tmp_path, place, encoder=Means(weights="w2", name="other"))
+    unhashed = Means(weights=None, name="other")
+    with pytest.raises(EmbeddingError, match=r"made by means \(w1, float32\), not by other \(float32\)"):
+        joined(tmp_path, place, encoder=unhashed)
+    resized = Means()
+    resized.card = EncoderCard("means", "toy", weights="w1", image_preprocessing={"size": 4})
+    with pytest.raises(EmbeddingError, match="made with another preprocessing"):
+        joined(tmp_path, place, encoder=resized)
+    fewer = photos_as_they_are(tmp_path).keep_images(np.arange(12) < 11)
+    with pytest.raises(EmbeddingError, match=r"of another collection \(photos, fingerprint \w{8}, not photos, \w{8}\)"):
+        joined(tmp_path, place, collection=fewer)
+    with pytest.raises(EmbeddingError, match=r"another collection(.|\n)*name another folder"):
+        encode_shard(Means(), fewer, "image", Shard(1, 3), place=place, store=Store(tmp_path / "third"))
+    touched = tmp_path / "photos" / "p000.png"
+    os.utime(touched, ns=(1, 1))
+    with pytest.raises(EmbeddingError, match=r"of the same ids, but the pictures were others(.|\n)*cp -p"):
+        joined(tmp_path, place)
+
+
+def test_another_number_of_processes_is_told_how_to_go_on(tmp_path: Path, place: Path) -> None:
+    shutil.rmtree(place / "image-00002-of-00003")
+    with pytest.raises(
+        EmbeddingError,
+        match=r"holds image shards 1, 3 of 3, finished or begun; this is 1 of 2"
+        r"(.|\n)*go on with 3 processes, or one by one: --shard 2/3 and so on; to begin anew, delete .*place",
+    ):
+        encode_shard(Means(), photos_as_they_are(tmp_path), "image", Shard(1, 2), place=place)
+    shutil.copytree(place / "image-00001-of-00003", place / "image-00002-of-00003")  # a shard copied under a wrong name
+    with pytest.raises(
+        EmbeddingError, match=r"image-00002-of-00003: inputs 0 to 4 of 12, but the shard before it ends"
+    ):
+        joined(tmp_path, place)
+    (place / "image-00001-of-00002").mkdir()
+    with pytest.raises(EmbeddingError, match="image shards of 2 and of 3 parts"):
+        joined(tmp_path, place)
+
+
+def test_other_batch_sizes_and_orders_are_refused(tmp_path: Path, place: Path) -> None:
+    collection, store = photos_as_they_are(tmp_path), Store(tmp_path / "third")
+    with pytest.raises(EmbeddingError, match=r"inputs 0 to 4, and this would be 0 to 3: another --batch-size"):
+        encode_shard(Means(), collection, "image", Shard(1, 3), place=place, store=store, batch_size=3)
+    shutil.rmtree(place / "image-00002-of-00003")
+    encode_shard(Means(), collection, "image", Shard(2, 3), place=place, store=store, batch_size=3)
+    # 12 in batches of 3 are 4 steps; the second of three shards takes steps ⌊4/3⌋ = 1 to ⌊8/3⌋ = 2: inputs 3 to 6.
+    with pytest.raises(EmbeddingError, match=r"00002-of-00003: inputs 3 to 6 of 12, but(.|\n)*one --batch-size"):
+        joined(tmp_path, place)
+    backwards = Collection.build(
+        "photos",
+        images={name: collection.images[name].to_pylist()[::-1] for name in ("id", "path")},
+        captions={name: collection.captions[name].to_pylist() for name in ("id", "text", "image_id")},
+        root=collection.root,
+    )
+    with pytest.raises(EmbeddingError, match="another order of the collection"):
+        encode_shard(Means(), backwards, "image", Shard(1, 3), place=place, store=store)
+    with pytest.raises(EmbeddingError, match=r"00001-of-00003: damaged: its ids are not those of inputs 0 to 4"):
+        shutil.rmtree(place / "image-00002-of-00003")
+        encode_shard(Means(), collection, "image", Shard(2, 3), place=place, store=store)
+        joined(tmp_path, place, collection=backwards)
+
+
+def test_what_cannot_be_divided(tmp_path: Path) -> None:
+    collection = photos(tmp_path / "photos", 3)
+    from visir.encoders.models.imported import Imported
+    from visir.encoders.models.vector_files import Rows
+
+    made = encode(Means(), collection, "image")
+    with pytest.raises(EncoderError, match="made already"):
+        encode_shard(Imported({"image": Rows(made.vectors, made.ids)}, {"image": made.encoder}), collection, "image",
+                     Shard(1, 2))  # fmt: skip
+    empty = Collection.build("none", images={"id": ["a"]})
+    with pytest.raises(CollectionError, match="there are no texts to encode"):
+        encode_shard(Means(), empty, "text", Shard(1, 2))
+    assert alignment(Means(), "image", None) == 4 and alignment(Means(), "text", 5) == 40  # windows of eight batches
+    assert isinstance(made, Embeddings)
