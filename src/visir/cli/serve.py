@@ -14,9 +14,7 @@ def serve(
     ],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
-    tokens: Annotated[
-        Path | None, typer.Option(help="The file of visir token: who may search, who may change.")
-    ] = None,
+    tokens: Annotated[Path | None, typer.Option(help="The file of visir token: who may do what.")] = None,
     open_to_all: Annotated[
         bool, typer.Option("--open", help="Serve on other addresses than loopback without tokens.")
     ] = False,
@@ -35,8 +33,7 @@ def serve(
     connections: Annotated[int, typer.Option(min=1, help="Open at once.")] = 512,
     queue: Annotated[int, typer.Option(min=1, help="Searches that may wait, of each library.")] = 512,
     batch: Annotated[int, typer.Option(min=1, help="Searches that are answered together.")] = 64,
-    threads: Annotated[int, typer.Option(min=0, help="Of one matrix product; 0: all cores but one.")] = 0,
-    cache: Annotated[int, typer.Option(min=0, help="Answers to words that are kept; 0: none.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Of one matrix product; 0: every core.")] = 0,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that running requests get after SIGTERM.")] = 20.0,
     reload: Annotated[float, typer.Option(min=0, help="Seconds between looks for an updated library; 0: never.")] = 2.0,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
@@ -76,7 +73,6 @@ def serve(
         queue=queue,
         batch=batch,
         threads=threads,
-        cache=cache,
         grace=grace,
         reload=reload,
     )

@@ -9,12 +9,9 @@ from urllib.parse import quote
 
 import orjson
 
-from visir.service.wire import DEEPEST
-
 if TYPE_CHECKING:
     from visir.library import Item, Library
-    from visir.library.query import Query
-    from visir.library.searcher import Answer
+    from visir.library.answer import Answer
 
 _KEPT = 50_000
 
@@ -26,7 +23,7 @@ class Cards:
     """
 
     def __init__(self, library: Library, at: str) -> None:
-        self._library, self._at = library, at
+        self.library, self._at = library, at
         self._kept: dict[str, tuple[dict[str, Any], bytes]] = {}
         self._lock = threading.Lock()
 
@@ -37,7 +34,7 @@ class Cards:
             found = {one: self._kept[one] for one in wanted if one in self._kept}
         missing = wanted - found.keys()
         if missing:
-            new = {item.id: self._made(item) for item in self._library.items(self._library.known(missing))}
+            new = {item.id: self._made(item) for item in self.library.items(self.library.known(missing))}
             found |= new
             with self._lock:
                 if len(self._kept) > _KEPT:
@@ -57,27 +54,24 @@ class Cards:
         return card, orjson.dumps(card)[1:]
 
 
-def results(answer: Answer, query: Query, cards: Cards, system: str, generation: int) -> bytes:
-    """An answer as the JSON of `wire.Results`."""
-    known = cards.of(hit.item for hit in answer.hits)
+def results(answer: Answer, known: Mapping[str, tuple[dict[str, Any], bytes]]) -> bytes:
+    """An answer as the JSON of `wire.Results`; `known` is what `Cards.of` said of its hits."""
     hits = []
     for hit in answer.hits:
         if hit.item not in known:  # deleted between the search and now
             continue
         parts = {name: {"rank": rank, "score": score} for name, (rank, score) in hit.parts.items()}
-        head = orjson.dumps({"rank": hit.rank, "score": hit.score, "parts": parts})
+        head = orjson.dumps({"rank": hit.rank, "score": hit.score, "parts": parts}, option=orjson.OPT_SERIALIZE_NUMPY)
         hits.append(orjson.Fragment(head[:-1] + b"," + known[hit.item][1]))
-    after = query.offset + query.k
     return orjson.dumps(
         {
             "hits": hits,
             "total": answer.total,
-            "next_offset": after if len(answer.hits) == query.k and after < min(answer.total, DEEPEST) else None,
-            "system": system,
-            "seconds": {stage: round(seconds, 6) for stage, seconds in answer.seconds.items()},
-            "generation": generation,
-        },
-        option=orjson.OPT_SERIALIZE_NUMPY,
+            "next_offset": answer.next_offset,
+            "system": answer.system,
+            "seconds": answer.seconds,
+            "generation": answer.generation,
+        }
     )
 
 

@@ -24,13 +24,14 @@ from visir.service.errors import Refused, of_validation, of_visir
 from visir.service.limits import Rate
 from visir.service.logs import Log
 from visir.service.metrics import Metrics
-from visir.service.routers import about, items, search
+from visir.service.routers import about, admin, items, search
 from visir.service.settings import Settings
 from visir.service.shelf import Shelf
 from visir.service.tokens import Tokens
 
-_ABOUT = """Search photos by words, by a photo, or by both. Every refusal has one shape, `{"error": {code, message, hint}}`;
-the hint is the next thing to do."""
+_ABOUT = """Search photos by words, by a photo, or by both.
+
+Every refusal has one shape, `{"error": {code, message, hint}}`; the hint is the next thing to do."""
 
 
 def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
@@ -66,7 +67,7 @@ def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.shelf, app.state.metrics, app.state.log, app.state.closing = shelf, metrics, log, False
-    for router in (about.router, search.router, items.router):
+    for router in (about.router, search.router, items.router, admin.router):
         app.include_router(router)
     _refusals(app)
     app.openapi = lambda: _openapi(app, with_tokens=tokens is not None)  # type: ignore[method-assign]

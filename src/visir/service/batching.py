@@ -14,7 +14,8 @@ from visir.service.errors import busy
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 
-Work = Callable[[Sequence[Asked]], Sequence[Answered]]
+Work = Callable[[Sequence[Asked]], Sequence[Answered | Exception]]
+"""From what is asked to what is answered, in the same order: an exception for one that cannot be answered."""
 
 
 class _Waiting(Generic[Asked, Answered]):
@@ -36,10 +37,11 @@ class Batcher(Generic[Asked, Answered]):
     ask again at once, so behind a batch of several the thread waits up to `wait` seconds for as many as there were
     before.
 
-    A batch that fails is asked again one by one, so that only the one at fault is told.
+    Work says what is wrong with one of a batch by giving back an exception in its place. Where it raises one instead,
+    the batch is asked again one by one, so that only the one at fault is told.
 
     One thread, because the work inside is matrix products that release the interpreter's lock: a second would only
-    compete for the cores. `begin` is called in it first. It ends with the process, or at `close`.
+    compete for the cores.  It ends with the process, or at `close`.
     """
 
     def __init__(
@@ -50,9 +52,8 @@ class Batcher(Generic[Asked, Answered]):
         size: int,
         queue: int,
         wait: float,
-        begin: Callable[[], None] = lambda: None,
     ) -> None:
-        self._begin, self._work, self._size, self._limit, self._wait = begin, work, size, queue, wait
+        self._work, self._size, self._limit, self._wait = work, size, queue, wait
         self._queue: deque[_Waiting[Asked, Answered]] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -111,7 +112,6 @@ class Batcher(Generic[Asked, Answered]):
             return [self._queue.popleft() for _ in range(min(self._size, len(self._queue)))]
 
     def _run(self) -> None:
-        self._begin()
         while batch := self._take():
             began = time.monotonic()
             results = self._answers(batch)

@@ -236,4 +236,4 @@ def _host(value: bytes) -> str:
 
 def _is_admin(scope: Scope) -> bool:
     """Whether this is for the scope "admin" alone; the route itself asks for that scope."""
-    return scope["method"] == "DELETE" or scope["path"].endswith("/update")
+    return bool(scope["method"] == "DELETE" or scope["path"].endswith("/update"))

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -59,7 +59,7 @@ class Metrics:
         """One request met a limit ("rate", "queue", "token", "connections", "body", "timeout")."""
         self._refused.labels(reason).inc()
 
-    def batch(self, library: str, size: int, stages: dict[str, float]) -> None:
+    def batch(self, library: str, size: int, stages: Mapping[str, float]) -> None:
         """One batch was answered."""
         self._sizes.labels(library).observe(size)
         for stage, seconds in stages.items():

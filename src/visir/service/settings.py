@@ -31,12 +31,11 @@ class Settings:
     - `queue`: searches that wait, of one library; the next is told to come again
     - `batch`: searches that are encoded and searched together
     - `wait`: how long a batch that follows upon another waits for more; nothing waits when nobody else is asking
-    - `threads`: of one matrix product; 0 leaves one core to the rest of the service
+    - `threads`: of one matrix product; 0 takes every core
     - `connections`: open at once; `header_timeout`, `body_timeout`: a client that sends a request more slowly than this
       is left; `stall`: one that takes nothing of its answer for so long is left too
     - `grace`: how long running requests may take to finish after SIGTERM
     - `reload`: how often is looked whether another process has updated a library; 0 never
-    - `cache`: answers to words that are kept for whoever asks the same again; 0 keeps none
     """
 
     libraries: tuple[Path, ...]
@@ -61,16 +60,17 @@ class Settings:
     stall: float = 30.0
     grace: float = 20.0
     reload: float = 2.0
-    cache: int = 0
 
     def __post_init__(self) -> None:
         faults = [] if self.libraries else ["no library is named"]
         for name, least in _AT_LEAST.items():
             if getattr(self, name) < least:
                 faults.append(f"{name} must be at least {least}, not {getattr(self, name)}")
-        for origin in self.origins:
-            if not origin.startswith(("http://", "https://")) or origin.rstrip("/").count("/") != 2:
-                faults.append(f"{origin!r} is not a web origin, such as https://photos.example.org")
+        faults += [
+            f"{origin!r} is not a web origin, such as https://photos.example.org"
+            for origin in self.origins
+            if not origin.startswith(("http://", "https://")) or origin.rstrip("/").count("/") != 2
+        ]
         raise_faults(ConfigurationError, "service", faults, hint="visir serve --help")
 
 
@@ -90,5 +90,4 @@ _AT_LEAST: dict[str, float] = {
     "stall": 0.01,
     "grace": 0,
     "reload": 0,
-    "cache": 0,
 }

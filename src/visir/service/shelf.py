@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,29 +19,72 @@ from visir.service.metrics import Metrics
 from visir.service.settings import Settings
 
 if TYPE_CHECKING:
+    from visir.encoders.base import Encoder
     from visir.library import Item, Library
     from visir.library.query import Query
-    from visir.library.searcher import Searcher
-
 
 _WORDS = 30
+_CAPTIONS = 5
 
 
-@dataclass
-class Edition:
-    """One generation of a library, with everything that belongs to it."""
+class Desk:
+    """Where one library is asked. Searches by words wait in one queue, searches with pictures or a second stage in
+    another, because one of them takes as long as a hundred by words.
 
-    library: Library
-    searcher: Searcher
-    cards: Cards
-    users: int = 0
-    retired: bool = False
+    When a library has been updated, the newest generation is taken, and whoever is being served keeps the old one to
+    the end: it is closed when nobody holds it any more.
+    """
+
+    def __init__(
+        self, folder: Path, settings: Settings, metrics: Metrics, log: Log, loaded: dict[str, Encoder]
+    ) -> None:
+        from visir.library import Library
+        from visir.library.searcher import Searcher
+
+        self.folder, self._settings, self._metrics, self._log = folder, settings, metrics, log
+        library = Library.open(folder)
+        self.name = library.name
+        self._at = address(library.name)
+        self.searcher = Searcher(library, device=settings.device, loaded=loaded)
+        self.searcher.load()
+        models = self.searcher.encoding.models
+        loaded[library.model] = models.encoder
+        if library.head is not None and models.sparse is not None:
+            loaded[library.head] = models.sparse
+        self._loaded = loaded
+        self._cards = Cards(library, self._at)
+        self.light = self._batcher("words", settings.batch)
+        self.heavy = self._batcher("pictures", min(8, settings.batch))
+        self._updating = threading.Lock()
+        self._progress: dict[str, Any] = {
+            "running": False, "stage": None, "done": 0, "total": None, "last": None, "error": None
+        }  # fmt: skip
+        metrics.waiting(self.name, lambda: len(self.light) + len(self.heavy))
+        metrics.holds(self.name, len(library), library.generation)
+
+    @property
+    def library(self) -> Library:
+        """The newest generation."""
+        return self.searcher.library
+
+    @property
+    def cards(self) -> Cards:
+        """What lists show of each picture, of the newest generation."""
+        library, cards = self.library, self._cards
+        if cards.library is not library:
+            cards = self._cards = Cards(library, self._at)
+        return cards
+
+    async def search(self, queries: Sequence[Query], *, heavy: bool) -> list[bytes]:
+        """The answers, as JSON. `Refused` for the first that cannot be answered."""
+        return await (self.heavy if heavy else self.light).ask(queries)
 
     def known(self, item: str) -> Item:
         """Everything known of an item; `Refused` (404) when there is none."""
-        if not self.library.known([item]):
+        library = self.library
+        if not library.known([item]):
             raise Refused(404, f"there is no item {item!r}.", hint="was it deleted meanwhile? search again")
-        return self.library.item(item)
+        return library.item(item)
 
     def original(self, item: str) -> tuple[bytes, str]:
         """The bytes of an item and their media type; `Refused` (404) when no file has them any more."""
@@ -54,156 +97,154 @@ class Edition:
             raise Refused(404, message, hint="bring the library up to date") from None
 
     def words(self, item: str) -> list[dict[str, Any]]:
-        """The heaviest words of an item, in a library that has weighted words."""
-        if "sparse" not in self.library.indexes:
-            return []
+        """The heaviest words of an item; none in a library without weighted words."""
         return [{"word": word, "weight": weight} for word, weight in self.searcher.words(item, _WORDS)]
 
-    def duplicates(self, item: Item) -> list[str]:
-        """Items that look nearly the same."""
-        return []
+    def duplicates(self, item: str) -> list[str]:
+        """Items that look nearly the same, nearest first."""
+        from visir.library.duplicates import near_duplicates
 
-    @cached_property
-    def categories(self) -> list[dict[str, Any]]:
-        """The tree of categories."""
-        return tree(self.library)
-
-    @cached_property
-    def info(self) -> dict[str, Any]:
-        """What `/v1/libraries` says."""
-        from visir.library.filters import fields_of
-
-        library, have = self.library, list(self.library.indexes)
-        fields = fields_of(library.database.rows).values()
-        return {
-            "name": library.name,
-            "items": len(library),
-            "systems": [*have, "hybrid"] if len(have) == 2 else have,
-            "model": model_name(library.model),
-            "head": None if library.head is None else model_name(library.head),
-            "fields": [{"name": one.name, "type": one.type, "values": list(one.values) or None} for one in fields],
-            "categories": bool(self.categories),
-            "captions": library.captions is not None,
-            "rerank": False,
-            "generation": library.generation,
-        }
-
-
-class Desk:
-    """Where one library is asked. Searches by words wait in one queue, searches with pictures or a second stage in
-    another, because one of them takes as long as a hundred by words.
-    """
-
-    def __init__(self, folder: Path, settings: Settings, metrics: Metrics, log: Log, threads: int) -> None:
-        from visir.library import Library
-
-        self.folder, self._settings, self._metrics, self._log = folder, settings, metrics, log
-        self._lock = threading.Lock()
-        library = Library.open(folder)
-        self.name = library.name
-        self._edition = self._opened(library)
-        self._threads = threads
-        self.light = self._batcher("words", settings.batch)
-        self.heavy = self._batcher("pictures", 8)
-        metrics.waiting(self.name, lambda: len(self.light) + len(self.heavy))
-        metrics.holds(self.name, len(library), library.generation)
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Edition]:
-        """The newest edition, which stays open until the end of the block, whatever is published meanwhile."""
-        with self._lock:
-            edition = self._edition
-            edition.users += 1
-        try:
-            yield edition
-        finally:
-            with self._lock:
-                edition.users -= 1
-                done = edition.retired and not edition.users
-            if done:
-                edition.library.close()
-
-    async def search(self, queries: Sequence[Query], *, heavy: bool) -> list[bytes]:
-        """The answers, as JSON."""
-        return await (self.heavy if heavy else self.light).ask(queries)
+        return [one for one, _ in near_duplicates(self.library.database, item)]
 
     def explain(self, query: Query, item: str) -> dict[str, Any]:
         """Why an item is an answer, as `wire.Explained`."""
-        with self.reading() as edition:
-            edition.known(item)
-            return {"terms": [], "captions": [], "parts": {}, "words": edition.words(item)}
+        self.known(item)
+        said = self.searcher.explain(query, item, captions=_CAPTIONS, words=_WORDS)
+        return {
+            "terms": [
+                {"word": one.term, "query": one.query, "document": one.document, "share": one.share}
+                for one in said.terms
+            ],
+            "captions": [{"text": text, "score": score} for text, score in said.captions],
+            "parts": {name: asdict(part) for name, part in said.parts.items()},
+            "words": [{"word": word, "weight": weight} for word, weight in said.words],
+        }
+
+    def categories(self) -> list[dict[str, Any]]:
+        """The tree of categories, as `wire.Category`."""
+        return [asdict(category) for category in self.searcher.categories()]
+
+    def info(self) -> dict[str, Any]:
+        """What `/v1/libraries` says."""
+        library, searcher = self.library, self.searcher
+        fields = [
+            {"name": one.name, "type": one.type, "values": list(one.values) or None}
+            for one in searcher.fields().values()
+        ]
+        return {
+            "name": self.name,
+            "items": len(library),
+            "systems": list(searcher.systems),
+            "model": model_name(library.model),
+            "head": None if library.head is None else model_name(library.head),
+            "fields": fields,
+            "categories": bool(searcher.categories()),
+            "captions": library.captions is not None,
+            "rerank": searcher.matching,
+            "generation": library.generation,
+        }
 
     def refresh(self) -> bool:
-        """Take the newest state from disk; whether there was a newer one. Who is being served keeps the old one."""
-        with self.reading() as before:
-            newest = before.library.reload()
-            if newest is before.library:
-                return False
-            edition = self._opened(newest, before.searcher)
-        with self._lock:
-            old, self._edition = self._edition, edition
-            old.retired = True
-            done = not old.users
-        if done:
-            old.library.close()
-        self._metrics.holds(self.name, len(newest), newest.generation)
-        self._log.write("info", "reload", library=self.name, generation=newest.generation, items=len(newest))
+        """Take the newest state from disk; whether there was a newer one."""
+        if not self.searcher.reload():
+            return False
+        library = self.library
+        self._metrics.holds(self.name, len(library), library.generation)
+        self._log.write("info", "reload", library=self.name, generation=library.generation, items=len(library))
         return True
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """Of the update that runs, and what the last one did."""
+        return dict(self._progress)
+
+    def update(self) -> None:
+        """Bring the library up to date with its source, on a thread of its own; `Refused` (409) when that is under way.
+
+        The thread ends with the process: an update that is cut short goes on where it was when it is started again.
+        """
+        if not self._updating.acquire(blocking=False):
+            raise Refused(409, "an update is under way.", hint="GET …/update says how far it is")
+        self._progress |= {"running": True, "stage": None, "done": 0, "total": None, "error": None}
+        threading.Thread(target=self._update, name=f"visir-{self.name}-update", daemon=True).start()
+
+    def _update(self) -> None:
+        from visir.library import update
+
+        began = time.perf_counter()
+
+        def tell(stage: str, done: int, total: int) -> None:
+            self._progress |= {"stage": stage, "done": done, "total": total or None}
+
+        try:
+            did = asdict(update(None, self.folder, loaded=self._loaded, device=self._settings.device, tell=tell))
+            did["broken"] = len(did["broken"])
+            self.refresh()
+            self._progress |= {"last": did}
+            self._log.write("info", "update", library=self.name, **did)
+        except Exception as fault:  # whatever it is, the library is served as it was
+            said = "see the service's log"
+            if isinstance(fault, VisirError) and "is updating" in fault.message:
+                said = "another process is updating this library"
+            self._progress |= {"error": said}
+            took = round(time.perf_counter() - began, 3)
+            self._log.write("error", "update", library=self.name, fault=str(fault) or repr(fault), seconds=took)
+        finally:
+            self._progress |= {"running": False, "stage": None}
+            self._updating.release()
+
+    def remove(self, item: str) -> int:
+        """Take an item out of the library, for good; the photo stays. The generation without it.
+
+        `Refused` (404) when there is none, (409) while an update is under way, here or in another process.
+        """
+        from visir.library.removal import remove
+
+        self.known(item)
+        busy = Refused(409, "an update is under way.", hint="try again when it is done")
+        if not self._updating.acquire(blocking=False):
+            raise busy
+        try:
+            remove(self.folder, [item])
+        except VisirError as fault:
+            if "is updating" in fault.message:
+                raise busy from None
+            raise
+        finally:
+            self._updating.release()
+        self.refresh()
+        return self.library.generation
 
     def close(self) -> None:
         """Answer what waits, then close the library."""
         self.light.close()
         self.heavy.close()
-        self._edition.library.close()
-
-    def _opened(self, library: Library, before: Searcher | None = None) -> Edition:
-        from visir.service.provisional import Searcher
-
-        return Edition(library, Searcher(library), Cards(library, address(library.name)))
+        self.library.close()
 
     def _batcher(self, name: str, size: int) -> Batcher[Query, bytes]:
-        return Batcher(
-            self._answer,
-            name=f"{self.name}-{name}",
-            size=size,
-            queue=self._settings.queue,
-            wait=self._settings.wait,
-            begin=self._pin,
-        )
+        limits = self._settings
+        return Batcher(self._answer, name=f"{self.name}-{name}", size=size, queue=limits.queue, wait=limits.wait)
 
-    def _answer(self, queries: Sequence[Query]) -> list[bytes]:
+    def _answer(self, queries: Sequence[Query]) -> list[bytes | Exception]:
         """A whole batch at once, on the batcher's thread."""
-        with self.reading() as edition:
-            try:
-                answers = edition.searcher.search(queries)
-            except VisirError as fault:
-                raise of_visir(fault) from fault
-            self._metrics.batch(self.name, len(queries), dict(answers[0].seconds))
-            systems = tuple(edition.library.indexes)
-            return [
-                results(answer, query, edition.cards, query.among(systems), edition.library.generation)
-                for answer, query in zip(answers, queries, strict=True)
-            ]
-
-    def _pin(self) -> None:
-        """Matrix products of this thread run on so many cores: the rest of the service needs one too."""
-        with contextlib.suppress(ImportError):
-            import torch
-
-            torch.set_num_threads(self._threads)
+        cards = self.cards
+        answers = self.searcher.search_each(queries)
+        fine = [answer for answer in answers if not isinstance(answer, VisirError)]
+        if fine:
+            self._metrics.batch(self.name, len(queries), fine[0].seconds)
+        shown = cards.of(hit.item for answer in fine for hit in answer.hits)
+        return [of_visir(answer) if isinstance(answer, VisirError) else results(answer, shown) for answer in answers]
 
 
 class Shelf:
-    """All libraries, by name."""
+    """All libraries, by name. Models that several of them have are loaded once."""
 
     def __init__(self, settings: Settings, metrics: Metrics, log: Log) -> None:
-        from visir.threads import cores
-
-        threads = settings.threads or max(1, cores() - 1)
+        _pin(settings.threads)
         self.desks: dict[str, Desk] = {}
-        faults = []
+        faults, loaded = [], dict[str, "Encoder"]()
         for folder in settings.libraries:
-            desk = Desk(folder, settings, metrics, log, threads)
+            desk = Desk(folder, settings, metrics, log, loaded)
             if desk.name in self.desks:
                 faults.append(f"{folder} and {self.desks[desk.name].folder} are both called {desk.name!r}")
             self.desks[desk.name] = desk
@@ -229,11 +270,18 @@ class Shelf:
             desk.close()
 
 
-def tree(library: Library) -> list[dict[str, Any]]:
-    """Categories and those below them, by name; each counts the items in it and below it."""
-    return []
-
-
 def model_name(name: str) -> str:
     """A model's name for strangers: of a folder on this machine only its last part."""
     return Path(name).name if Path(name).is_absolute() else name
+
+
+def _pin(threads: int) -> None:
+    """Matrix products run on so many threads, whichever thread asks for them: what a text's vector is, to the last bit,
+    may depend on their number.
+    """
+    from visir.threads import cores
+
+    with contextlib.suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(threads or cores())

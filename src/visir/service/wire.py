@@ -158,12 +158,20 @@ class Word(BaseModel):
 
 
 class Term(BaseModel):
-    """A word of both sides: its weight on each, and its share of the score (all shares sum to 1)."""
+    """A word of both sides: its weight on each, and what it gives to the score."""
 
     word: str = Field(examples=["dog"])
     query: float
     document: float
     share: float
+
+
+class PartOf(BaseModel):
+    """What one system says of a picture, and what it gave to the score; no rank where it is beyond the list."""
+
+    rank: int | None = Field(examples=[1])
+    score: float = Field(examples=[0.3127])
+    gives: float = Field(examples=[0.0164])
 
 
 class NearCaption(BaseModel):
@@ -178,7 +186,7 @@ class Explained(BaseModel):
 
     terms: list[Term]
     captions: list[NearCaption]
-    parts: dict[str, Part]
+    parts: dict[str, PartOf]
     words: list[Word]
 
 

@@ -49,11 +49,7 @@ def metrics(request: Request) -> Response:
 @router.get("/v1/libraries", response_model=list[wire.LibraryInfo], responses=REFUSALS)
 def libraries(request: Request) -> Response:
     """What is served, and what each library offers."""
-    found = []
-    for desk in shelf_of(request).desks.values():
-        with desk.reading() as edition:
-            found.append(edition.info)
-    return _json(found)
+    return _json([desk.info() for desk in shelf_of(request).desks.values()])
 
 
 @router.get("/", include_in_schema=False)

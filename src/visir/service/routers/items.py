@@ -31,10 +31,9 @@ def items(
     k: Annotated[int, Query(ge=1, le=wire.MOST_RESULTS)] = 50,
 ) -> Response:
     """Pictures by name, and by where they lie where names are equal."""
-    with desk.reading() as edition:
-        ids, total = listed(edition.library, category, offset, k)
-        cards = edition.cards.of(ids)
-        shown = [cards[one][0] for one in ids if one in cards]
+    ids, total = listed(desk.library, category, offset, k)
+    cards = desk.cards.of(ids)
+    shown = [cards[one][0] for one in ids if one in cards]
     after = offset + k
     return _json({"items": shown, "total": total, "next_offset": after if after < total else None})
 
@@ -53,9 +52,7 @@ def listed(library: Any, category: str, offset: int, k: int) -> tuple[list[str],
 @router.get("/items/{item}", response_model=wire.Item)
 def item(desk: InLibrary, item: OfItem) -> Response:
     """Everything known of one picture, and its heaviest words where the library has a sparse head."""
-    with desk.reading() as edition:
-        known = edition.known(item)
-        words = edition.words(item)
+    known = desk.known(item)
     return _json(
         {
             "item": known.id,
@@ -72,8 +69,8 @@ def item(desk: InLibrary, item: OfItem) -> Response:
             "taken": known.taken,
             "camera": None if known.camera is None else sayable(known.camera),
             "category": sayable(known.category),
-            "duplicates": edition.duplicates(known),
-            "words": words,
+            "duplicates": desk.duplicates(item),
+            "words": desk.words(item),
         }
     )
 
@@ -85,11 +82,10 @@ def item(desk: InLibrary, item: OfItem) -> Response:
 )
 def thumbnail(desk: InLibrary, item: OfItem) -> Response:
     """A small picture. It never changes: an item is its content."""
-    with desk.reading() as edition:
-        data = edition.library.thumbnail(item)
-        if data is None:
-            edition.known(item)
-            raise Refused(404, "there is no thumbnail of this item.", hint="its source has no picture of it")
+    data = desk.library.thumbnail(item)
+    if data is None:
+        desk.known(item)
+        raise Refused(404, "there is no thumbnail of this item.", hint="its source has no picture of it")
     return Response(data, media_type="image/webp", headers=_FOR_EVER)
 
 
@@ -100,12 +96,11 @@ def thumbnail(desk: InLibrary, item: OfItem) -> Response:
 )
 def image(desk: InLibrary, item: OfItem) -> Response:
     """The original, as it lies on disk; only of types that browsers show."""
-    with desk.reading() as edition:
-        known = edition.known(item)
-        if known.media_type not in SHOWN:
-            raise Refused(404, f"the original is of a type that is not handed out: {known.format}.",
-                          hint="take its thumbnail")  # fmt: skip
-        data, media_type = edition.original(item)
+    known = desk.known(item)
+    if known.media_type not in SHOWN:
+        message = f"the original is of a type that is not handed out: {known.format}."
+        raise Refused(404, message, hint="take its thumbnail")
+    data, media_type = desk.original(item)
     return Response(data, media_type=media_type, headers={**_FOR_EVER, **_ALONE})
 
 
@@ -122,8 +117,7 @@ async def explain(request: Request, desk: InLibrary, item: OfItem) -> Response:
 @router.get("/categories", response_model=list[wire.Category])
 def categories(desk: InLibrary) -> Response:
     """The tree of categories: the folders below a folder of photos, or what the source calls categories."""
-    with desk.reading() as edition:
-        return _json(edition.categories)
+    return _json(desk.categories())
 
 
 def _fields(fields: Any) -> dict[str, Any]:
