@@ -88,7 +88,7 @@ def library_command(
             device=device,
             loaded=loaded,
         )
-        if not again or found.anything or found.broken:
+        if not (again and found.same):
             _report(folder, found)
 
     once()

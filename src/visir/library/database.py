@@ -5,7 +5,7 @@
     captions(id, item, text)
     fields(item, name, value)          value is text, integer or real, as the source has it
     broken(path, mark, reason)         files that cannot be read, and are tried again only when they change
-    removed(item)                      pictures that somebody took out of the library, and that stay out
+    removed(item, path, mark)          pictures that somebody took out of the library, and that stay out
     meta(name, value)                  schema, generation, a fingerprint of the source's texts
 
 A picture that lies in two folders is in both: filter by `files.category`. `items.category` is that of its first file.
@@ -44,7 +44,8 @@ CREATE TABLE fields(item TEXT NOT NULL REFERENCES items(id), name TEXT NOT NULL,
 CREATE INDEX fields_by_item ON fields(item);
 CREATE INDEX fields_by_name ON fields(name, value);
 CREATE TABLE broken(path TEXT PRIMARY KEY, mark TEXT NOT NULL, reason TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE removed(item TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE removed(
+    item TEXT NOT NULL, path TEXT NOT NULL, mark TEXT NOT NULL, PRIMARY KEY (item, path)) WITHOUT ROWID;
 CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 """
 _BUSY_SECONDS = 30

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Models:
     """The dense encoder and the sparse head of a library.
 
-    - `loaded`: encoders that are in memory already, by the name they were loaded by; new ones are put there if it is a dict
+    - `loaded`: encoders that are in memory already, by name; new ones are put there if it is a dict
     - `cards`: from "dense" and "sparse" to the card that the library's vectors were made under; another is refused
     """
 

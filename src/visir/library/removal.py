@@ -10,7 +10,7 @@ from visir.encoders.locks import locked_or
 from visir.library.check import digests, refuse_changed
 from visir.library.database import Database
 from visir.library.layout import CAPTIONS, DATABASE, LOCK, SYSTEMS, LibraryError, Manifest
-from visir.library.thumbnails import sweep_thumbnails
+from visir.library.thumbnails import remove_thumbnails
 from visir.library.vectors import Indexes
 
 
@@ -31,9 +31,12 @@ def remove(folder: str | Path, items: Iterable[str]) -> int:
                 raise LibraryError(f"{manifest.name}: no item {', '.join(map(repr, unknown[:3]))}.")
             refuse_changed(folder, manifest, database)
             with database.writing():
+                database.run_many(
+                    "INSERT OR REPLACE INTO removed SELECT item, path, mark FROM files WHERE item = ?",
+                    [(one,) for one in gone],
+                )
                 for table, column in (("files", "item"), ("captions", "item"), ("fields", "item"), ("items", "id")):
                     database.run_many(f"DELETE FROM {table} WHERE {column} = ?", [(one,) for one in gone])
-                database.run_many("INSERT OR IGNORE INTO removed VALUES (?)", [(one,) for one in gone])
                 database.run("UPDATE meta SET value = value + 1 WHERE name = 'generation'")
             indexes = Indexes(folder, manifest.kinds)
             kept = {one for (one,) in database.rows("SELECT id FROM items")}
@@ -45,7 +48,7 @@ def remove(folder: str | Path, items: Iterable[str]) -> int:
             generation = database.generation
             files = digests(folder, manifest.files, at_rest=database.settle(), generation=generation)
             replace(manifest, generation=generation, files=files).write(folder)
-            sweep_thumbnails(folder, kept)
+            remove_thumbnails(folder, gone)
             return len(gone)
         finally:
             database.close()

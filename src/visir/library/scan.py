@@ -17,7 +17,7 @@ from typing import IO
 from visir.collections.images import ImageReader
 from visir.errors import ImageError
 from visir.library.database import Database
-from visir.library.layout import WORK, thumbnail_path
+from visir.library.layout import THUMBNAILS, WORK, thumbnail_path
 from visir.library.pictures import Facts, content_id, look_at, packed, read, thumbnail_digest, unpacked
 from visir.library.source import Entry, Source
 from visir.library.thumbnails import write_thumbnail
@@ -35,7 +35,7 @@ class Scan:
     - `items`: path to item id, of everything that can be read
     - `entries`: path to entry, of the same
     - `facts`: item id to facts, of contents that the library has not got; `first`: the entry to encode each from
-    - `broken`: path to (mark, reason)
+    - `broken`: path to (mark, reason); `removed`: (item, path, mark) of what was taken out of the library
     - `read`: how many files were read to find all this
     """
 
@@ -44,6 +44,7 @@ class Scan:
     facts: dict[str, Facts] = field(default_factory=dict)
     first: dict[str, Entry] = field(default_factory=dict)
     broken: dict[str, tuple[str, str]] = field(default_factory=dict)
+    removed: list[tuple[str, str, str]] = field(default_factory=list)
     read: int = 0
 
 
@@ -64,15 +65,19 @@ def scan(
     found = Scan()
     known = {path: (mark, item) for path, mark, item in database.rows("SELECT path, mark, item FROM files")}
     broken = {path: (mark, why) for path, mark, why in database.rows("SELECT path, mark, reason FROM broken")}
-    have = {one for (one,) in database.rows("SELECT id FROM items")}
-    have |= {one for (one,) in database.rows("SELECT item FROM removed")}
+    removed = {(path, mark): item for item, path, mark in database.rows("SELECT item, path, mark FROM removed")}
+    out = set(removed.values())
+    again = _without_thumbnail(folder, database) - out
+    have = {one for (one,) in database.rows("SELECT id FROM items")} - again | out
     work = folder / WORK
     work.mkdir(exist_ok=True)
     already = _already(work / JOURNAL, folder)
     to_read = []
     for entry in source.entries:
         mark, item = known.get(entry.path, ("", ""))
-        if mark == entry.mark and not verify:
+        if (entry.path, entry.mark) in removed and not verify:
+            continue
+        if mark == entry.mark and not verify and item not in again:
             _note(found, entry, item)
             if item in wanted:
                 found.first.setdefault(item, entry)
@@ -80,10 +85,7 @@ def scan(
             found.broken[entry.path] = broken[entry.path]
         elif (entry.path, entry.mark) in already and not verify:
             item, facts = already[entry.path, entry.mark]
-            _note(found, entry, item)
-            if item not in have and facts is not None:
-                found.facts.setdefault(item, facts)
-                found.first.setdefault(item, entry)
+            _take(found, entry, item, None if item in have else facts, out, wanted)
         else:
             to_read.append(entry)
     with (work / JOURNAL).open("ab") as journal, closing(_read(folder, source, to_read, have, tell)) as reading:
@@ -93,12 +95,27 @@ def scan(
                 found.broken[entry.path] = (entry.mark, result.message)
                 continue
             _write(journal, packed(entry, item, result))
-            _note(found, entry, item)
-            if result is not None or item in wanted:
-                if result is not None:
-                    found.facts.setdefault(item, result)
-                found.first.setdefault(item, entry)
+            _take(found, entry, item, result, out, wanted)
     return found
+
+
+def _take(found: Scan, entry: Entry, item: str, facts: Facts | None, out: set[str], wanted: frozenset[str]) -> None:
+    """What reading an entry gave: `facts` where the library has not got its content."""
+    if item in out:
+        found.removed.append((item, entry.path, entry.mark))
+        return
+    _note(found, entry, item)
+    if facts is not None:
+        found.facts.setdefault(item, facts)
+    if facts is not None or item in wanted:
+        found.first.setdefault(item, entry)
+
+
+def _without_thumbnail(folder: Path, database: Database) -> set[str]:
+    """Items whose thumbnail has gone: somebody deleted it, or it was not copied. They are read again."""
+    listed = database.rows("SELECT id FROM items WHERE thumbnail IS NOT NULL")
+    there = {path.stem for path in (folder / THUMBNAILS).glob("*/*.webp")} if listed else set()
+    return {one for (one,) in listed} - there
 
 
 def _note(found: Scan, entry: Entry, item: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from visir.library.layout import THUMBNAILS, thumbnail_path
@@ -29,6 +29,12 @@ def write_thumbnail(folder: Path, item: str, data: bytes) -> None:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise
+
+
+def remove_thumbnails(folder: Path, items: Iterable[str]) -> None:
+    """Remove the thumbnails of these items."""
+    for item in items:
+        thumbnail_path(folder, item).unlink(missing_ok=True)
 
 
 def sweep_thumbnails(folder: Path, items: Collection[str]) -> None:

@@ -12,16 +12,19 @@ Between any two steps every item of the database is in every index; the next upd
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from visir.collections.open import resolve
 from visir.encoders.locks import locked_or
+from visir.errors import VisirError
+from visir.files import read_json, write_json
 from visir.library.check import digests, refuse_changed
 from visir.library.database import Database
 from visir.library.layout import (
@@ -35,9 +38,10 @@ from visir.library.layout import (
     is_library,
 )
 from visir.library.models import Models, names_of, refuse_other_names
+from visir.library.record import record
 from visir.library.scan import Scan, scan
-from visir.library.source import Source, absolute
-from visir.library.thumbnails import sweep_thumbnails
+from visir.library.source import Entry, Source, absolute
+from visir.library.thumbnails import remove_thumbnails, sweep_thumbnails
 from visir.library.vectors import Indexes, add_captions, add_pictures
 
 if TYPE_CHECKING:
@@ -70,9 +74,9 @@ class Update:
     seconds: float
 
     @property
-    def anything(self) -> bool:
-        """Whether the library is another one than before."""
-        return bool(self.added or self.changed or self.moved or self.deleted or self.encoded)
+    def same(self) -> bool:
+        """Whether every file is where and what it was."""
+        return not (self.added or self.changed or self.moved or self.deleted or self.encoded)
 
 
 def update(
@@ -108,17 +112,48 @@ def update(
     if not is_library(folder) and folder.is_dir() and any(one.name not in _OURS for one in folder.iterdir()):
         raise LibraryError(f"{folder}: exists and is no library.", hint="name a new folder: --out FOLDER")
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
-    with locked_or(folder / LOCK, busy):
+    with locked_or(folder / LOCK, busy), _disk(folder):
         before = _manifest(folder, source, model, head, kind, name, split, images)
         opened = Source.open(before.source, images=before.images, split=before.split)
         models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
         if not is_library(folder):
             _ = models.dense, models.sparse  # what is wrong with them is said now, not after an hour of reading
+            _drop_others(folder, before, models)
         database = Database.create(folder / DATABASE, before.generation)
         try:
             return _updated(folder, before, opened, models, database, verify, tell, begun)
         finally:
             database.close()
+
+
+def _drop_others(folder: Path, plan: Manifest, models: Models) -> None:
+    """Remove what a killed first update left, unless it was made by the same models for the same kinds of index."""
+    from visir.search.kinds import load
+
+    for system in (*SYSTEMS, CAPTIONS):
+        if not (folder / system).is_dir():
+            continue
+        encoder = models.sparse if system == "sparse" else models.dense
+        try:
+            index = load(folder / system)
+            made = index.select(index.ids[:1]).encoder
+            same = encoder is not None and made == encoder.card and index.info().kind == plan.kinds.get(system)
+        except VisirError:
+            same = False
+        if not same:
+            shutil.rmtree(folder / system)
+
+
+@contextlib.contextmanager
+def _disk(folder: Path) -> Iterator[None]:
+    """What a disk refuses (full, gone, read-only) as an error that says what is kept."""
+    try:
+        yield
+    except OSError as fault:
+        raise LibraryError(
+            f"{folder}: cannot be written ({fault.strerror or fault}); everything done so far is kept.",
+            hint="make room (or mount the disk) and run the same again: it goes on from there",
+        ) from fault
 
 
 _OURS = {LOCK, WORK, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", *SYSTEMS, CAPTIONS, "thumbnails"}
@@ -134,54 +169,112 @@ def _updated(
     tell: Tell,
     begun: float,
 ) -> Update:
-    before = replace(before, root=str(Path(source.collection.root).absolute()))
     # An index that somebody deleted is made anew, and its files will bear old names.
     files = {name: said for name, said in before.files.items() if (folder / name.partition("/")[0]).exists()}
-    before = replace(before, files=files)
-    systems, named = [one for one in SYSTEMS if one in before.kinds], dict(before.kinds)
-    indexes = Indexes(folder, named)
+    before = replace(before, root=str(Path(source.collection.root).absolute()), files=files)
+    systems = [one for one in SYSTEMS if one in before.kinds]
+    indexes = Indexes(folder, before.kinds)
+    unfinished = (folder / WORK).exists()
     known = {one for (one,) in database.rows("SELECT id FROM items")}
     lost = frozenset(one for system in systems for one in known - indexes.ids(system))
+    tell("looking", 0, len(source.entries))
     found = scan(folder, source, database, verify=verify, wanted=lost, tell=tell)
-    if found.first or not same_files(database, found):
-        refuse_changed(folder, before, database)
-    if found.first:
-        broken = add_pictures(folder, source, found.first, models, indexes, tell)
-        _set_aside(found, broken)
-    removed = {one for (one,) in database.rows("SELECT item FROM removed")}
-    items = set(found.items.values()) - removed
-    if not items and not known:
-        some = "; ".join(why for _, why in list(found.broken.values())[:3])
-        raise LibraryError(f"{before.source}: none of its pictures can be used: {some}")
-    captions = {one: (found.items[path], text) for one, text, path in source.captions if found.items.get(path) in items}
-    encoded = len(found.first) if found.first else 0
+    _keep_unreachable(source, database, found)
     counts = _counts(database, found)
-    same = not (
-        counts.added or counts.changed or counts.moved or counts.deleted or lost or found.first
-    ) and _told(database) == source.told and _broken_as_known(database, found)  # fmt: skip
-    stale: set[str] = set()
+    same = counts.same and not found.first and _as_known(database, source, found)
+    encoded = 0
     if not same:
+        refuse_changed(folder, before, database)
+        broken, encoded = add_pictures(folder, source, found.first, models, indexes, tell)
+        _set_aside(found, broken)
+        counts = _counts(database, found)
+    items = set(found.items.values())
+    _refuse_emptied(before, found, known, items)
+    if not same:
+        captions = {
+            one: (found.items[path], text) for one, text, path in source.captions if path in found.items
+        }  # fmt: skip
+        if CAPTIONS in before.kinds:
+            _add_captions(folder, source, database, captions, models, indexes, tell)
         tell("writing", 0, 1)
-        with_captions = CAPTIONS in named
-        if with_captions:
-            old = dict(database.rows("SELECT id, text FROM captions"))
-            stale = {one for one, (_, text) in captions.items() if one in old and old[one] != text}
-            indexes.keep(CAPTIONS, indexes.ids(CAPTIONS) - stale)
-            missing = set(captions) - indexes.ids(CAPTIONS)
-            if missing:
-                add_captions(folder, source, missing, models, indexes)
-        with database.writing():
-            _write(database, source, found, items, captions)
+        record(database, source, found, items, captions)
     for system in systems:
         indexes.keep(system, {one for (one,) in database.rows("SELECT id FROM items")})
-    if CAPTIONS in named:
-        indexes.keep(CAPTIONS, set(captions))
-    generation = database.generation
-    if not same or generation != before.generation or DATABASE not in before.files:
+    if CAPTIONS in before.kinds:
+        indexes.keep(CAPTIONS, {one for (one,) in database.rows("SELECT id FROM captions")})
+    if not same or unfinished or database.generation != before.generation or DATABASE not in before.files:
         _publish(folder, before, database, models)
+    if unfinished:
         sweep_thumbnails(folder, items)
+    remove_thumbnails(folder, known - items)
     shutil.rmtree(folder / WORK, ignore_errors=True)
     return replace(counts, items=len(items), encoded=encoded, seconds=time.perf_counter() - begun)
+
+
+def _add_captions(
+    folder: Path,
+    source: Source,
+    database: Database,
+    captions: Mapping[str, tuple[str, str]],
+    models: Models,
+    indexes: Indexes,
+    tell: Tell,
+) -> None:
+    """Bring the index of captions up to date with the source, ahead of the database.
+
+    A caption whose text changed is another document under the same id. Which those are is written down first: killed
+    between index and database, and the old text restored meanwhile, the index would keep the vector of the new one.
+    """
+    had = dict(database.rows("SELECT id, text FROM captions"))
+    listed = folder / WORK / "captions.json"
+    stale = {one for one, (_, text) in captions.items() if one in had and had[one] != text}
+    if listed.is_file():
+        stale |= set(read_json(listed))
+    write_json(listed, sorted(stale))
+    indexes.keep(CAPTIONS, indexes.ids(CAPTIONS) - stale)
+    missing = captions.keys() - indexes.ids(CAPTIONS)
+    if missing:
+        tell("captions", 0, len(missing))
+        add_captions(folder, source, missing, models, indexes)
+
+
+def _keep_unreachable(source: Source, database: Database, found: Scan) -> None:
+    """Files in a folder that may not be looked into are not gone: they stay as they were known."""
+    root = Path(source.collection.root)
+    closed: dict[str, bool] = {}
+    columns = "path, item, mark, name, place, archive, category"
+    for path, item, mark, name, place, archive, category in database.rows(f"SELECT {columns} FROM files"):
+        if path in found.items or path in found.broken or place is None or archive is not None:
+            continue
+        parent = str(Path(place).parent)
+        if parent not in closed:
+            closed[parent] = _closed(root / parent)
+        if closed[parent]:
+            found.items[path] = item
+            found.entries[path] = Entry(-1, path, mark, name, place, archive, category)
+
+
+def _closed(folder: Path) -> bool:
+    """Whether this folder is there, or may be, and cannot be looked into."""
+    try:
+        next(folder.iterdir(), None)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _refuse_emptied(before: Manifest, found: Scan, known: set[str], items: set[str]) -> None:
+    """An update that leaves nothing is refused: a library does not empty itself because a disk was not mounted."""
+    if items:
+        return
+    some = "; ".join(why for _, why in list(found.broken.values())[:3])
+    held = f"; the library keeps its {len(known):,}" if known else ""
+    raise LibraryError(
+        f"{before.source}: none of its pictures can be used{held}: {some or 'there is none'}",
+        hint="is the disk mounted, the path right? A library that is to go: delete its folder",
+    )
 
 
 def _manifest(
@@ -207,10 +300,25 @@ def _manifest(
     held = Manifest.read(folder)
     given = names_of(model, head) if model is not None else (None, None)
     refuse_other_names(held, given[0], given[1] if head is not None else None, folder)
+    wanted = {**held.kinds, **(_kinds(kind, held.model, held.head) if kind else {})}
+    if wanted != held.kinds:
+        stated = ", ".join(f"{system} {one}" for system, one in held.kinds.items())
+        raise LibraryError(f"{folder}: its indexes are {stated}.", hint="leave --kind out, or make another library")
     if source is not None:
         spec, places = absolute(source, [str(one) for one in images], split)
+        if spec != held.source and _there(held.source):
+            raise LibraryError(
+                f"{folder}: this library is of {held.source}, not of {spec}.",
+                hint="make another library: --out NEW_FOLDER",
+            )
         held = replace(held, source=spec, images=places or held.images, split=split or held.split)
     return held if name is None else replace(held, name=name)
+
+
+def _there(source: str) -> bool:
+    """Whether a source still is where it was; if not, another one may be the same under a new path."""
+    _, path, _ = resolve(source) if not source.startswith("photos:") else (None, Path(source[len("photos:") :]), None)
+    return path.exists() or not path.is_absolute()
 
 
 def _kinds(kind: str | Sequence[str] | None, model: str, head: str | None) -> dict[str, str]:
@@ -239,11 +347,6 @@ def _set_aside(found: Scan, broken: Mapping[str, str]) -> None:
         del found.items[path]
 
 
-def same_files(database: Database, found: Scan) -> bool:
-    """Whether every file is where and what it was."""
-    return dict(database.rows("SELECT path, item FROM files")) == found.items
-
-
 def _counts(database: Database, found: Scan) -> Update:
     old = dict(database.rows("SELECT path, item FROM files"))
     gone: dict[str, int] = defaultdict(int)
@@ -266,47 +369,17 @@ def _counts(database: Database, found: Scan) -> Update:
     return Update(added, changed, moved, total_gone - moved, unchanged, reasons, duplicates, 0, 0, 0.0)
 
 
-def _told(database: Database) -> str | None:
-    told: str | None = database.value("SELECT value FROM meta WHERE name = 'told'")
-    return told
-
-
-def _broken_as_known(database: Database, found: Scan) -> bool:
-    known = dict(database.rows("SELECT path, mark FROM broken"))
-    return known == {path: mark for path, (mark, _) in found.broken.items()}
-
-
-def _write(
-    database: Database, source: Source, found: Scan, items: set[str], captions: Mapping[str, tuple[str, str]]
-) -> None:
-    """The new state, inside a transaction."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    had = {one for (one,) in database.rows("SELECT id FROM items")}
-    files = [(e.path, found.items[e.path], e.mark, e.name, e.place, e.archive, e.category)
-             for e in found.entries.values() if found.items.get(e.path) in items]  # fmt: skip
-    category: dict[str, str] = {}
-    for _, item, *_, folder in sorted(files):
-        category.setdefault(item, folder)
-    database.run("DELETE FROM files")
-    database.run_many("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", files)
-    database.run_many("DELETE FROM items WHERE id = ?", [(one,) for one in had - items])
-    columns = ("width", "height", "format", "bytes", "taken", "camera", "phash", "thumbnail")
-    rows: list[tuple[Any, ...]] = []
-    for item in sorted(items - had):
-        facts = found.facts[item]
-        rows.append((item, category[item], now, *(getattr(facts, column) for column in columns)))
-    marks = ", ".join("?" * (3 + len(columns)))
-    database.run_many(f"INSERT INTO items(id, category, added, {', '.join(columns)}) VALUES ({marks})", rows)
-    database.run_many("UPDATE items SET category = ? WHERE id = ?", [(category[one], one) for one in sorted(items)])
-    database.run("DELETE FROM captions")
-    database.run_many("INSERT INTO captions VALUES (?, ?, ?)", [(one, *said) for one, said in captions.items()])
-    database.run("DELETE FROM fields")
-    fields = {(found.items[path], name, value) for path, name, value in source.fields if found.items.get(path) in items}
-    database.run_many("INSERT INTO fields VALUES (?, ?, ?)", sorted(fields, key=lambda one: tuple(map(str, one))))
-    database.run("DELETE FROM broken")
-    database.run_many("INSERT INTO broken VALUES (?, ?, ?)", [(path, *why) for path, why in found.broken.items()])
-    database.run("INSERT OR REPLACE INTO meta VALUES ('told', ?)", (source.told,))
-    database.run("UPDATE meta SET value = value + 1 WHERE name = 'generation'")
+def _as_known(database: Database, source: Source, found: Scan) -> bool:
+    """Whether captions, fields and broken files are as the database has them."""
+    told = database.value("SELECT value FROM meta WHERE name = 'told'")
+    broken = dict(database.rows("SELECT path, mark FROM broken"))
+    marks = dict(database.rows("SELECT path, mark FROM files"))
+    return (
+        told == source.told
+        and not found.removed
+        and broken == {path: mark for path, (mark, _) in found.broken.items()}
+        and marks == {path: one.mark for path, one in found.entries.items() if path in found.items}
+    )
 
 
 def _publish(folder: Path, before: Manifest, database: Database, models: Models) -> None:

@@ -96,8 +96,11 @@ def add_pictures(
     models: Models,
     indexes: Indexes,
     tell: Callable[[str, int, int], None],
-) -> dict[str, str]:
-    """Encode each item from its entry and add it to the indexes; the items that could not be, with the reason."""
+) -> tuple[dict[str, str], int]:
+    """Encode each item from its entry and add it to the indexes.
+
+    Returns the items that could not be, with the reason, and how many there were to encode.
+    """
     systems = [one for one in ("dense", "sparse") if one in indexes.kinds]
     have = {system: indexes.ids(system) for system in systems}
     missing = {item: entry for item, entry in first.items() if any(item not in have[one] for one in systems)}
@@ -112,7 +115,7 @@ def add_pictures(
         done += len(group)
         shutil.rmtree(folder / WORK / _STORE, ignore_errors=True)
         tell("encoding", done, len(missing))
-    return broken
+    return broken, len(missing)
 
 
 def add_captions(folder: Path, source: Source, wanted: set[str], models: Models, indexes: Indexes) -> None:
