@@ -1,0 +1,241 @@
+"""Places elsewhere: in memory, and on a server that speaks S3."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pytest
+from PIL import Image
+
+from visir.collections import open_collection
+from visir.collections.images import ImageReader
+from visir.encoders import Store, encode, encode_collection, load
+from visir.encoders.exported import export
+from visir.encoders.shard_folder import Shard
+from visir.encoders.shards import encode_shard, join_shards
+from visir.errors import EmbeddingError, VisirError
+from visir.files import cache_directory
+from visir.records import Collection
+from visir.remote import RemoteFolder, here, is_url, local_copy
+
+
+@pytest.fixture
+def memory() -> Iterator[fsspec.AbstractFileSystem]:
+    files = fsspec.filesystem("memory")
+    yield files
+    files.rm("/", recursive=True) if files.ls("/") else None
+
+
+def picture(shade: int) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (8, 8), (shade, 0, 0)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("s3://bucket/x", True),
+        ("memory://a", True),
+        ("hf://datasets/x", True),
+        ("/data/x", False),
+        ("C:\\data", False),
+        ("c://data", False),  # one letter is a drive
+        ("coco:captions.json", False),
+        ("openai/clip-vit-base-patch32", False),
+    ],
+)
+def test_what_is_an_address(text: str, answer: bool) -> None:
+    assert is_url(text) is answer
+    if not answer:
+        assert here(text) == text
+
+
+def test_a_file_is_copied_once_and_again_when_it_has_changed(memory: fsspec.AbstractFileSystem) -> None:
+    memory.pipe("/photos/a.txt", b"one")
+    first = local_copy("memory://photos/a.txt")
+    assert first.name == "a.txt" and first.read_bytes() == b"one" and first.is_relative_to(cache_directory())
+    stamp = first.stat().st_ino
+    assert local_copy("memory://photos/a.txt") == first and first.stat().st_ino == stamp
+    memory.pipe("/photos/a.txt", b"two")
+    assert local_copy("memory://photos/a.txt").read_bytes() == b"two"
+    assert first.read_bytes() == b"one"  # whoever reads it goes on
+
+
+def test_folders_zips_and_tars_of_pictures_are_collections(memory: fsspec.AbstractFileSystem) -> None:
+    zipped, tarred = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("a.png", picture(10))
+        archive.writestr("b.png", picture(20))
+    with tarfile.open(fileobj=tarred, mode="w") as tar:
+        for name, shade in (("a.png", 10), ("b.png", 20)):
+            about = tarfile.TarInfo(name)
+            about.size = len(picture(shade))
+            tar.addfile(about, io.BytesIO(picture(shade)))
+    memory.pipe("/box/photos/a.png", picture(10))
+    memory.pipe("/box/photos/deep/b.png", picture(20))
+    memory.pipe("/box/photos.zip", zipped.getvalue())
+    memory.pipe("/box/photos.tar", tarred.getvalue())
+    for spec in ("memory://box/photos", "photos:memory://box/photos", "memory://box/photos.zip",
+                 "memory://box/photos.tar"):  # fmt: skip
+        collection = open_collection(spec)
+        reader = ImageReader(collection)
+        shades = [reader.open(row).getpixel((0, 0)) for row in range(len(reader))]
+        assert shades == [(10, 0, 0), (20, 0, 0)], spec
+    annotations = "image,caption\na.png,a dark square\nb.png,a red square\n"
+    memory.pipe("/box/captions.csv", annotations.encode())
+    for images in ("memory://box/photos.zip", "memory://box/photos"):
+        collection = open_collection("memory://box/captions.csv", images=images)
+        assert ImageReader(collection).open(1).getpixel((0, 0)) == (20, 0, 0)
+    by_query = open_collection("memory://box/captions.csv?images=memory://box/photos.tar")
+    assert by_query.captions["text"].to_pylist() == ["a dark square", "a red square"]
+
+
+def test_copies_on_two_machines_have_the_same_vectors(
+    memory: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Marks go by size and time of change: a copy has the time of the original, whenever it was made."""
+    memory.pipe("/photos/a.png", picture(10))
+    keys = []
+    for machine in ("one", "two"):
+        monkeypatch.setenv("VISIR_CACHE", str(tmp_path / machine))
+        keys.append(Store().key(load("pixels").card, open_collection("memory://photos"), "image"))
+        time.sleep(0.02)
+    assert keys[0] == keys[1]
+
+
+def sharded(collection: Collection, place: str, tmp_path: Path) -> None:
+    """Two machines that share nothing but `place`; a third joins."""
+    for number in (1, 2):
+        store = Store(tmp_path / f"machine {number}")
+        done = encode_shard(
+            load("pixels"), collection, "image", Shard(number, 2), place=place, store=store, batch_size=4
+        )
+        assert done.computed == len(done.rows) > 0 and done.finished == tuple(range(1, number + 1))
+        assert not list(store.root.rglob("vectors.npy"))  # it is there, and no longer here
+        again = encode_shard(
+            load("pixels"), collection, "image", Shard(number, 2), place=place, store=store, batch_size=4
+        )
+        assert again.computed == 0
+    third = Store(tmp_path / "machine 3")
+    entry = join_shards(load("pixels"), collection, "image", place=place, store=third)
+    one = encode_collection(load("pixels"), collection, "image", store=Store(tmp_path / "one"), batch_size=4)
+    assert one.folder is not None
+    for name in ("vectors.npy", "ids.parquet"):
+        assert (entry.folder / name).read_bytes() == (one.folder / name).read_bytes()
+    assert join_shards(load("pixels"), collection, "image", place=place, store=third).folder == entry.folder
+
+
+def exported(collection: Collection, place: str) -> None:
+    made = encode(load("pixels"), collection, "image")
+    export(place, {"image": made})
+    with pytest.raises(VisirError, match="exists already"):
+        export(place, {"image": made})
+    export(place, {"image": made}, replace=True)
+    found = encode(load(place), collection, "image")
+    assert np.array_equal(found.vectors, made.vectors) and found.ids.equals(made.ids)
+
+
+def test_shards_and_vectors_elsewhere(memory: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+    collection = open_collection("scenes:20?size=64")
+    sharded(collection, "memory://bucket/shards", tmp_path)
+    exported(collection, "memory://bucket/vectors")
+
+
+def test_faults_of_shards_elsewhere_name_them(memory: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+    collection, place = open_collection("scenes:20?size=64"), "memory://bucket/shards"
+    sharded(collection, place, tmp_path)
+    path = "/bucket/shards/image-00002-of-00002/vectors.npy"
+    data = bytearray(memory.cat_file(path))
+    data[200] ^= 1
+    memory.pipe(path, bytes(data))
+    with pytest.raises(EmbeddingError, match=r"memory://bucket/shards/image-00002-of-00002: damaged(.|\n)*--shard 2/2"):
+        join_shards(load("pixels"), collection, "image", place=place, store=Store(tmp_path / "fourth"))
+    memory.rm("/bucket/shards/image-00002-of-00002/card.json")  # as a copy leaves it that was cut off
+    with pytest.raises(EmbeddingError, match="of 2 image shards 2 is missing"):
+        join_shards(load("pixels"), collection, "image", place=place, store=Store(tmp_path / "fourth"))
+    store = Store(tmp_path / "machine 2")
+    assert encode_shard(
+        load("pixels"), collection, "image", Shard(2, 2), place=place, store=store, batch_size=4
+    ).computed
+    join_shards(load("pixels"), collection, "image", place=place, store=Store(tmp_path / "fourth"))
+
+
+def test_a_copy_that_failed_is_made_again_without_encoding(
+    memory: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection, store = open_collection("scenes:20?size=64"), Store(tmp_path / "store")
+
+    def broken(*_: object, **__: object) -> None:
+        raise ConnectionResetError("peer went away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory), "put_file", broken)
+        with pytest.raises(VisirError, match=r"cannot be reached \(ConnectionResetError: peer(.|\n)*it goes on from"):
+            encode_shard(load("pixels"), collection, "image", Shard(1, 2), place="memory://b/s", store=store)
+    done = encode_shard(load("pixels"), collection, "image", Shard(1, 2), place="memory://b/s", store=store)
+    assert (done.resumed, done.computed, done.finished) == (len(done.rows), 0, (1,))
+
+
+def test_addresses_that_lead_nowhere(memory: fsspec.AbstractFileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(VisirError, match=r"memory://nothing: no such file"):
+        open_collection("memory://nothing")
+    with pytest.raises(VisirError, match=r"Protocol not known: nonsense(.|\n)*an address begins with"):
+        local_copy("nonsense://x")
+    assert RemoteFolder("memory://nothing").names() == []
+    monkeypatch.setenv("VISIR_CACHE", "s3://bucket/cache")
+    with pytest.raises(VisirError, match=r"VISIR_CACHE=s3://bucket/cache(.|\n)*--shards URL"):
+        cache_directory()
+    if find_spec("gcsfs") is None:
+        with pytest.raises(VisirError, match=r"pip install 'visir\[remote\]' gcsfs"):
+            RemoteFolder("gs://bucket")
+
+
+@pytest.mark.slow
+def test_on_a_server_that_speaks_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec("moto") is None or find_spec("s3fs") is None:
+        pytest.skip("needs an S3 server to talk to: pip install s3fs 'moto[server]'")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    try:
+        for name, value in (("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}"), ("AWS_ACCESS_KEY_ID", "a"),
+                            ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_DEFAULT_REGION", "us-east-1")):  # fmt: skip
+            monkeypatch.setenv(name, value)
+        for name in [one for one in os.environ if one.lower().endswith("_proxy")]:
+            monkeypatch.delenv(name)
+        for _ in range(200):
+            with socket.socket() as asked:
+                if asked.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        files = fsspec.filesystem("s3")
+        files.mkdir("bucket")
+        files.pipe("bucket/photos/a.png", picture(10))
+        files.pipe("bucket/photos/b.png", picture(20))
+        photos = open_collection("s3://bucket/photos")
+        assert [ImageReader(photos).open(row).getpixel((0, 0)) for row in (0, 1)] == [(10, 0, 0), (20, 0, 0)]
+        scenes = open_collection("scenes:20?size=64")
+        sharded(scenes, "s3://bucket/shards", tmp_path)
+        exported(scenes, "s3://bucket/vectors")
+        with pytest.raises(VisirError, match=r"no such file|cannot be reached"):
+            local_copy("s3://bucket/nothing")
+        with pytest.raises(VisirError, match="check address, permissions and credentials"):
+            RemoteFolder("s3://no-such-bucket-here").put(tmp_path, "x", ["y"])
+    finally:
+        server.terminate()
+        server.wait(20)
