@@ -1,0 +1,228 @@
+"""A library asked: every way of asking, paging, pinned answers, threads, explanations."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from asked_toys import make_library, texts
+
+from visir.collections.images import decode
+from visir.errors import VisirError
+from visir.library.answer import Answer
+from visir.library.filters import Condition, FilterError
+from visir.library.layout import LibraryError
+from visir.library.query import Query, QueryError
+from visir.library.searcher import Searcher
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("asked")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VISIR_CACHE", str(made / "cache"))
+        return make_library(made)
+
+
+@pytest.fixture(scope="module")
+def searcher(folder: Path) -> Searcher:
+    return Searcher.open(folder, device="cpu")
+
+
+def same(one: Answer | VisirError, other: Answer | VisirError) -> bool:
+    """All but the time it took, scores to the bit."""
+    assert isinstance(one, Answer) and isinstance(other, Answer)
+    return (one.hits, one.total, one.next_offset, one.system) == (
+        other.hits,
+        other.total,
+        other.next_offset,
+        other.system,
+    )
+
+
+def mixture(seed: int, searcher: Searcher) -> list[Query]:
+    """Queries of every kind, in random company."""
+    drawn, items = random.Random(seed), searcher.library.indexes["dense"].ids.to_pylist()
+    made = []
+    for _ in range(drawn.randint(2, 24)):
+        made.append(
+            Query(
+                text=drawn.choice(texts()),
+                item=drawn.choice([None, None, drawn.choice(items)]),
+                share=drawn.choice([0.2, 0.5]),
+                system=drawn.choice(["dense", "sparse", "hybrid", None]),  # type: ignore[arg-type]
+                fusion=drawn.choice(["rrf", "weighted"]),  # type: ignore[arg-type]
+                conditions=drawn.choice(
+                    [(), (Condition("width", ">=", 10),), (Condition("caption", "contains", "a"),)]
+                ),
+                k=drawn.choice([1, 5, 60]),
+                offset=drawn.choice([0, 3]),
+            )
+        )
+    return made
+
+
+def test_the_answer_does_not_depend_on_the_company(folder: Path, searcher: Searcher) -> None:
+    queries = [query for seed in range(6) for query in mixture(seed, searcher)]
+    alone = [Searcher.open(folder, device="cpu").search([query])[0] for query in queries[:12]]
+    alone += [searcher.search([query])[0] for query in queries[12:]]
+    drawn = random.Random(1)
+    for _ in range(4):
+        order = drawn.sample(range(len(queries)), len(queries))
+        fresh = Searcher.open(folder, device="cpu")
+        at = 0
+        while at < len(order):
+            some = order[at : at + drawn.randint(1, 30)]
+            at += len(some)
+            for place, answer in zip(some, fresh.search([queries[one] for one in some]), strict=True):
+                assert same(answer, alone[place])
+
+
+def test_many_threads_get_the_same_answers(folder: Path, searcher: Searcher) -> None:
+    batches = [mixture(seed, searcher)[:6] for seed in range(24)]
+    wanted = [searcher.search(batch) for batch in batches]
+    fresh = Searcher.open(folder, device="cpu")
+    with ThreadPoolExecutor(8) as pool:
+        for found, expected in zip(pool.map(fresh.search, batches * 2), wanted * 2, strict=True):
+            assert all(map(same, found, expected))
+
+
+@pytest.mark.parametrize("system", ["dense", "sparse", "hybrid"])
+@pytest.mark.parametrize("fusion", ["rrf", "weighted"])
+def test_pages_continue_one_another(searcher: Searcher, system: str, fusion: str) -> None:
+    ask = {"text": "a red boat on the sea", "system": system, "fusion": fusion}
+    whole = searcher.search([Query(**ask, k=100)])[0]  # type: ignore[arg-type]
+    assert whole.next_offset is None
+    found, offset = [], 0
+    while offset is not None:
+        page = searcher.search([Query(**ask, k=7, offset=offset)])[0]  # type: ignore[arg-type]
+        assert page.next_offset == (None if len(page.hits) < 7 or len(found) + 7 >= len(whole.hits) else offset + 7)
+        found += page.hits
+        offset = page.next_offset
+    assert tuple(found) == whole.hits
+    assert [hit.rank for hit in found] == list(range(1, len(found) + 1))
+    assert all(one.score >= two.score for one, two in zip(found, found[1:], strict=False))
+
+
+def test_dense_and_sparse_answers_are_those_of_the_index(searcher: Searcher) -> None:
+    from visir.cli.vectors import text_vectors
+    from visir.encoders import load
+
+    library = searcher.library
+    for system, name in (("dense", library.model), ("sparse", library.head)):
+        vectors = text_vectors(load(str(name), device="cpu"), {"q": "a red boat"})
+        run = library.indexes[system].search(vectors, 6).answer("q")
+        answer = searcher.search([Query(text="a red boat", k=6, system=system)])[0]  # type: ignore[arg-type]
+        assert [hit.item for hit in answer.hits] == [item for item, _ in run]
+        assert [hit.score for hit in answer.hits] == pytest.approx([score for _, score in run], rel=1e-5)
+        assert answer.total == 48 and answer.hits[2].parts == {system: (3, answer.hits[2].score)}
+
+
+def test_hybrid_is_the_fusion_of_both(searcher: Searcher) -> None:
+    ask = {"text": "a green house near the tree", "k": 48}
+    lists = {one: searcher.search([Query(**ask, system=one)])[0] for one in ("dense", "sparse")}  # type: ignore[arg-type]
+    scores: dict[str, float] = {}
+    for answer in lists.values():
+        for hit in answer.hits:
+            scores[hit.item] = scores.get(hit.item, 0) + 1 / (60 + hit.rank)
+    found = searcher.search([Query(**ask)])[0]  # type: ignore[arg-type]
+    assert found.system == "hybrid"
+    assert [hit.item for hit in found.hits] == sorted(scores, key=lambda one: (-scores[one], one))
+    assert found.hits[0].score == pytest.approx(scores[found.hits[0].item])
+    first = found.hits[0]
+    assert first.parts["dense"][0] == next(hit.rank for hit in lists["dense"].hits if hit.item == first.item)
+
+
+def test_a_picture_finds_itself_and_an_item_is_left_out(searcher: Searcher) -> None:
+    item = searcher.library.indexes["dense"].ids[7].as_py()
+    picture = decode(searcher.library.open_image(item)[0], item)
+    for system in ("dense", "sparse"):
+        by_picture = searcher.search([Query(image=picture, k=5, system=system)])[0]  # type: ignore[arg-type]
+        by_item = searcher.similar(item, 4, system=system)  # type: ignore[arg-type]
+        assert by_item.total == 47
+        if system == "dense":  # by dot product another may have heavier words
+            assert by_picture.hits[0].item == item and by_picture.hits[0].score == pytest.approx(1)
+            assert [hit.item for hit in by_item.hits] == [hit.item for hit in by_picture.hits[1:]]
+        assert item not in [hit.item for hit in by_item.hits]
+
+
+def test_a_mean_of_text_and_picture_goes_from_one_to_the_other(searcher: Searcher) -> None:
+    items = searcher.library.indexes["dense"].ids.to_pylist()
+    texts_only = searcher.search([Query(text="a blue kite", system="dense", k=48)])[0]
+    items_only = searcher.similar(items[3], 47, system="dense")
+    ask = {"text": "a blue kite", "item": items[3], "system": "dense", "k": 47}
+    first, last = searcher.search([Query(**ask, share=1.0), Query(**ask, share=0.0)])  # type: ignore[arg-type]
+    assert [hit.item for hit in first.hits] == [hit.item for hit in texts_only.hits if hit.item != items[3]]
+    assert [hit.item for hit in last.hits] == [hit.item for hit in items_only.hits]
+    # Half and half: the cosine is the mean of both cosines, divided by the length of the mean vector.
+    half = searcher.search([Query(**ask)])[0]  # type: ignore[arg-type]
+    one, two = ({hit.item: hit.score for hit in answer.hits} for answer in (texts_only, items_only))
+    ratios = np.array([hit.score / (one[hit.item] + two[hit.item]) for hit in half.hits])
+    assert np.allclose(ratios, ratios[0], rtol=1e-3)
+
+
+def test_conditions_and_categories_narrow_every_system(searcher: Searcher) -> None:
+    library = searcher.library
+    word = library.item(library.indexes["dense"].ids[0].as_py()).captions[0][1].split()[1]
+    condition = Condition("caption", "contains", word)
+    allowed = {item for (item,) in library.database.rows("SELECT item FROM captions WHERE text LIKE ?", (f"%{word}%",))}
+    assert 0 < len(allowed) < 48
+    for system in ("dense", "sparse", "hybrid"):
+        ask = {"text": "a dog", "system": system, "k": 48}
+        whole, part = searcher.search([Query(**ask), Query(**ask, conditions=(condition,))])  # type: ignore[arg-type]
+        assert part.total == len(allowed)
+        kept = [hit.item for hit in whole.hits if hit.item in allowed]
+        assert {hit.item for hit in part.hits} == set(kept)
+        if system != "hybrid":
+            assert [hit.item for hit in part.hits] == kept
+    nothing = searcher.search([Query(text="a dog", conditions=(Condition("width", ">", 9999),))])[0]
+    assert (nothing.hits, nothing.total, nothing.next_offset) == ((), 0, None)
+
+
+def test_explanations_add_up(searcher: Searcher) -> None:
+    query = Query(text="a red house near the sea", k=3)
+    answer = searcher.search([query])[0]
+    hit = answer.hits[0]
+    told = searcher.explain(query, hit.item)
+    assert sum(part.gives for part in told.parts.values()) == pytest.approx(hit.score)
+    assert {name: (part.rank, part.score) for name, part in told.parts.items()} == dict(hit.parts)
+    assert sum(one.query * one.document for one in told.terms) == pytest.approx(hit.parts["sparse"][1], rel=1e-5)
+    assert list(told.words) == searcher.words(hit.item)
+    weighted = Query(text="a red house near the sea", fusion="weighted", weight=0.3, k=48)
+    listed = searcher.search([weighted])[0]
+    for one in (listed.hits[0], listed.hits[5], listed.hits[-1]):
+        gives = sum(part.gives for part in searcher.explain(weighted, one.item).parts.values())
+        assert gives == pytest.approx(one.score, abs=1e-9)
+
+
+def test_nearest_captions_are_those_of_the_index(searcher: Searcher) -> None:
+    item = searcher.library.indexes["dense"].ids[2].as_py()
+    found = searcher.captions(item, 4)
+    assert len(found) == 4 and all(one[1] >= two[1] for one, two in zip(found, found[1:], strict=False))
+    known = {text for (text,) in searcher.library.database.rows("SELECT text FROM captions")}
+    assert {text for text, _ in found} <= known
+
+
+def test_faults_stay_with_their_query(searcher: Searcher) -> None:
+    good = Query(text="a dog", k=2)
+    found = searcher.search_each(
+        [
+            good,
+            Query(),
+            Query(item="no such item"),
+            Query(text="a", conditions=(Condition("widht", ">", 3),)),
+            Query(text="a", k=0, share=2, system="dence", rerank=5),  # type: ignore[arg-type]
+            good,
+        ]
+    )
+    assert same(found[0], found[5]) and same(found[0], searcher.search([good])[0])
+    assert [type(one) for one in found[1:5]] == [QueryError, LibraryError, FilterError, QueryError]
+    assert "nothing is asked" in str(found[1]) and "no such item" in str(found[2])
+    assert "did you mean 'width'?" in str(found[3])
+    for part in ("did you mean 'dense'", "share must lie between 0 and 1", "k is at least 1", "no matching head"):
+        assert part in str(found[4])
+    with pytest.raises(QueryError, match="nothing is asked"):
+        searcher.search([good, Query()])
