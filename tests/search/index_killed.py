@@ -6,7 +6,8 @@ For n = 1, 2, … a forked process makes one change and is killed at its n-th ev
 the end. After each kill the index must load, answer as before the change or as after it, and take the same change
 again, with nothing left over. Prints how many kills each change survived.
 
-With Seismic, everything that uses an index runs in a forked process of its own: its threads do not survive a fork.
+With Seismic and Qdrant, everything that uses an index runs in a forked process of its own: their threads do not survive
+a fork.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from index_data import same_run, vectors
@@ -24,6 +26,7 @@ from visir.search.folder import IndexFolderError
 from visir.search.kinds import KINDS, build, load
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "shutil.rmtree"}
+THREADED = ("seismic", "qdrant", "qdrant-sparse")
 os.fsync = lambda _: None  # a kill loses nothing that was written; only a power cut does, and this takes minutes
 
 
@@ -39,9 +42,10 @@ def main(kind: str, root: Path, only: list[str]) -> None:
         "delete few": lambda at: load(at).delete(ids[:5]),
         "delete most": lambda at: load(at).delete(ids[:20]),
     }
-    if kind == "seismic":
-        import seismic  # noqa: F401 (once, not in every process)
-    do = alive if kind == "seismic" else lambda work, what="": work()
+    if kind in THREADED:
+        for package in KINDS.get(kind).packages:
+            import_module(package)  # once, not in every process
+    do = alive if kind in THREADED else lambda work, what="": work()
     do(lambda: changes["build"](start))
     for name in only or changes:
         change = changes[name]

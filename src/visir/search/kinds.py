@@ -94,6 +94,24 @@ for _kind in (
         vectors="sparse",
         module="visir.search.sparse.oracle:OracleIndex",
     ),
+    Kind(
+        name="qdrant",
+        title="a graph of near neighbours in Qdrant: embedded, or on a server or cluster by one setting (url)",
+        exact=False,
+        vectors="dense",
+        module="visir.search.remote.dense:QdrantIndex",
+        extra="qdrant",
+        packages=("qdrant_edge", "qdrant_client"),
+    ),
+    Kind(
+        name="qdrant-sparse",
+        title="inverted lists in Qdrant: embedded, or on a server or cluster by one setting (url)",
+        exact=False,
+        vectors="sparse",
+        module="visir.search.remote.sparse:QdrantSparseIndex",
+        extra="qdrant",
+        packages=("qdrant_edge", "qdrant_client"),
+    ),
 ):
     KINDS.add(_kind.name, _kind)
 

@@ -84,12 +84,7 @@ class Rows(Generic[Vectors]):
         Raises `EmbeddingError` for another modality, encoder or space, and for ids that are there already.
         """
         refuse_unlike(self.form, documents, self.parts[0], same_modality=True)
-        there = documents.ids.filter(pc.is_in(documents.ids, self.ids))
-        if len(there):
-            raise EmbeddingError(
-                f"{len(there)} ids are in the index already: {_named(there)}.",
-                hint="delete them first, or add the others only",
-            )
+        refuse_there(documents.ids, self.ids)
         parts = list(self.parts)
         swallowed = [documents]
         while parts and len(parts[-1]) <= sum(map(len, swallowed)):
@@ -118,15 +113,7 @@ class Rows(Generic[Vectors]):
 
     def find(self, ids: object) -> NDArray[np.int64]:
         """The row of each id; unknown ids are an error that names them."""
-        wanted = strings(ids)
-        found = pc.index_in(wanted, self.ids)
-        if found.null_count:
-            missing = wanted.filter(pc.is_null(found))
-            raise EmbeddingError(
-                f"{len(missing)} ids are not in the index: {_named(missing)}.",
-                hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
-            )
-        rows: NDArray[np.int64] = self.live[found.to_numpy().astype(np.int64)]
+        rows: NDArray[np.int64] = self.live[places_of(ids, self.ids)]
         return rows
 
     def select(self, ids: object) -> Vectors:
@@ -147,6 +134,30 @@ class Rows(Generic[Vectors]):
     @property
     def _ids(self) -> pa.StringArray:
         return pa.concat_arrays([one.ids for one in self.parts])
+
+
+def refuse_there(ids: pa.StringArray, held: pa.StringArray) -> None:
+    """Raise `EmbeddingError` that names those of these ids that are held already."""
+    there = ids.filter(pc.is_in(ids, held))
+    if len(there):
+        raise EmbeddingError(
+            f"{len(there)} ids are in the index already: {_named(there)}.",
+            hint="delete them first, or add the others only",
+        )
+
+
+def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
+    """Where each of these ids stands among those that are held; unknown ids are an error that names them."""
+    wanted = strings(ids)
+    found = pc.index_in(wanted, held)
+    if found.null_count:
+        missing = wanted.filter(pc.is_null(found))
+        raise EmbeddingError(
+            f"{len(missing)} ids are not in the index: {_named(missing)}.",
+            hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
+        )
+    places: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+    return places
 
 
 def refuse_unlike(form: Form[Vectors], given: Vectors, held: Vectors, *, same_modality: bool) -> None:

@@ -23,6 +23,8 @@ def setting(
 ) -> Any:
     """A field of a settings dataclass: its default (whose type is the setting's), what it does, what is allowed.
 
+    Text is one of `among`, or anything where none are named.
+
     `search`: whether only the search depends on it, so that it can be chosen anew for every search.
     """
     allowed = {"least": least, "most": most, "among": among}
@@ -68,9 +70,9 @@ def described(type_: type[Any]) -> list[tuple[str, Any, str]]:
 def _read(value: Any, default: Any, allowed: Mapping[str, Any]) -> tuple[Any, str]:
     """The value and "", or the value and what it should have been."""
     if isinstance(default, str):
-        if value in allowed["among"]:
+        if value in allowed["among"] or (not allowed["among"] and isinstance(value, str)):
             return value, ""
-        return value, " or ".join(allowed["among"])
+        return value, " or ".join(allowed["among"]) or "text"
     what = "a whole number" if isinstance(default, int) else "a number"
     with contextlib.suppress(ValueError, TypeError):
         read = type(default)(value)

@@ -10,16 +10,16 @@ from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from visir.errors import EmbeddingError, RunError
+from visir.errors import EmbeddingError
 from visir.files import atomic_folder, atomic_path
 from visir.records import EncoderCard, Run
 from visir.search.answers import Found, run_of
+from visir.search.asking import in_order
 from visir.search.folder import IndexFolderError, bytes_of, changing, check, new_folder, publish, read_manifest
 from visir.search.index import Index, IndexInfo, Vectors
 from visir.search.parts import Form
-from visir.search.rows import Rows, refuse_unlike
+from visir.search.rows import Rows
 from visir.search.settings import searching, settings_of
 
 
@@ -115,18 +115,8 @@ class StoredIndex(Index[Vectors]):
         `options` are those settings of the kind that only the search depends on, in place of the index's own.
         """
         state = self._state
-        refuse_unlike(self.form, queries, state.rows.parts[0], same_modality=False)
-        if k < 1:
-            raise RunError(f"k must be at least 1, not {k}.")
-        if len(queries) == 0:
-            raise RunError("there is no query.", hint="is the split, or the filter, right?")
-        if len(state.rows.live) == 0:
-            raise RunError("the index is empty: every document was deleted.", hint="add some first")
+        ordered = in_order(self.form, queries, state.rows.parts[0], len(state.rows.live), k)
         settings = searching(self.kind, self.settings, options)
-        order = pc.sort_indices(queries.ids)
-        # A single query is in order, and selecting it would take as long as answering it.
-        in_order = bool((np.diff(order.to_numpy().astype(np.int64)) == 1).all())
-        ordered = queries if in_order else queries.select(queries.ids.take(order))
         found = self._find(state.rows, state.built, ordered, k, settings)
         about = {"search": self.kind, **asdict(settings)}
         held = state.rows.parts[0].encoder

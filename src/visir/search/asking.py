@@ -1,0 +1,31 @@
+"""What every index looks at before it answers: whether the queries fit, and in which order they come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.compute as pc
+
+from visir.errors import RunError
+from visir.search.index import Vectors
+from visir.search.parts import Form
+from visir.search.rows import refuse_unlike
+
+
+def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: int, k: int) -> Vectors:
+    """The queries in order of their ids.
+
+    Raises `EmbeddingError` for queries of another encoder, space or direction than `held`, and `RunError` for `k` below
+    1, no query, or no document.
+    """
+    refuse_unlike(form, queries, held, same_modality=False)
+    if k < 1:
+        raise RunError(f"k must be at least 1, not {k}.")
+    if len(queries) == 0:
+        raise RunError("there is no query.", hint="is the split, or the filter, right?")
+    if documents == 0:
+        raise RunError("the index is empty: every document was deleted.", hint="add some first")
+    order = pc.sort_indices(queries.ids)
+    # A single query is in order, and selecting it would take as long as answering it.
+    if bool((np.diff(order.to_numpy().astype(np.int64)) == 1).all()):
+        return queries
+    return queries.select(queries.ids.take(order))

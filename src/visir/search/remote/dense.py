@@ -1,0 +1,69 @@
+"""Dense vectors in Qdrant: a graph of near neighbours (HNSW), embedded or on a server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.records import Embeddings
+from visir.search import kernels
+from visir.search.dense.flat import refuse_zero
+from visir.search.parts import DENSE
+from visir.search.remote.engine import Nearest
+from visir.search.remote.index import RemoteIndex
+from visir.search.remote.points import Vector
+from visir.search.remote.settings import DenseSettings
+from visir.search.vectors import Side
+
+
+class QdrantIndex(RemoteIndex[Embeddings]):
+    """Kind "qdrant": dense vectors in Qdrant.
+
+    The engine compares inner products of float32 vectors. Under cosine they are divided by their lengths before they
+    are sent (by visir, in float64, as in every search here, rather than by the engine), so `documents` and `select`
+    give vectors of length 1; under "dot" they come back as they were.
+    """
+
+    kind = "qdrant"
+    form = DENSE
+    settings_type = DenseSettings
+    space = "dense"
+    _falls_short = True  # among many equal vectors most are out of a graph's reach
+
+    @classmethod
+    def _refuse(cls, documents: Embeddings, settings: DenseSettings) -> None:
+        refuse_zero(documents, settings.similarity)
+
+    @classmethod
+    def _dimension(cls, documents: Embeddings) -> int:
+        return documents.dimension
+
+    @classmethod
+    def _size(cls, documents: Embeddings) -> int:
+        return len(documents) * documents.dimension
+
+    @classmethod
+    def _outgoing(cls, documents: Embeddings, start: int, stop: int, settings: DenseSettings) -> list[Vector]:
+        side = Side(documents, np.arange(start, stop), settings.similarity)  # type: ignore[arg-type]
+        vectors: list[Vector] = side.block(0, stop - start).tolist()
+        return vectors
+
+    def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> Embeddings:
+        vectors = np.array(raw, np.float32).reshape(len(raw), self._like.dimension)
+        return replace(self._like, ids=ids, vectors=vectors, normalised=self.settings.similarity == "cosine")
+
+    def _scored(
+        self, queries: Embeddings, query: NDArray[np.int64], raw: list[Vector], settings: DenseSettings
+    ) -> NDArray[np.float32]:
+        first = int(query[0])
+        side = Side(queries, np.arange(first, int(query[-1]) + 1), settings.similarity)  # type: ignore[arg-type]
+        scores = np.empty(len(query), np.float32)
+        vectors = np.array(raw, np.float32).reshape(len(raw), self._like.dimension)
+        kernels.score_pairs(side.block(0, len(side)), query - first, vectors, np.arange(len(query)), scores)
+        return scores
+
+    def _nearest(self, vector: Vector, limit: int, exact: bool, settings: DenseSettings) -> Nearest:
+        return Nearest(self.space, vector, limit, max(settings.ef_search, limit), exact)

@@ -1,0 +1,214 @@
+"""The engine inside this process: a Qdrant shard in a folder, read and written without a server."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from visir.errors import require
+from visir.search.remote.engine import Engine, Hit, Nearest, Space
+from visir.search.remote.points import Point, Vector
+
+_LARGEST_SEGMENT = 100_000_000
+"""In kilobytes: one segment, because one graph answers faster than several and nothing here runs in parallel."""
+_FULL_SCAN = 10_000
+"""In kilobytes: up to this size a search looks at every vector, which is as fast as a graph and finds everything."""
+
+_AT_ONCE = 2**24
+
+
+class EdgeEngine(Engine):
+    """A shard that is written once, in a folder that nobody reads yet, and then only read.
+
+    A shard that is open for reading would still rewrite its configuration, so it is read through a folder of its own in
+    which the segments are a link: what an index's checksums were taken of is never touched, and may be read-only.
+    """
+
+    def __init__(self, shard: Any, view: Path | None = None) -> None:
+        self._shard = shard
+        self._forget = None if view is None else weakref.finalize(self, shutil.rmtree, view, ignore_errors=True)
+
+    @classmethod
+    def create(cls, folder: Path, spaces: Sequence[Space], settings: Any) -> EdgeEngine:
+        """A new shard in an empty folder."""
+        q = _package()
+        graph: dict[str, Any] = {}
+        if any(space.dimension for space in spaces):
+            graph["vectors"] = {
+                space.name: q.EdgeVectorParams(size=space.dimension, distance=q.Distance.Dot)
+                for space in spaces
+                if space.dimension
+            }
+            graph["hnsw_config"] = q.HnswIndexConfig(
+                m=settings.m,
+                ef_construct=settings.ef_construction,
+                full_scan_threshold=_FULL_SCAN,
+                max_indexing_threads=settings.threads,
+            )
+        sparse = {space.name: q.EdgeSparseVectorParams() for space in spaces if not space.dimension}
+        config = q.EdgeConfig(
+            **graph,
+            sparse_vectors=sparse or None,
+            optimizers=q.EdgeOptimizersConfig(
+                default_segment_number=1, indexing_threshold=_FULL_SCAN, max_segment_size=_LARGEST_SEGMENT
+            ),
+            max_search_threads=1,
+            wal_enabled=False,  # a folder that is half-written is thrown away, not repaired
+        )
+        return cls(q.EdgeShard.create(str(folder), config))
+
+    @classmethod
+    def writable(cls, folder: Path) -> EdgeEngine:
+        """The shard in a folder that nobody else reads."""
+        return cls(_package().EdgeShard.load(str(folder)))
+
+    @classmethod
+    def readable(cls, folder: Path) -> EdgeEngine:
+        """The shard in a folder that is left as it is."""
+        inside = Path(tempfile.mkdtemp(prefix="visir-qdrant-"))
+        for path in folder.iterdir():
+            if path.is_file():
+                shutil.copyfile(path, inside / path.name)
+                continue
+            try:
+                (inside / path.name).symlink_to(path.resolve(), target_is_directory=True)
+            except OSError:  # not every system lets every user make links
+                shutil.copytree(path, inside / path.name)
+        return cls(_package().EdgeShard.load(str(inside)), inside)
+
+    def put(self, points: Sequence[Point]) -> None:
+        """Put points in."""
+        q = _package()
+        made = [
+            q.Point(point.key, {name: _given(vector) for name, vector in point.vectors.items()}, {"id": point.id})
+            for point in points
+        ]
+        self._shard.update(q.UpdateOperation.upsert_points(made))
+
+    def drop(self, keys: Sequence[UUID]) -> None:
+        """Take points out."""
+        self._shard.update(_package().UpdateOperation.delete_points(list(keys)))
+
+    def settle(self) -> None:
+        """Build the graph and the lists of what was put in, and write everything."""
+        self._shard.optimize()
+        self._shard.flush()
+
+    def ask(self, asked: Sequence[Nearest]) -> list[list[Hit]]:
+        """The nearest points, with their vectors."""
+        q = _package()
+        requests = [
+            q.QueryRequest(
+                limit=one.limit,
+                query=q.Query.Nearest(_given(one.vector), using=one.space),
+                with_vector=[one.space],
+                params=q.SearchParams(hnsw_ef=one.ef, exact=one.exact),
+            )
+            for one in asked
+        ]
+        answers = self._shard.query_batch(q.QueryBatchRequest(requests))
+        return [
+            [Hit(hit.id, hit.score, _taken(hit.vector[one.space])) for hit in answer]
+            for one, answer in zip(asked, answers, strict=True)
+        ]
+
+    def fuse(self, asked: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[Hit]]:
+        """Reciprocal rank fusion inside the engine (which counts ranks from 0)."""
+        q = _package()
+        requests = [
+            q.QueryRequest(
+                limit=limit,
+                query=q.Fusion.Rrf(k=constant + 1),
+                prefetches=[
+                    q.Prefetch(
+                        limit=one.limit,
+                        query=q.Query.Nearest(_given(one.vector), using=one.space),
+                        params=q.SearchParams(hnsw_ef=one.ef, exact=one.exact),
+                    )
+                    for one in several
+                ],
+            )
+            for several in asked
+        ]
+        answers = self._shard.query_batch(q.QueryBatchRequest(requests))
+        return [[Hit(hit.id, hit.score, None) for hit in answer] for answer in answers]
+
+    def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
+        """The vectors of these points."""
+        records = self._shard.retrieve(list(keys), with_payload=False, with_vector=[space])
+        return {one.id: _taken(one.vector[space]) if space in (one.vector or {}) else None for one in records}
+
+    def about(self) -> dict[str, Any]:
+        """What the shard says of itself."""
+        said = self._shard.info()
+        return {"points": said.points_count, "segments": said.segments_count, "indexed": said.indexed_vectors_count}
+
+    @classmethod
+    def seal(cls, folder: Path) -> None:
+        """Bring the files of a shard that was written and closed into the state in which opening it changes none."""
+        cls.writable(folder).close()  # journals of the last writes are worked in, and removed
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._shard.close()
+        if self._forget is not None:
+            self._forget()
+
+
+def copied(source: Path, target: Path) -> None:
+    """Copy a shard's folder, holes as holes: its pages are files of 32 MB of which little is ever written."""
+    for path in sorted(source.rglob("*")):
+        to = target / path.relative_to(source)
+        if path.is_dir():
+            to.mkdir(parents=True, exist_ok=True)
+        else:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            _copy_with_holes(path, to)
+
+
+def _copy_with_holes(source: Path, target: Path) -> None:
+    with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
+        write.truncate(os.fstat(read.fileno()).st_size)
+        end = 0
+        while (start := _next_data(read.fileno(), end)) is not None:
+            end = os.lseek(read.fileno(), start, os.SEEK_HOLE) if hasattr(os, "SEEK_HOLE") else start + _AT_ONCE
+            read.seek(start)
+            write.seek(start)
+            while (piece := read.read(min(_AT_ONCE, end - read.tell()))) != b"":
+                write.write(piece)
+
+
+def _next_data(file: int, at: int) -> int | None:
+    """Where, from `at` on, a file holds anything."""
+    if not hasattr(os, "SEEK_DATA"):
+        return at if at < os.fstat(file).st_size else None
+    try:
+        return os.lseek(file, at, os.SEEK_DATA)
+    except OSError as fault:
+        if fault.errno == errno.ENXIO:  # a hole to the end
+            return None
+        raise
+
+
+def _given(vector: Vector) -> Any:
+    return vector if isinstance(vector, list) else _package().SparseVector(*vector)
+
+
+def _taken(vector: Any) -> Vector:
+    return vector if isinstance(vector, list) else (vector.indices, vector.values)
+
+
+def _package() -> Any:
+    try:
+        import qdrant_edge
+    except ImportError:
+        require("qdrant_edge", extra="qdrant", purpose="the embedded engine of Qdrant")
+        raise
+    return qdrant_edge

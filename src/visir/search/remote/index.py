@@ -1,0 +1,277 @@
+"""The `Index` of one form of vectors in an engine, embedded or behind an address: everything but the vectors' form."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.records import EncoderCard, Run, strings
+from visir.search.answers import Found, run_of
+from visir.search.asking import in_order
+from visir.search.folder import IndexFolderError
+from visir.search.index import Index, IndexInfo, Vectors
+from visir.search.parts import Form
+from visir.search.remote.engine import EngineError, Nearest, Space
+from visir.search.remote.kept import Kept, State
+from visir.search.remote.points import Point, Vector, keys_of
+from visir.search.rows import places_of, refuse_unlike
+from visir.search.settings import searching, settings_of
+
+VALUES = 250_000
+"""Numbers sent in one request: some megabytes as JSON; a server refuses more than 32."""
+_ANSWERED = 1_000_000
+"""Numbers that come back in one request, about."""
+_QUERIES = 64
+"""Queries sent in one request, at most."""
+
+
+class RemoteIndex(Index[Vectors]):
+    """Documents as points of an engine's collection, each under a UUID made from its id.
+
+    The engine finds; visir scores: the vectors of what was found come back with it, and a pair gets the same score as
+    everywhere else. Where the engine finds fewer documents than there are, it is asked again, exactly; where the last
+    ones of its answer are equal, it is asked for more, so that ties are the same here as everywhere.
+
+    Without the setting `url` the engine is embedded and its files lie in the index's folder. With it, they lie on a
+    server or cluster, and the folder keeps only what counts: the ids, and what a vector of the index is like. Nothing
+    else differs: building, searching, adding, deleting and loading are the same calls.
+
+    `save` copies an embedded index; of one on a server it makes a second collection.
+    """
+
+    form: ClassVar[Form[Any]]
+    settings_type: ClassVar[type[Any]]
+    space: ClassVar[str]
+    exact = False
+
+    def __init__(self, kept: Kept, like: Vectors) -> None:
+        self._kept = kept
+        self._like: Vectors = like
+        """No vectors, of the space and encoder of those in the index."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the index lies (a temporary folder for one that is to be forgotten)."""
+        return self._kept.folder
+
+    @property
+    def settings(self) -> Any:
+        """The index's settings."""
+        return self._kept.settings
+
+    @classmethod
+    def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
+        """An index of `documents`; `options` are the kind's settings. In `folder`, or else in a temporary one.
+
+        Raises `ConfigurationError` that lists every fault of the settings, `EngineError` for a server that cannot be
+        reached or has such a collection already.
+        """
+        settings = settings_of(cls.kind, cls.settings_type, options)
+        if len(documents) == 0:
+            raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
+        cls._refuse(documents, settings)
+        like = documents.select([])
+        facts = {"kind": cls.kind, "modality": documents.modality, "encoder": documents.encoder.to_dict()}
+        space = Space(cls.space, cls._dimension(documents))
+        kept = Kept.create(
+            None if folder is None else Path(folder),
+            facts,
+            settings,
+            [space],
+            documents.ids,
+            lambda: cls._batches(documents, settings),
+            lambda path: cls.form.write(like, path),
+        )
+        return cls(kept, like)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The index in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
+        folder = Path(folder)
+        kept = Kept.load(folder, cls.settings_type)
+        try:
+            encoder = EncoderCard(**kept.manifest["encoder"])
+            like = cls.form.read(folder / kept.manifest["space"], kept.manifest["modality"], encoder)
+        except (KeyError, TypeError, ValueError, OSError, EmbeddingError) as fault:
+            raise IndexFolderError(
+                f"{folder}: the index is damaged: {type(fault).__name__}: {fault}",
+                hint="build the index again (visir index build)",
+            ) from fault
+        return cls(kept, like)
+
+    def save(self, folder: Path) -> None:
+        """Write a copy into `folder`, which must be new or empty; of an index on a server, with its own collection."""
+        if self.settings.url:
+            type(self).build(self.documents(), Path(folder), **{**asdict(self.settings), "collection": ""})
+        else:
+            self._kept.save(Path(folder))
+
+    def add(self, documents: Vectors) -> None:
+        """Add documents. Ids that are there already, another encoder, dimension or modality are errors."""
+        refuse_unlike(self.form, documents, self._like, same_modality=True)
+        self._refuse(documents, self.settings)
+        self._kept.add(documents.ids, lambda: self._batches(documents, self.settings))
+
+    def delete(self, ids: object) -> None:
+        """Delete documents by id; unknown ids are an error that names them, and then nothing is deleted."""
+        self._kept.delete(ids)
+
+    def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
+        """The best `k` documents of each query, by falling score, ties by id; queries in order of their ids.
+
+        `options` are those settings of the kind that only the search depends on, in place of the index's own.
+        """
+        state = self._kept.state
+        ordered = in_order(self.form, queries, self._like, len(state.ledger), k)
+        settings = searching(self.kind, self.settings, options)
+        found = self._find(state, ordered, k, settings)
+        about = {"search": self.kind, **asdict(settings)}
+        return run_of(found, ordered.ids, queries.encoder, state.ledger.gallery, k, self._like.encoder, about)
+
+    def info(self) -> IndexInfo:
+        """What the index says of itself; of one on a server, `bytes` are those of the folder."""
+        state = self._kept.state
+        return IndexInfo(
+            kind=self.kind,
+            exact=self.exact,
+            modality=self._like.modality,
+            documents=len(state.ledger),
+            deleted=0,
+            dimension=self._like.dimension,
+            bytes=state.bytes,
+            encoder=self._like.encoder.name,
+            details={"engine": self.settings.url or "embedded", **asdict(self.settings), **state.engine.about()},
+        )
+
+    @property
+    def ids(self) -> pa.StringArray:
+        """The ids of all documents, sorted."""
+        return self._kept.state.ledger.ids
+
+    def documents(self) -> Vectors:
+        """All documents, in order of their ids, as the engine holds them (copied into memory)."""
+        return self.select(self.ids)
+
+    def select(self, ids: object) -> Vectors:
+        """The vectors of these documents, in this order; unknown ids are an error that names them."""
+        state = self._kept.state
+        wanted = strings(ids)
+        places_of(wanted, state.ledger.ids)
+        keys, raw = keys_of(wanted), []
+        step = max(1, VALUES // max(self._width(), 1))
+        for start in range(0, len(keys), step):
+            held = state.engine.get(keys[start : start + step], self.space)
+            for at, key in enumerate(keys[start : start + step], start):
+                if key not in held:
+                    raise EngineError(
+                        f"{self.folder}: the engine does not hold {wanted[at].as_py()!r}, which the index names.",
+                        hint="was it deleted by another program? delete it here too, or build the index again",
+                    )
+                raw.append(held[key])
+        return self._made(wanted, raw)
+
+    @classmethod
+    @abstractmethod
+    def _refuse(cls, documents: Vectors, settings: Any) -> None:
+        """Raise `EmbeddingError` for vectors that this index cannot hold."""
+
+    @classmethod
+    @abstractmethod
+    def _dimension(cls, documents: Vectors) -> int:
+        """As `Space.dimension`."""
+
+    @classmethod
+    @abstractmethod
+    def _outgoing(cls, documents: Vectors, start: int, stop: int, settings: Any) -> list[Vector]:
+        """The vectors of some rows as the engine gets them."""
+
+    @abstractmethod
+    def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> Vectors:
+        """What came back from the engine as vectors of the index."""
+
+    @abstractmethod
+    def _scored(
+        self, queries: Vectors, query: NDArray[np.int64], raw: list[Vector], settings: Any
+    ) -> NDArray[np.float32]:
+        """(p,) the score of each pair of a query (its row) and a vector that came back."""
+
+    def _width(self) -> int:
+        """Numbers in a vector, about."""
+        return self._like.dimension
+
+    @classmethod
+    def _batches(cls, documents: Vectors, settings: Any) -> Iterator[list[Point]]:
+        step = max(1, min(4096, VALUES * len(documents) // max(cls._size(documents), 1)))
+        keys = keys_of(documents.ids)
+        ids = documents.ids.to_pylist()
+        for start in range(0, len(ids), step):
+            stop = min(start + step, len(ids))
+            vectors = cls._outgoing(documents, start, stop, settings)
+            yield [
+                Point(key, id, {cls.space: vector})
+                for key, id, vector in zip(keys[start:stop], ids[start:stop], vectors, strict=True)
+            ]
+
+    @classmethod
+    @abstractmethod
+    def _size(cls, documents: Vectors) -> int:
+        """How many numbers these vectors are."""
+
+    def _find(self, state: State, queries: Vectors, k: int, settings: Any) -> Found:
+        asked = self._outgoing(queries, 0, len(queries), settings)
+        wanted = min(k, len(state.ledger))
+        engine = state.engine
+        step = max(1, min(_QUERIES, _ANSWERED // ((wanted + 1) * max(self._width(), 1))))
+        found = []
+        for first in range(0, len(queries), step):
+            # One more than wanted, to see whether the last ones are equal.
+            rows = range(first, min(first + step, len(queries)))
+            waiting = [(at, wanted + 1, False) for at in rows if _has_values(asked[at])]
+            while waiting:
+                answers = engine.ask([self._nearest(asked[at], limit, exact, settings) for at, limit, exact in waiting])
+                again, query, places = [], [], []
+                raw: list[Vector] = []
+                for (at, limit, exact), answer in zip(waiting, answers, strict=True):
+                    place = state.ledger.places([hit.key for hit in answer])
+                    scores = [hit.score for hit, known in zip(answer, place >= 0, strict=True) if known]
+                    if len(answer) >= limit and not _settled(scores, answer[-1].score, wanted):
+                        again.append((at, 4 * limit, exact))
+                    elif len(scores) < wanted and self._falls_short and not exact:
+                        again.append((at, limit, True))
+                    else:
+                        query += [at] * len(answer)
+                        places.append(place)
+                        raw += [hit.vector for hit in answer if hit.vector is not None]
+                if query:
+                    of_query = np.array(query, np.int64)
+                    scored = self._scored(queries, of_query, raw, settings)
+                    found.append(Found(of_query, np.concatenate(places), scored))
+                waiting = again
+        return Found.joined(found)
+
+    _falls_short: ClassVar[bool] = False
+    """Whether the engine may find fewer documents than asked for though there are more."""
+
+    def _nearest(self, vector: Vector, limit: int, exact: bool, settings: Any) -> Nearest:
+        return Nearest(self.space, vector, limit, exact=exact)
+
+
+def _settled(scores: list[float], last: float, wanted: int) -> bool:
+    """Whether nothing beyond the last of an answer can be among the best: it is clearly worse than the `wanted`-th.
+
+    The engine's scores are of single precision, so those that are nearly equal are all looked at.
+    """
+    return len(scores) >= wanted and last < scores[wanted - 1] - 1e-5 * max(abs(scores[0]), abs(last))
+
+
+def _has_values(vector: Vector) -> bool:
+    """Whether there is anything to search by."""
+    return isinstance(vector, list) or len(vector[0]) > 0

@@ -1,0 +1,64 @@
+"""What counts: the ids of the documents that are in the index, whatever else lies in the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from visir.records import Gallery, Modality, strings
+from visir.search.remote.points import Places
+from visir.search.rows import places_of, refuse_there
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """Immutable: every change makes a new one. `ids` are sorted."""
+
+    ids: pa.StringArray
+    modality: Modality
+
+    @classmethod
+    def of(cls, ids: object, modality: Modality) -> Ledger:
+        """The ledger of these ids, in any order."""
+        found = strings(ids)
+        return cls(found.take(pc.sort_indices(found)), modality)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def places(self) -> Places:
+        """From points to places among the ids."""
+        return Places(self.ids)
+
+    @cached_property
+    def gallery(self) -> Gallery:
+        """All documents, as the gallery of a search."""
+        return Gallery.of(self.modality, self.ids, f"all indexed {self.modality}s")
+
+    def refuse_there(self, ids: pa.StringArray) -> None:
+        """Raise `EmbeddingError` that names those of these ids that are here already."""
+        refuse_there(ids, self.ids)
+
+    def add(self, ids: pa.StringArray) -> Ledger:
+        """With these documents."""
+        return Ledger.of(pa.concat_arrays([self.ids, ids]), self.modality)
+
+    def delete(self, ids: object) -> tuple[Ledger, pa.StringArray]:
+        """Without these documents, and their ids, each once. Unknown ids are an error that names them."""
+        gone = self.ids.take(pc.unique(pa.array(places_of(ids, self.ids))))
+        return Ledger(self.ids.filter(pc.invert(pc.is_in(self.ids, gone))), self.modality), gone
+
+    def write(self, path: Path) -> None:
+        """Write into one file."""
+        pq.write_table(pa.table({"id": self.ids}), path)
+
+    @classmethod
+    def read(cls, path: Path, modality: Modality) -> Ledger:
+        """Read what `write` wrote."""
+        return cls(strings(pq.read_table(path)["id"]), modality)

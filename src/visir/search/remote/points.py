@@ -1,0 +1,60 @@
+"""Ids of documents as ids of points: the engine knows numbers and UUIDs, visir any text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+SparseVector = tuple[list[int], list[float]]
+"""Terms, ascending, and their weights."""
+Vector = list[float] | SparseVector
+"""A dense vector, or a sparse one, in plain numbers."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One document in the engine: where it is (`key`), its vectors by name, and its id, kept beside them so that other
+    programs can read it.
+    """
+
+    key: UUID
+    id: str
+    vectors: dict[str, Vector]
+
+
+def key_of(id: str) -> UUID:
+    """The point's id: the UUID (version 5, in the namespace of URLs) of "visir:" and the document's id."""
+    return uuid5(NAMESPACE_URL, f"visir:{id}")
+
+
+def packed(keys: Iterable[UUID]) -> NDArray[np.bytes_]:
+    """(n,) the sixteen bytes of each."""
+    return np.frombuffer(b"".join(key.bytes for key in keys), "S16")
+
+
+def keys_of(ids: pa.StringArray) -> list[UUID]:
+    """The point's id of each document."""
+    return [key_of(one) for one in ids.to_pylist()]
+
+
+class Places:
+    """From points back to documents: where each stands among the sorted ids, by bisection."""
+
+    def __init__(self, ids: pa.StringArray) -> None:
+        keys = packed(keys_of(ids)) if len(ids) else np.empty(0, "S16")
+        self._order = np.argsort(keys)
+        self._keys = keys[self._order]
+
+    def __call__(self, keys: Sequence[UUID]) -> NDArray[np.int64]:
+        """(n,) the place of each point; -1 for a point that is none of the documents."""
+        if len(keys) == 0 or len(self._keys) == 0:
+            return np.full(len(keys), -1, np.int64)
+        asked = packed(keys)
+        at = np.minimum(np.searchsorted(self._keys, asked), len(self._keys) - 1)
+        places: NDArray[np.int64] = np.where(self._keys[at] == asked, self._order[at], -1)
+        return places

@@ -1,0 +1,264 @@
+"""The engine behind an address: a Qdrant server or cluster, asked over HTTP by its own client."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from visir.errors import require
+from visir.search.remote.engine import Engine, EngineError, Hit, Nearest, Space
+from visir.search.remote.points import Point, Vector
+from visir.search.remote.settings import KEY, Place
+
+T = TypeVar("T")
+_PAUSE = 0.5
+"""Seconds before the first repetition; each further one waits twice as long."""
+_BUSY = (408, 429, 500, 502, 503, 504)
+"""Answers after which the same request may succeed. All that is sent here can be sent twice without harm."""
+
+
+class ServerEngine(Engine):
+    """A collection on a server.
+
+    The collection's own metadata says which index it is (`index`, a number drawn once), how many changes it has seen
+    (`generation`) and whether its build came to an end (`complete`), so that a folder never works with a collection
+    that is not its own.
+    """
+
+    def __init__(self, collection: str, place: Place) -> None:
+        self.collection, self.place = collection, place
+        self._client = _client(place)
+
+    @classmethod
+    def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> ServerEngine:
+        """A new collection, marked as not complete. `EngineError` when there is one of this name."""
+        models = _models()
+        engine = cls(collection, settings)
+        if engine._sent("look for the collection", lambda c: c.collection_exists(collection)):
+            engine._refuse_there()
+        dense = {
+            space.name: models.VectorParams(size=space.dimension, distance=models.Distance.DOT)
+            for space in spaces
+            if space.dimension
+        }
+        graph = models.HnswConfigDiff(m=settings.m, ef_construct=settings.ef_construction) if dense else None
+        engine._sent(
+            "create the collection",
+            lambda client: client.create_collection(
+                collection,
+                vectors_config=dense,
+                sparse_vectors_config={
+                    space.name: models.SparseVectorParams() for space in spaces if not space.dimension
+                },
+                hnsw_config=graph,
+                shard_number=settings.shards or None,
+                replication_factor=settings.replicas,
+                metadata={"visir": {"index": index, "generation": 0, "complete": False}},
+            ),
+        )
+        return engine
+
+    def mark(self, index: str, generation: int) -> None:
+        """Say on the server that the collection is complete as of this change."""
+        said = {"visir": {"index": index, "generation": generation, "complete": True}}
+        self._sent("mark the collection", lambda client: client.update_collection(self.collection, metadata=said))
+
+    def check(self, index: str, generation: int) -> None:
+        """Raise `EngineError` unless the collection is that of this index and knows no newer change."""
+        said = self._said()
+        if said.get("index") != index or not said.get("complete"):
+            raise EngineError(
+                f"{self._where()} is not the one that this index's folder was made with.",
+                hint="was it deleted and made anew? build the index again (visir index build), into a new folder",
+            )
+        if said.get("generation", 0) > generation:
+            raise EngineError(
+                f"{self._where()} was changed through another copy of this index's folder: it knows of "
+                f"{said['generation']} changes, this folder of {generation}.",
+                hint="copy that folder here; only one copy may be changed",
+            )
+
+    def put(self, points: Sequence[Point]) -> None:
+        """Put points in, and wait until they are there."""
+        models = _models()
+        made = [
+            models.PointStruct(
+                id=str(point.key),
+                vector={name: _given(vector) for name, vector in point.vectors.items()},
+                payload={"id": point.id},
+            )
+            for point in points
+        ]
+        self._sent("add points", lambda client: client.upsert(self.collection, made, wait=True))
+
+    def drop(self, keys: Sequence[UUID]) -> None:
+        """Take points out."""
+        gone = _models().PointIdsList(points=[str(key) for key in keys])
+        self._sent("delete points", lambda client: client.delete(self.collection, gone, wait=True))
+
+    def settle(self) -> None:
+        """Nothing: a server builds its graphs by itself; until it has, it looks at every vector."""
+
+    def ask(self, asked: Sequence[Nearest]) -> list[list[Hit]]:
+        """The nearest points, with their vectors."""
+        models = _models()
+        requests = [
+            models.QueryRequest(
+                query=_given(one.vector),
+                using=one.space,
+                limit=one.limit,
+                with_vector=[one.space],
+                params=models.SearchParams(hnsw_ef=one.ef, exact=one.exact),
+            )
+            for one in asked
+        ]
+        answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
+        return [
+            [Hit(UUID(str(hit.id)), hit.score, _taken(hit.vector[one.space])) for hit in answer.points]
+            for one, answer in zip(asked, answers, strict=True)
+        ]
+
+    def fuse(self, asked: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[Hit]]:
+        """Reciprocal rank fusion by the server (which counts ranks from 0)."""
+        models = _models()
+        requests = [
+            models.QueryRequest(
+                prefetch=[
+                    models.Prefetch(
+                        query=_given(one.vector),
+                        using=one.space,
+                        limit=one.limit,
+                        params=models.SearchParams(hnsw_ef=one.ef, exact=one.exact),
+                    )
+                    for one in several
+                ],
+                query=models.RrfQuery(rrf=models.Rrf(k=constant + 1)),
+                limit=limit,
+            )
+            for several in asked
+        ]
+        answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
+        return [[Hit(UUID(str(hit.id)), hit.score, None) for hit in answer.points] for answer in answers]
+
+    def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
+        """The vectors of these points."""
+        wanted = [str(key) for key in keys]
+        records = self._sent(
+            "read points",
+            lambda client: client.retrieve(self.collection, wanted, with_payload=False, with_vectors=[space]),
+        )
+        return {
+            UUID(str(one.id)): _taken(one.vector[space]) if space in (one.vector or {}) else None for one in records
+        }
+
+    def about(self) -> dict[str, Any]:
+        """What the server says of the collection."""
+        said = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
+        return {
+            "points": said.points_count,
+            "segments": said.segments_count,
+            "indexed": said.indexed_vectors_count,
+            "status": str(said.status.value),
+        }
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def destroy(self) -> None:
+        """Delete the collection: only what a build that failed has left is."""
+        self._sent("delete the collection", lambda client: client.delete_collection(self.collection))
+
+    def _said(self) -> dict[str, Any]:
+        """What the collection's metadata says of the index."""
+        said = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
+        found = (said.config.metadata or {}).get("visir", {})
+        return found if isinstance(found, dict) else {}
+
+    def _refuse_there(self) -> None:
+        said = self._said()
+        delete = f"delete it (curl -X DELETE {self.place.url.rstrip('/')}/collections/{self.collection})"
+        if said and not said.get("complete"):
+            raise EngineError(
+                f"{self._where()} is half-made: a build was killed, or is still running.",
+                hint=f"if none is running, {delete}; or name another: collection=NAME",
+            )
+        raise EngineError(
+            f"{self._where()} exists already.", hint=f"name another (collection=NAME), or {delete} if nobody needs it"
+        )
+
+    def _where(self) -> str:
+        return f"the collection {self.collection!r} at {self.place.url}"
+
+    def _sent(self, what: str, request: Callable[[Any], T]) -> T:
+        """Send a request, again where that may help; `EngineError` that says what to do where it does not."""
+        from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+        for attempt in range(self.place.retries + 1):
+            try:
+                return request(self._client)
+            except UnexpectedResponse as fault:
+                last: Exception = fault
+                if fault.status_code not in _BUSY:
+                    break
+            except ResponseHandlingException as fault:
+                last = fault
+            if attempt < self.place.retries:
+                time.sleep(_PAUSE * 2**attempt)
+        raise self._explained(what, last) from last
+
+    def _explained(self, what: str, fault: Exception) -> EngineError:
+        status = getattr(fault, "status_code", None)
+        if status is None:
+            return EngineError(
+                f"{self.place.url}: no answer, asked {self.place.retries + 1} times to {what}: {fault}",
+                hint=f"is the server running, and is this its address? curl {self.place.url.rstrip('/')}/readyz; for "
+                f"a slow one, a longer wait: timeout={2 * self.place.timeout}",
+            )
+        if status in (401, 403):
+            set_ = "is set, and is not accepted" if os.environ.get(KEY) else "is not set"
+            return EngineError(
+                f"{self.place.url}: may not {what} (status {status}).", hint=f"the environment variable {KEY} {set_}"
+            )
+        if status == 404:
+            return EngineError(
+                f"{self._where()} does not exist.",
+                hint="was it deleted? build the index again (visir index build), into a new folder",
+            )
+        said = getattr(fault, "content", b"")[:300].decode("utf-8", "replace")
+        asked = f", asked {self.place.retries + 1} times" if status in _BUSY else ""
+        return EngineError(
+            f"{self.place.url}: cannot {what}: status {status}{asked}: {said}", hint="the server's own log says more"
+        )
+
+
+def _client(place: Place) -> Any:
+    require("qdrant_client", extra="qdrant", purpose="an index on a Qdrant server")
+    from qdrant_client import QdrantClient
+
+    parts = urlsplit(place.url)
+    return QdrantClient(
+        url=place.url,
+        port=parts.port or 6333,
+        api_key=os.environ.get(KEY) or None,
+        timeout=place.timeout,
+        check_compatibility=False,  # what is not understood is answered with an error, which says more
+    )
+
+
+def _given(vector: Vector) -> Any:
+    return vector if isinstance(vector, list) else _models().SparseVector(indices=vector[0], values=vector[1])
+
+
+def _taken(vector: Any) -> Vector:
+    return vector if isinstance(vector, list) else (vector.indices, vector.values)
+
+
+def _models() -> Any:
+    from qdrant_client import models
+
+    return models

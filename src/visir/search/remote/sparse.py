@@ -1,0 +1,72 @@
+"""Sparse vectors in Qdrant: inverted lists, embedded or on a server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.records import SparseEmbeddings
+from visir.search.parts import SPARSE
+from visir.search.remote.index import RemoteIndex
+from visir.search.remote.points import Vector
+from visir.search.remote.settings import SparseSettings
+from visir.search.sparse.scan_kernels import score_pairs
+
+
+class QdrantSparseIndex(RemoteIndex[SparseEmbeddings]):
+    """Kind "qdrant-sparse": weighted words in Qdrant.
+
+    The engine goes through every list of the query's terms, but adds up in single precision: documents whose scores
+    differ in the last bits only may be taken for one another. What it finds is scored as in every sparse search here.
+    """
+
+    kind = "qdrant-sparse"
+    form = SPARSE
+    settings_type = SparseSettings
+    space = "sparse"
+
+    @classmethod
+    def _refuse(cls, documents: SparseEmbeddings, settings: SparseSettings) -> None:
+        pass  # weights are finite and positive, or there were no such embeddings
+
+    @classmethod
+    def _dimension(cls, documents: SparseEmbeddings) -> int:
+        return 0
+
+    @classmethod
+    def _size(cls, documents: SparseEmbeddings) -> int:
+        return 2 * len(documents.terms)
+
+    @classmethod
+    def _outgoing(cls, documents: SparseEmbeddings, start: int, stop: int, settings: Any) -> list[Vector]:
+        rows = (documents.row(at) for at in range(start, stop))
+        return [(terms.tolist(), values.tolist()) for terms, values in rows]
+
+    def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> SparseEmbeddings:
+        offsets, terms, values = _rows(raw)
+        return replace(self._like, ids=ids, offsets=offsets, terms=terms, values=values)
+
+    def _scored(
+        self, queries: SparseEmbeddings, query: NDArray[np.int64], raw: list[Vector], settings: SparseSettings
+    ) -> NDArray[np.float32]:
+        left = (np.asarray(queries.offsets), np.asarray(queries.terms), np.asarray(queries.values))
+        scores = np.empty(len(query), np.float32)
+        score_pairs(left, query, _rows(raw), np.arange(len(query)), scores)
+        return scores
+
+    def _width(self) -> int:
+        return 500  # terms and weights of a document, about
+
+
+def _rows(raw: list[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """(offsets, terms, values) of vectors that came back, terms ascending whatever order they came in."""
+    rows = [([], []) if one is None else one for one in raw]
+    offsets = np.concatenate([[0], np.cumsum([len(terms) for terms, _ in rows])]).astype(np.int64)
+    terms = np.fromiter((term for row in rows for term in row[0]), np.int32, offsets[-1])
+    values = np.fromiter((value for row in rows for value in row[1]), np.float32, offsets[-1])
+    order = np.lexsort((terms, np.repeat(np.arange(len(rows)), np.diff(offsets))))
+    return offsets, terms[order], values[order]
