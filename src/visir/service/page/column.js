@@ -90,6 +90,7 @@ export class Column {
   replace(answer, hits, next) {
     this.answer = answer;
     this.hits = [];
+    this.tail = [];
     this.list.replaceChildren();
     this.message.replaceChildren();
     this.append(hits, next);
@@ -100,13 +101,24 @@ export class Column {
   append(hits, next) {
     this.hits = this.hits.concat(hits);
     this.next = next;
-    this.list.append(...hits.map((hit) => this.tile(hit)));
+    this.list.classList.remove("partial");
+    this.list.append(...this.tail, ...hits.map((hit) => this.tile(hit)));
     this.further.hidden = next === null || next === undefined;
+    this.tail = this.further.hidden ? [] : this.unfinished();
+    for (const tile of this.tail) tile.remove();
+    this.list.classList.toggle("partial", this.tail.length > 0);
     kept.delete(this.question);
     kept.set(this.question, { answer: this.answer, hits: this.hits, next });
     if (kept.size > KEPT) kept.delete(kept.keys().next().value);
     this.rove(this.list.querySelector('a[tabindex="0"]') ?? this.list.querySelector("a"));
     this.shown();
+  }
+
+  /** The tiles of the last row: while more is to come they wait for the next page, which would move them. */
+  unfinished() {
+    const tiles = [...this.list.children];
+    const first = tiles.findIndex((tile) => tile.offsetTop === tiles.at(-1).offsetTop);
+    return first > 0 ? tiles.slice(first) : [];
   }
 
   tile(hit) {
