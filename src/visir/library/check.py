@@ -26,6 +26,7 @@ from visir.library.layout import (
     thumbnail_path,
 )
 from visir.library.pictures import thumbnail_digest
+from visir.search.index import Index
 from visir.threads import usable_cores
 
 AT_OPEN = 1 << 30
@@ -53,19 +54,39 @@ def digests(folder: Path, before: Digests, *, at_rest: bool, generation: int) ->
     return made
 
 
-def refuse_damaged(folder: Path, manifest: Manifest, database: Database, ids: Mapping[str, Iterable[str]]) -> None:
-    """What is looked at when a library is opened; raises `LibraryError` that lists all faults.
+def refuse_damaged(folder: Path, manifest: Manifest, database: Database) -> None:
+    """Raise `LibraryError` that lists every file that is not as it was written: up to 1 GiB in all, smallest first.
 
-    - every file up to 1 GiB in all, smallest first, against its hash (size and structure are looked at in any case)
-    - that every item of the database is in every index (`ids`), and every caption in the index of captions
+    Before any of them is read: readers of arrays, Parquet and graphs raise nearly anything over a damaged byte.
     """
     faults = [] if database.generation >= manifest.generation else [
         f"{DATABASE} is of generation {database.generation}, {manifest.generation} was written: an older copy?"
     ]  # fmt: skip
     faults += _changed(folder, manifest, database.generation, AT_OPEN)
-    faults += _absent(database, ids)
+    _refuse(folder, manifest, faults)
+
+
+def refuse_absent(folder: Path, manifest: Manifest, database: Database, ids: Mapping[str, Iterable[str]]) -> None:
+    """Raise `LibraryError` unless every item of the database is in every index (`ids`)."""
+    _refuse(folder, manifest, _absent(database, ids))
+
+
+def _refuse(folder: Path, manifest: Manifest, faults: list[str]) -> None:
+    # An update that ended while this was looked at has replaced what was looked at; then there is a newer manifest.
     if faults and Manifest.read(folder).generation == manifest.generation:
         raise_faults(LibraryError, f"{folder}: the library is damaged, or only half copied", faults, hint=COPY_AGAIN)
+
+
+def load_index(folder: Path) -> Index[Any]:
+    """One index of a library. Raises `LibraryError` when it is missing or damaged."""
+    from visir.search.kinds import load
+
+    try:
+        return load(folder)
+    except VisirError as fault:
+        raise LibraryError(fault.message, hint=COPY_AGAIN) from fault
+    except Exception as fault:  # damaged arrays, Parquet files and graphs raise nearly anything
+        raise LibraryError(f"{folder}: the index is damaged: {fault!r}", hint=COPY_AGAIN) from fault
 
 
 def refuse_changed(folder: Path, manifest: Manifest, database: Database) -> None:
@@ -83,8 +104,6 @@ def check(folder: str | Path, tell: Callable[[str, int, int], None] = lambda sta
 
     Raises `LibraryError` only where `library.json` itself cannot be read.
     """
-    from visir.search.kinds import load
-
     folder = Path(folder)
     manifest = Manifest.read(folder)
     try:
@@ -99,7 +118,7 @@ def check(folder: str | Path, tell: Callable[[str, int, int], None] = lambda sta
         ids = {}
         for system in manifest.present(folder):
             try:
-                ids[system] = load(folder / system).ids.to_pylist()
+                ids[system] = load_index(folder / system).ids.to_pylist()
             except VisirError as fault:
                 faults.append(fault.message)
         faults += _absent(database, ids)

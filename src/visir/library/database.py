@@ -62,9 +62,8 @@ class Database:
     @classmethod
     def create(cls, path: Path, generation: int = 0) -> Database:
         """Make an empty one, of this generation, or open the one that is there, for writing."""
-        new = not path.exists() or path.stat().st_size == 0
         database = cls._connected(path, f"file:{quote(str(path.absolute()))}?mode=rwc")
-        if new:
+        if not database.value("SELECT count(*) FROM sqlite_master"):
             with database._faults():
                 database._connection.execute("PRAGMA journal_mode=WAL")
                 with database.writing():

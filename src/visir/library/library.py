@@ -8,14 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.library.check import refuse_damaged
+from visir.library.check import load_index, refuse_absent, refuse_damaged
 from visir.library.database import Database
 from visir.library.item import File, Item
-from visir.library.layout import CAPTIONS, COPY_AGAIN, DATABASE, SYSTEMS, LibraryError, Manifest, thumbnail_path
+from visir.library.layout import CAPTIONS, DATABASE, SYSTEMS, LibraryError, Manifest, thumbnail_path
 from visir.library.originals import Originals
 from visir.library.pictures import thumbnail_digest
-from visir.search import kinds
-from visir.search.folder import IndexFolderError
 from visir.search.index import Index
 
 if TYPE_CHECKING:
@@ -53,19 +51,14 @@ class Library:
         folder = Path(folder)
         manifest = Manifest.read(folder)
         database = Database.open(folder / DATABASE)
-        indexes = {}
-        for system in manifest.present(folder):
-            try:
-                indexes[system] = kinds.load(folder / system)
-            except IndexFolderError as fault:
-                database.close()
-                raise LibraryError(fault.message, hint=COPY_AGAIN) from fault
         try:
-            refuse_damaged(folder, manifest, database, {name: one.ids.to_pylist() for name, one in indexes.items()})
-        except LibraryError:
+            refuse_damaged(folder, manifest, database)
+            indexes = {system: load_index(folder / system) for system in manifest.present(folder)}
+            refuse_absent(folder, manifest, database, {name: one.ids.to_pylist() for name, one in indexes.items()})
+            return cls(folder, manifest, database, indexes)
+        except BaseException:
             database.close()
             raise
-        return cls(folder, manifest, database, indexes)
 
     def item(self, id: str) -> Item:
         """Everything known of one picture. Raises `LibraryError` for an unknown id."""

@@ -32,6 +32,7 @@ from visir.library.layout import (
     DATABASE,
     LOCK,
     SYSTEMS,
+    THUMBNAILS,
     WORK,
     LibraryError,
     Manifest,
@@ -109,10 +110,11 @@ def update(
     """
     folder = Path(folder)
     begun = time.perf_counter()
-    if not is_library(folder) and folder.is_dir() and any(one.name not in _OURS for one in folder.iterdir()):
+    if not is_library(folder) and folder.is_dir() and any(not _ours(one.name) for one in folder.iterdir()):
         raise LibraryError(f"{folder}: exists and is no library.", hint="name a new folder: --out FOLDER")
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
     with locked_or(folder / LOCK, busy), _disk(folder):
+        _sweep(folder)
         before = _manifest(folder, source, model, head, kind, name, split, images)
         opened = Source.open(before.source, images=before.images, split=before.split)
         models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
@@ -156,7 +158,20 @@ def _disk(folder: Path) -> Iterator[None]:
         ) from fault
 
 
-_OURS = {LOCK, WORK, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", *SYSTEMS, CAPTIONS, "thumbnails"}
+def _ours(name: str) -> bool:
+    """Whether a killed update leaves this."""
+    return name in (LOCK, WORK, *SYSTEMS, CAPTIONS, THUMBNAILS) or name.startswith(DATABASE) or _temporary(name)
+
+
+def _temporary(name: str) -> bool:
+    """Whether this is what `visir.files` writes before it is renamed."""
+    return name.startswith(".") and name.endswith((".part", ".old"))
+
+
+def _sweep(folder: Path) -> None:
+    for path in folder.iterdir():
+        if _temporary(path.name):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _updated(

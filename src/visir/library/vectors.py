@@ -22,12 +22,12 @@ from visir.encoders.encoding import encode_collection
 from visir.encoders.models.imported import Imported
 from visir.encoders.store import Store
 from visir.errors import ImageError
+from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, WORK, LibraryError
 from visir.library.models import Models
 from visir.library.source import Entry, Source
 from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, SparseEmbeddings, strings
 from visir.search import kinds
-from visir.search.folder import IndexFolderError
 from visir.search.index import Index
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class Indexes:
         """The index, None while it has no documents."""
         if system not in self.opened and (self.folder / system).is_dir():
             try:
-                self.opened[system] = kinds.load(self.folder / system)
-            except IndexFolderError as fault:
+                self.opened[system] = load_index(self.folder / system)
+            except LibraryError as fault:
                 raise LibraryError(
                     fault.message,
                     hint=f"delete {self.folder / system} and run the same again: it is made anew from the pictures",

@@ -1,0 +1,161 @@
+"""Run as a script: make and update a library again and again, killed (SIGKILL) at every step.
+
+usage: python library_killed.py FOLDER [CHANGE…]    (all changes unless some are named)
+
+For n = 1, 2, … a forked process makes one change and is killed at its n-th event, until it gets to the end: an event is
+anything done to files in FOLDER, and every SQL statement. After each kill the library must open (or, where it was being
+made, be no library yet), be as it was before the change or as it is after it, down to the vectors, and take the same
+change again, with nothing left over. Prints how many kills each change survived.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from visir.collections import open_collection
+from visir.collections.images import ImageReader
+from visir.library import Library, LibraryError, update
+from visir.library.check import check
+from visir.library.layout import WORK
+from visir.library.removal import remove
+
+EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}
+os.fsync = lambda _: None  # a kill loses nothing that was written; only a power cut does, and this takes minutes
+
+
+def main(root: Path, only: list[str]) -> None:
+    photos, library = root / "photos", root / "library"
+    start, end = root.parent / f"{root.name}-start", root.parent / f"{root.name}-end"
+    changes: dict[str, tuple[Callable[[], None], Callable[[Path], object]]] = {
+        "make": (lambda: None, lambda at: update(photos, at, model="pixels")),
+        "add": (lambda: draw(photos, range(8, 11)), lambda at: update(None, at)),
+        "delete": (lambda: (photos / "a" / "3.png").unlink(), lambda at: update(None, at)),
+        "everything": (lambda: shuffle(photos), lambda at: update(None, at)),
+        "remove": (lambda: None, lambda at: remove(at, [first_item(start)])),
+    }
+    for name in only or changes:
+        prepare, change = changes[name]
+        shutil.rmtree(root, ignore_errors=True)
+        (photos / "a").mkdir(parents=True)
+        draw(photos, range(8))
+        for at in (start, end):
+            shutil.rmtree(at, ignore_errors=True)
+        if name != "make":
+            update(photos, start, model="pixels")
+            before = state(start)
+            shutil.copytree(start, end)
+        prepare()
+        change(end)
+        after = state(end)
+        kills = 0
+        while True:
+            shutil.rmtree(library, ignore_errors=True)
+            if name != "make":
+                shutil.copytree(start, library)
+            if not killed(lambda change=change: change(library), library, kills + 1):
+                break
+            kills += 1
+            try:
+                found = state(library)
+            except LibraryError as fault:
+                assert name == "make", f"{name}, kill {kills}: {fault}"
+            else:
+                assert found in ((after,) if name == "make" else (before, after)), f"{name}, kill {kills}"
+            if name != "remove" or state(library) != after:
+                change(library)
+            assert state(library) == after, f"{name}, kill {kills}, and again"
+            assert check(library) == [], f"{name}, kill {kills}: {check(library)}"
+            if name != "remove":
+                update(None, library)  # what a killed removal left is put right by an update
+            left = [one.name for one in library.rglob("*.part")] + [one.name for one in library.glob(WORK)]
+            assert not left, f"{name}, kill {kills}: {left} is left over"
+        assert kills > 20, f"{name}: only {kills} events; is the hook still in the right place?"
+        print(f"{name}: {kills}", flush=True)
+
+
+def draw(photos: Path, numbers: Any) -> None:
+    collection = open_collection("scenes:12?size=64")
+    reader = ImageReader(collection)
+    for number in numbers:
+        reader.open(number).save(photos / ("a" if number % 2 else ".") / f"{number}.png")
+
+
+def shuffle(photos: Path) -> None:
+    """Add, change, move, copy, delete and break photos, all at once."""
+    draw(photos, range(8, 10))
+    shutil.copy(photos / "8.png", photos / "0.png")
+    (photos / "a" / "1.png").rename(photos / "moved.png")
+    shutil.copy(photos / "2.png", photos / "copy.png")
+    (photos / "a" / "3.png").unlink()
+    (photos / "4.png").write_bytes(b"no picture")
+
+
+def first_item(folder: Path) -> str:
+    with Library.open(folder) as library:
+        return str(library.indexes["dense"].ids[0].as_py())
+
+
+def state(folder: Path) -> object:
+    """Everything that a search, or a look at the library, could tell."""
+    with Library.open(folder) as library:
+        rows = library.database.rows
+        items = [one for (one,) in rows("SELECT id FROM items ORDER BY id")]
+        vectors = np.asarray(library.indexes["dense"].select(items).vectors)
+        return (
+            items,
+            vectors.tobytes(),
+            rows("SELECT path, item FROM files ORDER BY path"),
+            rows("SELECT path, reason FROM broken ORDER BY path"),
+            [library.thumbnail(one) for one in items],
+        )
+
+
+def killed(work: Callable[[], object], root: Path, at: int) -> bool:
+    """Do `work` in a process that is killed at its `at`-th event; whether there were so many."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _count(root, at)
+            work()
+        except BaseException as fault:
+            print(repr(fault), file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the change failed"
+    return os.WIFSIGNALED(status)
+
+
+def _count(root: Path, at: int) -> None:
+    seen = 0
+
+    def event() -> None:
+        nonlocal seen
+        seen += 1
+        if seen == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def hook(name: str, arguments: tuple[object, ...]) -> None:
+        if name in EVENTS and str(root) in " ".join(map(str, arguments[:2])):
+            event()
+
+    def statement(frame: object, name: str, called: object) -> None:
+        # SQLite writes without the interpreter: what can be seen of it is that it is asked to.
+        if name == "c_call" and isinstance(getattr(called, "__self__", None), sqlite3.Connection):
+            event()
+
+    sys.addaudithook(hook)
+    sys.setprofile(statement)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

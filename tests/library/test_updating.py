@@ -1,0 +1,313 @@
+"""Libraries: made, brought up to date, refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from library_toys import SCENES, draw, head_over, vectors_of_scenes
+from PIL import Image
+
+from visir.collections import open_collection
+from visir.collections.images import ImageReader
+from visir.encoders import load
+from visir.library import Library, LibraryError, Update, update
+from visir.library.pictures import content_id
+from visir.library.removal import remove
+
+
+def counts(found: Update) -> dict[str, int]:
+    names = ("added", "changed", "moved", "deleted", "unchanged", "duplicates", "items", "encoded")
+    return {name: getattr(found, name) for name in names if getattr(found, name)}
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    draw(tmp_path / "photos", range(6))
+    return tmp_path / "photos"
+
+
+def test_a_folder_of_photos_through_all_that_happens_to_it(photos: Path, tmp_path: Path) -> None:
+    at = tmp_path / "library"
+    assert counts(update(photos, at, model="pixels")) == {"added": 6, "items": 6, "encoded": 6}
+    with Library.open(at) as library:
+        assert library.generation == 1 and len(library) == 6 and library.captions is None
+        ids = library.indexes["dense"].ids.to_pylist()
+        names = {item.files[0].path: item for item in library.items(ids)}
+        one = names["odd/3.png"]
+        data = (photos / "odd" / "3.png").read_bytes()
+        assert one.id == content_id(data) and one.category == "odd" and one.name == "3.png"
+        assert (one.width, one.height, one.format, one.bytes) == (64, 64, "PNG", len(data))
+        assert library.open_image(one.id) == (data, "image/png")
+        small = library.thumbnail(one.id)
+        assert small is not None and small.startswith(b"RIFF") and b"WEBP" in small[:16]
+        assert library.reload() is library
+
+    assert counts(update(None, at)) == {"unchanged": 6, "items": 6}
+    assert Library.open(at).generation == 1
+
+    (photos / "odd" / "1.png").rename(photos / "moved.png")  # known content, new path
+    (photos / "odd" / "3.png").unlink()
+    shutil.copy(photos / "2.png", photos / "copy.png")
+    draw(photos, [6])
+    ImageReader(open_collection(SCENES)).open(7).save(photos / "0.png")  # other content, known path
+    (photos / "broken.jpg").write_bytes(b"\xff\xd8 no picture")
+    # 6 files before: 2.png, 4.png and odd/5.png stay; 0 changed, 1 moved, 3 deleted; copy.png and 6.png are new.
+    found = update(None, at)
+    assert counts(found) == {
+        "added": 2, "changed": 1, "moved": 1, "deleted": 1, "unchanged": 3, "duplicates": 1, "items": 6, "encoded": 2
+    }  # fmt: skip
+    assert list(found.broken) == ["broken.jpg"] and "begins like a JPEG" in found.broken["broken.jpg"]
+    with Library.open(at) as library:
+        assert library.generation == 2
+        (two,) = [item for item in library.items(library.indexes["dense"].ids.to_pylist()) if len(item.files) == 2]
+        assert [file.path for file in two.files] == ["2.png", "copy.png"]
+        with pytest.raises(LibraryError, match=f"no item '{one.id}'"):
+            library.item(one.id)
+        assert not (at / "thumbnails" / one.id[:2] / f"{one.id}.webp").exists()
+    assert not (at / "work").exists()
+
+
+def test_vectors_are_those_of_the_encoder(photos: Path, tmp_path: Path) -> None:
+    update(photos, tmp_path / "library", model="pixels")
+    draw(photos, [6, 7])
+    update(None, tmp_path / "library")
+    encoder = load("pixels")
+    with Library.open(tmp_path / "library") as library:
+        for item in library.items(library.indexes["dense"].ids.to_pylist()):
+            expected = encoder.encode_images([Image.open(photos / item.files[0].path)])
+            assert np.array_equal(library.indexes["dense"].select([item.id]).vectors, expected)
+
+
+def test_a_broken_photo_is_tried_again_only_when_it_changes(photos: Path, tmp_path: Path) -> None:
+    at, bad = tmp_path / "library", photos / "bad.png"
+    bad.write_bytes((photos / "0.png").read_bytes()[:300])
+    assert list(update(photos, at, model="pixels").broken) == ["bad.png"]
+    same = bad.stat()
+    whole = (photos / "odd" / "1.png").read_bytes()
+    bad.write_bytes(whole[:300])
+    os.utime(bad, ns=(same.st_atime_ns, same.st_mtime_ns))
+    assert list(update(None, at).broken) == ["bad.png"]  # size and time are as they were: not looked at
+    bad.write_bytes(whole + b" ")
+    found = update(None, at)
+    assert found.broken == {} and found.added == 1
+
+
+def test_time_and_size_decide_unless_verified(photos: Path, tmp_path: Path) -> None:
+    at, path = tmp_path / "library", photos / "0.png"
+    draw(photos, range(12))
+    data = path.read_bytes()
+    update(photos, at, model="pixels")
+    before = path.stat()
+    path.write_bytes(data[:-20] + b"x" * 20)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert update(None, at).same
+    found = update(None, at, verify=True)
+    assert found.changed + found.deleted == 1
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 4_102_444_800])  # 1970 and 2100
+def test_clocks_that_jump_change_nothing(seconds: int, photos: Path, tmp_path: Path) -> None:
+    at = tmp_path / "library"
+    os.utime(photos / "0.png", (seconds, seconds))
+    update(photos, at, model="pixels")
+    os.utime(photos / "2.png", (seconds, seconds))  # touched: read again, found to be the same
+    found = update(None, at)
+    assert counts(found) == {"unchanged": 6, "items": 6}
+    assert update(None, at).same and Library.open(at).generation == 2
+
+
+def test_a_collection_with_captions_fields_and_words(tmp_path: Path) -> None:
+    model = vectors_of_scenes(tmp_path)
+    pytest.importorskip("tokenizers")
+    at, head = tmp_path / "library", head_over(model, tmp_path)
+    assert update(SCENES, at, model=model, head=head).items == 12
+    with Library.open(at) as library:
+        assert set(library.indexes) == {"dense", "sparse"} and library.captions is not None
+        assert len(library.captions.ids) == 60 and (library.model, library.head) == (model, str(head))
+        item = library.item(library.indexes["sparse"].ids[0].as_py())
+        assert len(item.captions) == 5 and dict(item.fields)["place"]
+        assert library.caption(item.captions[0][0]) == (item.id, item.captions[0][1])
+        data, media_type = library.open_image(item.id)
+        assert media_type == "image/png" and data.startswith(b"\x89PNG")
+    assert update(None, at).same
+
+
+def test_captions_that_change(tmp_path: Path) -> None:
+    """A sheet of captions is edited: one text changes, one caption goes, one comes."""
+    draw(tmp_path / "photos", range(3))
+    sheet = tmp_path / "photos" / "metadata.csv"
+    sheet.write_text("file_name,text,mood\n0.png,a dog,calm\n2.png,a cat,wild\nodd/1.png,a cow,calm\n")
+    at = tmp_path / "library"
+    update(tmp_path / "photos", at, model="pixels")
+    with Library.open(at) as library:
+        texts = sorted(text for (text,) in library.database.rows("SELECT text FROM captions"))
+        assert texts == ["a cat", "a cow", "a dog"]
+    sheet.write_text("file_name,text,mood\n0.png,a dog asleep,calm\n2.png,,wild\nodd/1.png,a cow,calm\n")
+    update(None, at)
+    with Library.open(at) as library:
+        texts = sorted(text for (text,) in library.database.rows("SELECT text FROM captions"))
+        assert "a dog asleep" in texts and "a cat" not in texts and "a cow" in texts
+
+
+def test_what_was_taken_out_stays_out(photos: Path, tmp_path: Path) -> None:
+    at = tmp_path / "library"
+    update(photos, at, model="pixels")
+    with Library.open(at) as library:
+        gone = library.indexes["dense"].ids[0].as_py()
+        path = photos / library.item(gone).files[0].path
+    assert remove(at, [gone]) == 1
+    assert len(Library.open(at)) == 5 and path.exists()
+    assert update(None, at).same
+    path.rename(photos / "renamed.png")
+    update(None, at)
+    assert len(Library.open(at)) == 5 and update(None, at).same
+    with pytest.raises(LibraryError, match=f"no item '{gone}'"):
+        remove(at, [gone])
+
+
+def test_what_a_library_refuses(photos: Path, tmp_path: Path) -> None:
+    at = tmp_path / "library"
+    with pytest.raises(LibraryError, match="there is no library yet"):
+        update(photos, at)
+    update(photos, at, model="pixels")
+    other = tmp_path / "other"
+    draw(other, [9])
+    for arguments, fault in (
+        ({"model": "bow"}, "this library is of --model pixels, not bow"),
+        ({"source": other}, "this library is of photos:.*photos, not of photos:.*other"),
+        ({"kind": "hnsw"}, "its indexes are dense exact"),
+        ({"head": "somewhere", "model": "pixels"}, "is of --sparse None, not somewhere"),
+    ):
+        with pytest.raises(LibraryError, match=fault):
+            update(**{"source": None, "folder": at, **arguments})  # type: ignore[arg-type]
+    with pytest.raises(LibraryError, match="exists and is no library"):
+        update(photos, other, model="pixels")
+    aside = photos.rename(tmp_path / "aside")
+    photos.mkdir()
+    with pytest.raises(Exception, match="no picture"):
+        update(None, at)
+    assert len(Library.open(at)) == 6  # an unmounted disk empties nothing
+    photos.rmdir()
+    assert update(aside, at).unchanged == 6  # the whole folder has moved
+
+
+def test_a_library_inside_its_own_photos(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(photos)
+    assert update(".", "here.visir", model="pixels").items == 6
+    assert update(".", "here.visir").same
+
+
+def test_lost_thumbnails_and_lost_indexes_come_back(photos: Path, tmp_path: Path) -> None:
+    at = tmp_path / "library"
+    update(photos, at, model="pixels")
+    with Library.open(at) as library:
+        one = library.indexes["dense"].ids[0].as_py()
+    path = at / "thumbnails" / one[:2] / f"{one}.webp"
+    path.unlink()
+    update(None, at)
+    assert Library.open(at).thumbnail(one) == path.read_bytes()
+    shutil.rmtree(at / "dense")
+    with pytest.raises(LibraryError, match="dense: no such folder"):
+        Library.open(at)
+    assert update(None, at).encoded == 6
+    assert len(Library.open(at)) == 6
+
+
+class Counting:
+    """A real encoder that counts the pictures it embeds."""
+
+    def __init__(self) -> None:
+        self.inner, self.seen = load("pixels"), 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def embed_images(self, batch: Any) -> Any:
+        self.seen += len(batch)
+        return self.inner.embed_images(batch)
+
+
+def test_nothing_is_encoded_twice(photos: Path, tmp_path: Path) -> None:
+    at, encoder = tmp_path / "library", Counting()
+    loaded: Any = {"pixels": encoder}
+    update(photos, at, model="pixels", loaded=loaded)
+    assert encoder.seen == 6
+    draw(photos, [6, 7])
+    (photos / "0.png").rename(photos / "elsewhere.png")
+    update(None, at, loaded=loaded)
+    assert encoder.seen == 8
+    update(None, at, verify=True, loaded=loaded)
+    assert encoder.seen == 8
+
+
+def test_many_small_additions_leave_few_parts(photos: Path, tmp_path: Path) -> None:
+    """An added part swallows those before it that are no larger: n additions leave about log n parts."""
+    at = tmp_path / "library"
+    draw(photos, range(1))
+    update(photos, at, model="pixels")
+    for number in range(30):
+        Image.fromarray(np.full((8, 8, 3), number * 8, np.uint8)).save(photos / f"grey{number}.png")
+        update(None, at)
+    with Library.open(at) as library:
+        assert len(library) == 36 and library.indexes["dense"].info().details["parts"] <= 6
+
+
+def test_exif_is_read_and_pictures_stand_upright(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010F], exif[0x0110] = 6, "Canon", "Canon EOS 5D"
+    block = exif.get_ifd(0x8769)
+    block[0x9003], block[0x9011] = "2024:05:01 12:30:00", "+02:00"
+    Image.new("RGB", (900, 700), "red").save(photos / "a.jpg", exif=exif)
+    exif[0x010F], exif[0x0110] = "NIKON", "D80"
+    del block[0x9011]
+    Image.new("RGB", (64, 48), "blue").save(photos / "b.jpg", exif=exif)
+    update(photos, tmp_path / "library", model="pixels")
+    with Library.open(tmp_path / "library") as library:
+        items = {item.name: item for item in library.items(library.indexes["dense"].ids.to_pylist())}
+        a, b = items["a.jpg"], items["b.jpg"]
+        assert (a.width, a.height, a.taken, a.camera) == (700, 900, "2024-05-01T10:30:00Z", "Canon EOS 5D")
+        assert (b.width, b.height, b.taken, b.camera) == (48, 64, "2024-05-01T12:30:00", "NIKON D80")
+
+
+def test_times_that_make_no_sense_are_left_out() -> None:
+    from visir.library.exif import _camera, _taken
+
+    assert _taken("0000:00:00 00:00:00", None) is None and _taken("2024:13:01 00:00:00", None) is None
+    assert _taken("yesterday", None) is None and _taken(b"\xff", None) is None
+    assert _taken("2024:01:01 01:00:00", "-03:30") == "2024-01-01T04:30:00Z"
+    assert _camera(" Canon\0", "Canon EOS 5D ") == "Canon EOS 5D" and _camera(None, b"x") is None
+
+
+def test_a_folder_that_may_not_be_looked_into_keeps_its_photos(photos: Path, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may look into every folder")
+    update(photos, tmp_path / "library", model="pixels")
+    (photos / "odd").chmod(0)
+    try:
+        assert update(None, tmp_path / "library").items == 6
+    finally:
+        (photos / "odd").chmod(0o755)
+
+
+def test_an_update_says_what_it_is_doing(photos: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    update(photos, tmp_path / "library", model="pixels", tell=lambda stage, done, total: said.append(stage))
+    assert list(dict.fromkeys(said)) == ["looking", "reading", "encoding", "writing"]
+
+
+def test_manifest_round_trip(photos: Path, tmp_path: Path) -> None:
+    from visir.library.layout import Manifest
+
+    update(photos, tmp_path / "library", model="pixels", name="Holidays")
+    held = Manifest.read(tmp_path / "library")
+    assert held.name == "Holidays" and held.source == f"photos:{photos}" and held.kinds["dense"] == "exact"
+    replace(held, name="Other").write(tmp_path / "library")
+    assert Manifest.read(tmp_path / "library").name == "Other"
