@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,28 @@ def test_accelerate_on_the_cpu_starts_one_process_and_that_is_refused(tmp_path: 
     assert done.returncode != 0
     assert "accelerate launch was asked for several processes, but started this one alone" in done.stderr
     assert "torchrun --nproc-per-node 2 -m visir" in done.stderr
+
+
+@pytest.mark.slow
+def test_after_kill_9_a_process_goes_on_inside_its_shard(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "visir", "encode", "scenes:3000?size=64", *SCENES[1:3], *SCENES[5:]]
+
+    def start(cache: str, rank: int, count: int) -> subprocess.Popen[str]:
+        environment = os.environ | {"VISIR_CACHE": str(tmp_path / cache), "RANK": str(rank), "WORLD_SIZE": str(count),
+                                    "OMP_NUM_THREADS": "1"}  # fmt: skip
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    one = start("one", 0, 1)
+    killed = start("two", 1, 2)
+    while killed.poll() is None:
+        if any(path.stat().st_size for path in (tmp_path / "two").rglob("*.unfinished/journal.jsonl")):
+            killed.kill()
+            break
+        time.sleep(0.02)
+    assert killed.wait() == -signal.SIGKILL, "finished before it could be killed: more scenes"
+    both = [start("two", rank, 2) for rank in (0, 1)]  # at the same time: either may be the last
+    said = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert "taken over from an interrupted run" in said[1][0]
+    assert one.wait(300) == 0
+    assert vectors(tmp_path / "two") == vectors(tmp_path / "one")
