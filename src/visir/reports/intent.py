@@ -132,7 +132,8 @@ def write_intent_report(path: str | Path, summary: Summary, command: Sequence[st
             "f1",
             "F1 over the steps of a session",
             "Figure 6.7. Solid and filled: extended feature set; dashed and hollow: baseline. Mean over grouped folds. "
-            "At step 0 the anonymous baseline knows nothing: every session is called a purchase.",
+            "At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what the "
+            "dotted line says. The thesis prints F1 alone; the other measures below are not its own.",
         ),
         f1_tables=[to_html(f1_table(summary, one), row_headers=True) for one in settings],
         comparison_tables=[

@@ -65,7 +65,7 @@ def _bars(name: str, axis: str, thesis: str, means: Means, said: Said) -> Iterat
     rows = list(dict.fromkeys(label for one in outcomes.values() for label in one))
     if rows:
         svg = outcome_bars(_statistic(name, rows, outcomes), OUTCOMES, labels=NAMES, axis=axis)
-        yield svg, f"Bars of one colour add up to 100 %. {thesis}"
+        yield svg, f"Bars of one colour add up to 100 %; intervals are in visir intent describe. {thesis}"
 
 
 def _switches(means: Means, said: Said) -> Iterator[Drawn]:

@@ -47,53 +47,58 @@ def over_steps(values: Mapping[str, float], printed: Mapping[str, float], axis: 
 
 
 def predictions(means: Mapping[str, Mapping[str, float]]) -> str:
-    """A row of panels for each measure, a column for each setting; a colour and a marker for each model."""
+    """A panel for each measure and setting, two in a row; a colour and a marker for each model.
+
+    Of two settings each has a column; one alone has its measures in both.
+    """
     by_measure = {one: _curves(means, one) for one in MEASURES}
-    by_measure = {one: curves for one, curves in by_measure.items() if curves}
     settings = list(dict.fromkeys(key[0] for curves in by_measure.values() for key in curves))
     models = list(dict.fromkeys(key[1] for curves in by_measure.values() for key in curves if key[1] != ALL_BOUGHT))
-    height, width = len(by_measure), len(settings)
-    with drawing(1.2 + 3.9 * width, 0.9 + 2.7 * height, rows=height, columns=width) as (figure, drawn):
-        panels = [[drawn]] if height == width == 1 else drawn.reshape(height, width).tolist()
-        for row, (measure, curves) in zip(panels, by_measure.items(), strict=True):
-            for axes, setting in zip(row, settings, strict=True):
-                for (of, model, which), values in curves.items():
-                    if of != setting:
-                        continue
-                    if model == ALL_BOUGHT:
-                        axes.plot(list(values), list(values.values()), color=INK, linestyle=DASHES[2], linewidth=1.4)
-                        continue
-                    at, solid = models.index(model), which == "extended"
-                    axes.plot(
-                        list(values),
-                        list(values.values()),
-                        color=SERIES[at % len(SERIES)],
-                        linestyle="-" if solid else DASHES[1],
-                        marker=_MARKERS[at % len(_MARKERS)],
-                        markersize=4.2,
-                        fillstyle="full" if solid else "none",
-                        linewidth=1.6 if solid else 1.1,
-                    )
-                if not measure and setting == "identified":
-                    axes.axhline(PRINTED_IDENTIFIED, color=FAINT, linewidth=1)
-                    axes.annotate(
-                        "thesis: around 96", (0, PRINTED_IDENTIFIED), (2, -3), textcoords="offset points",
-                        va="top", fontsize=8, color=FAINT,
-                    )  # fmt: skip
-                _at_steps(axes)
-            row[0].set_ylabel(f"{measure or 'F1'}, × 100")
-        for axes, setting in zip(panels[0], settings, strict=True):
+    shown = [(measure, setting) for measure, curves in by_measure.items() if curves for setting in settings]
+    rows = -(-len(shown) // 2)
+    with drawing(9.0, 0.9 + 2.7 * rows, rows=rows, columns=2) as (figure, drawn):
+        panels = drawn.ravel()
+        for axes, (measure, setting) in zip(panels, shown, strict=False):
+            for (of, model, which), values in by_measure[measure].items():
+                if of == setting:
+                    _curve(axes, values, None if model == ALL_BOUGHT else models.index(model), which == "extended")
+            if not measure and setting == "identified":
+                axes.axhline(PRINTED_IDENTIFIED, color=FAINT, linewidth=1)
+                axes.annotate(
+                    "thesis: around 96", (0, PRINTED_IDENTIFIED), (2, -3), textcoords="offset points",
+                    va="top", fontsize=8, color=FAINT,
+                )  # fmt: skip
             axes.set_title(setting, loc="left")
-        first = panels[0][0]
+            axes.set_ylabel(f"{measure or 'F1'}, × 100")
+            _at_steps(axes)
+        for axes in panels[len(shown) :]:
+            axes.set_axis_off()
+        first = panels[0]
         for at, model in enumerate(models):
             mark = _MARKERS[at % len(_MARKERS)]
             first.plot([], [], color=SERIES[at % len(SERIES)], marker=mark, markersize=4.2, label=model)
         first.plot([], [], color=INK, label="extended")
         first.plot([], [], color=INK, linestyle=DASHES[1], label="baseline")
         first.plot([], [], color=INK, linestyle=DASHES[2], label="all called a purchase")
-        handles, labels = first.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=3 if width == 1 else 5, fontsize=8.5)
+        figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8.5)
         return to_svg(figure)
+
+
+def _curve(axes: Axes, values: Mapping[int, float], model: int | None, solid: bool) -> None:
+    """One curve: of the model of that number, or dotted, for none, of calling everything a purchase."""
+    if model is None:
+        axes.plot(list(values), list(values.values()), color=INK, linestyle=DASHES[2], linewidth=1.4)
+        return
+    axes.plot(
+        list(values),
+        list(values.values()),
+        color=SERIES[model % len(SERIES)],
+        linestyle="-" if solid else DASHES[1],
+        marker=_MARKERS[model % len(_MARKERS)],
+        markersize=4.2,
+        fillstyle="full" if solid else "none",
+        linewidth=1.6 if solid else 1.1,
+    )
 
 
 def _curves(means: Mapping[str, Mapping[str, float]], measure: str) -> _Curves:
