@@ -28,7 +28,8 @@ class EdgeEngine(Engine):
     """A shard that is written once, in a folder that nobody reads yet, and then only read.
 
     A shard that is open for reading would still rewrite its configuration, so it is read through a folder of its own in
-    which the segments are a link: what an index's checksums were taken of is never touched, and may be read-only.
+    which the segments are a link: what an index's checksums were taken of stays as it is. The engine opens its segments
+    for writing even so; where they are read-only, they are copied for as long as the index is open.
     """
 
     def __init__(self, shard: Any, view: Path | None = None) -> None:
@@ -73,14 +74,17 @@ class EdgeEngine(Engine):
     def readable(cls, folder: Path) -> EdgeEngine:
         """The shard in a folder that is left as it is."""
         inside = Path(tempfile.mkdtemp(prefix="visir-qdrant-"))
+        writable = os.access(folder / "segments", os.W_OK)
         for path in folder.iterdir():
             if path.is_file():
                 shutil.copyfile(path, inside / path.name)
                 continue
             try:
+                if not writable:
+                    raise PermissionError
                 (inside / path.name).symlink_to(path.resolve(), target_is_directory=True)
-            except OSError:  # not every system lets every user make links
-                shutil.copytree(path, inside / path.name)
+            except OSError:  # nor does every system let every user make links
+                copied(path, inside / path.name)
         return cls(_package().EdgeShard.load(str(inside)), inside)
 
     def put(self, points: Sequence[Point]) -> None:

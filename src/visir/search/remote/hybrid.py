@@ -1,0 +1,173 @@
+"""Dense and sparse vectors of the same documents in one collection, and a search by both in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from visir.errors import ConfigurationError, EmbeddingError
+from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings
+from visir.search.answers import Found, run_of
+from visir.search.asking import in_order
+from visir.search.parts import DENSE, SPARSE
+from visir.search.remote.dense import QdrantIndex
+from visir.search.remote.engine import Nearest, Space
+from visir.search.remote.index import VALUES
+from visir.search.remote.kept import Kept
+from visir.search.remote.points import Point, keys_of
+from visir.search.remote.settings import DenseSettings
+from visir.search.remote.sparse import QdrantSparseIndex
+from visir.search.rows import refuse_unlike
+from visir.search.settings import searching, settings_of
+
+KIND = "qdrant-hybrid"
+"""What `index.json` says of such a folder. It is no kind of `visir.search.kinds`: those hold one form of vectors."""
+_QUERIES = 64
+
+
+class HybridCollection:
+    """One collection whose points have a dense and a sparse vector, embedded or on a server by the setting `url`.
+
+    `search` asks for both and lets the engine fuse the two lists by reciprocal rank (Cormack et al., 2009): the score of a
+    document is the sum of 1 / (constant + rank) over the lists that it stands in, ranks counted from 1. One request
+    instead of two, and no vector comes back; the price is that the engine ranks by its own single-precision scores, so
+    that of documents that score equally, which one stands first is the engine's choice.
+    """
+
+    def __init__(self, kept: Kept, dense: Embeddings, sparse: SparseEmbeddings) -> None:
+        self._kept = kept
+        self._dense, self._sparse = dense, sparse
+
+    @classmethod
+    def build(cls, dense: Embeddings, sparse: SparseEmbeddings, folder: Path | None = None, **options: Any) -> Self:
+        """A collection of documents that both hold; `options` are the settings of the kind "qdrant".
+
+        Raises `EmbeddingError` for documents that only one of them holds, `ConfigurationError` for wrong settings.
+        """
+        settings = settings_of(KIND, DenseSettings, options)
+        _refuse(dense, sparse, settings)
+        like = dense.select([]), sparse.select([])
+        facts = {
+            "kind": KIND,
+            "modality": dense.modality,
+            "encoder": dense.encoder.to_dict(),
+            "sparse encoder": sparse.encoder.to_dict(),
+        }
+
+        def write_space(folder: Path) -> None:
+            for name in ("dense", "sparse"):
+                (folder / name).mkdir()
+            DENSE.write(like[0], folder / "dense")
+            SPARSE.write(like[1], folder / "sparse")
+
+        kept = Kept.create(
+            None if folder is None else Path(folder),
+            facts,
+            settings,
+            [Space("dense", dense.dimension), Space("sparse", 0)],
+            dense.ids,
+            lambda: _batches(dense, sparse, settings),
+            write_space,
+        )
+        return cls(kept, *like)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """What is in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
+        folder = Path(folder)
+        kept = Kept.load(folder, DenseSettings)
+        said = kept.manifest
+        if said["kind"] != KIND:
+            raise ConfigurationError(
+                f"{folder}: holds an index of kind {said['kind']!r}, no collection of both forms.",
+                hint="visir.search.kinds.load reads it",
+            )
+        dense = DENSE.read(folder / "space" / "dense", said["modality"], EncoderCard(**said["encoder"]))
+        sparse = SPARSE.read(folder / "space" / "sparse", said["modality"], EncoderCard(**said["sparse encoder"]))
+        return cls(kept, dense, sparse)
+
+    def add(self, dense: Embeddings, sparse: SparseEmbeddings) -> None:
+        """Add documents; as `Index.add`."""
+        refuse_unlike(DENSE, dense, self._dense, same_modality=True)
+        refuse_unlike(SPARSE, sparse, self._sparse, same_modality=True)
+        _refuse(dense, sparse, self._kept.settings)
+        self._kept.add(dense.ids, lambda: _batches(dense, sparse, self._kept.settings))
+
+    def delete(self, ids: object) -> None:
+        """Delete documents; as `Index.delete`."""
+        self._kept.delete(ids)
+
+    def __len__(self) -> int:
+        return len(self._kept.state.ledger)
+
+    def search(
+        self,
+        dense: Embeddings,
+        sparse: SparseEmbeddings,
+        k: int = 10,
+        *,
+        depth: int = 100,
+        constant: int = 60,
+        **options: Any,
+    ) -> Run:
+        """The best `k` documents of each query by the fused ranks of its `depth` best dense and sparse ones.
+
+        Queries are those that both hold. A query without any term is answered by its dense vector alone.
+        """
+        state, settings = self._kept.state, searching(KIND, self._kept.settings, options)
+        asked = in_order(DENSE, dense, self._dense, len(state.ledger), k)
+        _refuse_other_ids(asked, in_order(SPARSE, sparse, self._sparse, len(state.ledger), k), "query")
+        words = sparse.select(asked.ids)
+        found = []
+        for first in range(0, len(asked), _QUERIES):
+            last = min(first + _QUERIES, len(asked))
+            vectors = QdrantIndex._outgoing(asked, first, last, settings)
+            terms = QdrantSparseIndex._outgoing(words, first, last, settings)
+            searches = [
+                [Nearest("dense", vector, depth, max(settings.ef_search, depth))]
+                + ([Nearest("sparse", weights, depth)] if len(weights[0]) else [])  # type: ignore[arg-type]
+                for vector, weights in zip(vectors, terms, strict=True)
+            ]
+            for at, answer in enumerate(state.engine.fuse(searches, k, constant), first):
+                places = state.ledger.places([hit.key for hit in answer])
+                scores = np.array([hit.score for hit in answer], np.float32)
+                found.append(Found(np.full(len(answer), at), places, scores))
+        about = {"search": KIND, "depth": depth, "constant": constant, **asdict(settings)}
+        ledger = state.ledger
+        return run_of(Found.joined(found), asked.ids, asked.encoder, ledger.gallery, k, self._dense.encoder, about)
+
+
+def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> Iterator[list[Point]]:
+    ids, keys = dense.ids.to_pylist(), keys_of(dense.ids)
+    words = sparse.select(dense.ids)
+    width = dense.dimension + 2 * len(words.terms) // max(len(words), 1)
+    step = max(1, min(4096, VALUES // max(width, 1)))
+    for start in range(0, len(ids), step):
+        stop = min(start + step, len(ids))
+        vectors = QdrantIndex._outgoing(dense, start, stop, settings)
+        terms = QdrantSparseIndex._outgoing(words, start, stop, settings)
+        yield [
+            Point(keys[start + i], ids[start + i], {"dense": vectors[i], "sparse": terms[i]})
+            for i in range(stop - start)
+        ]
+
+
+def _refuse(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> None:
+    if len(dense) == 0:
+        raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
+    _refuse_other_ids(dense, sparse, "document")
+    QdrantIndex._refuse(dense, settings)
+
+
+def _refuse_other_ids(dense: Embeddings, sparse: SparseEmbeddings, what: str) -> None:
+    other = set(dense.ids.to_pylist()) ^ set(sparse.ids.to_pylist())
+    if other:
+        raise EmbeddingError(
+            f"{len(other)} ids have only one of the two vectors: {', '.join(map(repr, sorted(other)[:5]))}"
+            f"{', …' if len(other) > 5 else ''}.",
+            hint=f"encode every {what} with both models",
+        )

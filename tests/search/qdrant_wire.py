@@ -1,0 +1,115 @@
+"""A Qdrant server for tests: its HTTP interface, spoken to the client's own models; points are held by qdrant-client.
+
+Every request is kept as (method, path, body, headers), so that tests can look at what goes over the wire. `fail_after`
+makes the server drop the connection from the n-th further change on, as if the one who asks had been killed there.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.models import QueryRequestBatch
+
+
+class WireServer:
+    """`with WireServer() as server:` … `server.url`."""
+
+    def __init__(self, key: str = "") -> None:
+        self.key = key
+        self.requests: list[tuple[str, str, Any, dict[str, str]]] = []
+        self.busy = 0  # the next so many requests are answered with 503
+        self.fail_after: int | None = None
+        self.held = QdrantClient(":memory:")
+        self._one_at_a_time = threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(length)) if length else None
+                with outer._one_at_a_time:
+                    said = outer.answer(self.command, self.path.split("?")[0], body, dict(self.headers))
+                if said is None:
+                    self.close_connection = True
+                    self.connection.close()
+                    return
+                status, result = said
+                data = json.dumps({"result": result, "status": "ok", "time": 0.0}).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = answer
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+
+    def __enter__(self) -> WireServer:
+        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    def count(self, collection: str) -> int:
+        return self.held.count(collection).count
+
+    def paths(self) -> list[str]:
+        return [f"{method} {path}" for method, path, _, _ in self.requests]
+
+    def answer(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any] | None:
+        self.requests.append((method, path, body, headers))
+        if self.key and headers.get("api-key") != self.key:
+            return 401, None
+        if self.busy:
+            self.busy -= 1
+            return 503, None
+        parts = path.strip("/").split("/")
+        name = parts[1]
+        what = "/".join(parts[2:])
+        changes = (method, what) in (("PUT", "points"), ("POST", "points/delete"), ("PATCH", ""))
+        if self.fail_after is not None and changes:
+            if self.fail_after == 0:
+                return None
+            self.fail_after -= 1
+        if (method, what) == ("GET", "exists"):
+            return 200, {"exists": self.held.collection_exists(name)}
+        if (method, what) != ("PUT", "") and not self.held.collection_exists(name):
+            return 404, None
+        done: dict[tuple[str, str], Callable[[], Any]] = {
+            ("PUT", ""): lambda: self._create(name, models.CreateCollection.model_validate(body)),
+            ("GET", ""): lambda: self.held.get_collection(name),
+            ("PATCH", ""): lambda: self.held.update_collection(name, metadata=body["metadata"]),
+            ("DELETE", ""): lambda: self.held.delete_collection(name),
+            ("PUT", "points"): lambda: self.held.upsert(name, models.PointsList.model_validate(body).points),
+            ("POST", "points/delete"): lambda: self.held.delete(name, models.PointIdsList.model_validate(body)),
+            ("POST", "points"): lambda: self._read(name, models.PointRequest.model_validate(body)),
+            ("POST", "points/query/batch"): lambda: self.held.query_batch_points(
+                name, QueryRequestBatch.model_validate(body).searches
+            ),
+        }
+        result = done[method, what]()
+        plain = [one.model_dump(mode="json") for one in result] if isinstance(result, list) else result
+        return 200, plain.model_dump(mode="json") if hasattr(plain, "model_dump") else plain
+
+    def _create(self, name: str, asked: models.CreateCollection) -> bool:
+        return self.held.create_collection(
+            name,
+            vectors_config=asked.vectors,
+            sparse_vectors_config=asked.sparse_vectors,
+            metadata=asked.metadata,
+        )
+
+    def _read(self, name: str, asked: models.PointRequest) -> list[models.Record]:
+        return self.held.retrieve(name, asked.ids, with_payload=False, with_vectors=asked.with_vector)
