@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 
 from visir.errors import ConfigurationError, VisirError
+from visir.sessions import preset, sessionise
 from visir.sessions.examples import Sample, draw, earlier_sql, examples_sql
 from visir.sessions.records import NEVER, Examples
 
@@ -93,6 +96,32 @@ def test_a_sample_depends_on_its_seed_and_on_nothing_else(tmp_path: Path) -> Non
     fewer = [row for row in rows if row["time"] < BEGAN + 15 * DAY or row["customer"] is None]
     again = folder_of(list(reversed(fewer)), tmp_path / "b")
     assert keys(draw(again, Sample("anonymous", n=10_000))) >= drawn & keys(draw(again, Sample("anonymous")))
+
+
+@pytest.mark.parametrize(
+    "sample", [Sample("anonymous", n=30, min_pages=8), Sample("identified", min_pages=8, told="session")]
+)
+def test_slices_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: Sample) -> None:
+    rows = random_log(40)
+    for row in rows:
+        row["visitor"] = row["visitor"].replace("v1", "o'v")
+    whole = told(draw(folder_of(rows, tmp_path), sample))
+    assert whole["began"][1][0] >= 30
+    sessionise(tmp_path / "log.parquet", preset("events"), tmp_path / "of 5", buckets=5)
+    assert told(draw(tmp_path / "of 5", sample)) == whole
+    for events in (1, 100):  # a slice is never less than a visitor
+        monkeypatch.setattr("visir.sessions.examples.EVENTS_AT_ONCE", events)
+        assert told(draw(tmp_path / "sessions", sample)) == whole
+    one = next((tmp_path / "of 5" / "events").iterdir())
+    one.rename(one.with_name("another.parquet"))  # files that are not paired are read together
+    assert told(draw(tmp_path / "of 5", sample)) == whole
+
+
+def told(part: object) -> Any:
+    """Every array of examples, as bytes."""
+    if isinstance(part, np.ndarray):
+        return part.tolist() if part.dtype == object else (part.dtype.str, part.shape, part.tobytes())
+    return {one.name: told(getattr(part, one.name)) for one in fields(part)} if is_dataclass(part) else part
 
 
 def keys(examples: Examples) -> set[tuple[str, int]]:

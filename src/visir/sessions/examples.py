@@ -1,7 +1,7 @@
 """Prediction examples: the sessions of a log that are long enough, what is known of each at every step, and its past.
 
 As SQL text, once, for any engine (windows, filtered aggregates, `md5`); `draw` runs it with DuckDB on the folder that
-`sessionise` wrote.
+`sessionise` wrote, slice by slice of the visitors: memory follows the slice and the sample, not the log.
 
 - **Long enough** (thesis 6.5.1) is at least twelve pages, "with 2 pages as a buffer", so that none of the steps 0–10 is
   where "the outcome is clear". Here the pages *before the first order* count (`count="before order"`): a session that
@@ -16,7 +16,9 @@ As SQL text, once, for any engine (windows, filtered aggregates, `md5`); `draw` 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +26,8 @@ import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
 from visir.files import read_json
+from visir.sessions.bucket import quoted_path
+from visir.sessions.dialect import DUCKDB
 from visir.sessions.records import NEVER, STEPS, Earlier, Examples, Texts, Words
 
 if TYPE_CHECKING:
@@ -34,6 +38,9 @@ SETTINGS: tuple[Setting, ...] = ("anonymous", "identified")
 
 MIN_PAGES = 12
 """Ten steps and a buffer of two."""
+
+EVENTS_AT_ONCE = 1_000_000
+"""About as many events of a log are looked at in one go."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +104,8 @@ def examples_sql(sample: Sample, sessions: str = "sessions", events: str = "even
     }[sample.setting, sample.told]
     drawn = ""
     if sample.n is not None:
-        name = f"md5(visitor || '/' || CAST(session AS STRING) || '/{sample.seed}')"
         drawn = f"WHERE rank <= {sample.n}"
-        ranked = f", row_number() OVER (ORDER BY {name}, visitor, session) AS rank"
+        ranked = f", row_number() OVER (ORDER BY {_lot(sample)}) AS rank"
     else:
         ranked = ""
     return f"""
@@ -126,6 +132,11 @@ chosen AS (SELECT *{ranked} FROM able WHERE {counted} >= {sample.min_pages} AND 
 SELECT * FROM chosen {drawn} ORDER BY began, visitor, session"""
 
 
+def _lot(sample: Sample) -> str:
+    """The order in which sessions are drawn."""
+    return f"md5(visitor || '/' || CAST(session AS STRING) || '/{sample.seed}'), visitor, session"
+
+
 def earlier_sql(examples: str, idle_minutes: float, sessions: str = "sessions") -> str:
     """SQL of the sessions that were over before each example of the same customer began, in the order they ended."""
     idle = round(idle_minutes * 60_000_000)
@@ -145,13 +156,11 @@ def draw(folder: str | Path, sample: Sample) -> Examples:
 
     folder = Path(folder)
     idle = idle_minutes(folder)
-    engine = duckdb.connect()
+    engine = duckdb.connect(config={"enable_external_file_cache": False})  # no byte is read twice
     try:
         engine.execute("SET enable_progress_bar = false")
-        for part in ("sessions", "events"):
-            where = str(folder / part / "*.parquet").replace("'", "''")
-            engine.execute(f"CREATE VIEW {part} AS SELECT * FROM read_parquet('{where}')")
-        engine.execute(f"CREATE TEMP TABLE examples AS {examples_sql(sample)}")
+        engine.execute(f"CREATE VIEW sessions AS SELECT * FROM {_table(folder / 'sessions' / '*.parquet')}")
+        _gather(engine, folder, sample)
         rows = _columns(engine, "SELECT * FROM examples ORDER BY began, visitor, session")
         if not len(rows["began"]):
             raise VisirError(f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine))
@@ -159,6 +168,44 @@ def draw(folder: str | Path, sample: Sample) -> Examples:
     finally:
         engine.close()
     return _examples(rows, earlier)
+
+
+def _gather(engine: DuckDBPyConnection, folder: Path, sample: Sample) -> None:
+    """The table `examples`: those of each slice, of which never more are kept than are asked for."""
+    few = "" if sample.n is None else f"ORDER BY {_lot(sample)} LIMIT {sample.n}"
+    for number, (sessions, events) in enumerate(_slices(engine, folder)):
+        found = examples_sql(sample, sessions, events)
+        if number == 0:
+            engine.execute(f"CREATE TEMP TABLE examples AS {found}")
+            continue
+        engine.execute(f"INSERT INTO examples {found}")
+        if few:
+            engine.execute(f"CREATE OR REPLACE TEMP TABLE examples AS SELECT * FROM examples {few}")
+
+
+def _slices(engine: DuckDBPyConnection, folder: Path) -> Iterator[tuple[str, str]]:
+    """Table expressions of sessions and their events, about `EVENTS_AT_ONCE` of them, all of a visitor in one.
+
+    Files stand in the order of visitors, so of a file no more is read than the slice needs.
+    """
+    names = [sorted(one.name for one in (folder / part).glob("*.parquet")) for part in ("sessions", "events")]
+    paired = names[0] and names[0] == names[1]  # otherwise written elsewhere: no file is known to hold another's events
+    for name in names[0] if paired else ["*.parquet"]:
+        sessions, events = (_table(folder / part / name) for part in ("sessions", "events"))
+        numbered = "sum(events) OVER (ORDER BY visitor, session ROWS UNBOUNDED PRECEDING)"
+        first = engine.execute(
+            f"SELECT DISTINCT min(visitor) AS first FROM (SELECT visitor, {numbered} // {EVENTS_AT_ONCE} AS slice "
+            f"FROM {sessions}) GROUP BY slice ORDER BY first"
+        ).fetchall()
+        bounds = [DUCKDB.literal(row[0]) for row in first[1:]]
+        for begin, end in pairwise([None, *bounds, None]):
+            limits = [f"visitor >= {begin}"] * (begin is not None) + [f"visitor < {end}"] * (end is not None)
+            where = f" WHERE {' AND '.join(limits)}" if limits else ""
+            yield f"(SELECT * FROM {sessions}{where})", f"(SELECT * FROM {events}{where})"
+
+
+def _table(files: Path) -> str:
+    return f"read_parquet('{quoted_path(files)}')"
 
 
 def idle_minutes(folder: Path) -> float:
