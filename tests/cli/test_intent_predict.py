@@ -45,7 +45,14 @@ def test_a_study_and_its_page(log_folder: Path, tmp_path: Path) -> None:
     assert "F1 by step, identified (grouped folds)" in told
     said("report", str(study), "--out", str(page), "--json", str(tmp_path / "numbers.json"))
     text = page.read_text()
-    for part in ("Figure 6.7", "Figure 6.6", "switch probability", "Other ways to split", "Nadeau", "extended"):
+    for part in (
+        "Figure 6.7",
+        "Figure 6.6",
+        "switch probability",
+        "Other ways to split",
+        "Nadeau",
+        "all called a purchase",
+    ):
         assert part in text
     assert "<script" not in text
     assert "http://" not in text.replace("http://www.w3.org", "")

@@ -50,7 +50,12 @@ def f1_over_steps(summary: Summary, scheme: str = "grouped") -> str:
         panels[0].plot([], [], color=INK, linestyle=DASHES[2], label="all called a purchase")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(
-            handles, labels, loc="outside upper center", ncols=4 * len(settings), fontsize=8.5, columnspacing=1.1
+            handles,
+            labels,
+            loc="outside upper center",
+            ncols=9 if len(settings) > 1 else 3,
+            fontsize=8.5,
+            columnspacing=1.1,
         )
         return to_svg(figure)
 
