@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound=BaseModel)
 T = TypeVar("T")
 
-_LISTS = ("where",)
 _DECODERS = ThreadPoolExecutor(2, "visir-decode")
 """Two photos are decoded at a time: each may take a quarter GiB."""
 
@@ -88,14 +87,12 @@ async def form_of(request: Request) -> tuple[Search, bytes]:
         raise Refused(400, f"the form cannot be read: {str(said)[:200]}", hint="send multipart/form-data") from fault
     if not photo:
         raise Refused(422, "photo: missing, or an empty file.", field="photo", hint="curl -F photo=@FILE")
-    for name in _LISTS:
-        if name in fields:
-            try:
-                fields[name] = orjson.loads(fields[name])
-            except orjson.JSONDecodeError as fault:
-                raise Refused(422, f"{name}: not JSON: {fault}", field=name) from None
-    fields = {name: value for name, value in fields.items() if value != ""}
-    # Lax, as a form's numbers are text; the photo stands for something to look for.
+    fields = {name: value for name, value in fields.items() if value != ""}  # a form sends fields that nobody filled
+    if "where" in fields:
+        try:
+            fields["where"] = orjson.loads(fields["where"])
+        except orjson.JSONDecodeError as fault:
+            raise Refused(422, f"where: not JSON: {fault}", field="where") from None
     if "image" in fields:
         raise Refused(422, "image: send the picture as the file photo.", field="image")
     try:

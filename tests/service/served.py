@@ -1,0 +1,134 @@
+"""Photos, a library of them, applications over it, and real processes that serve it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "library"))
+
+from asked_toys import write_models
+
+from visir.collections import open_collection
+from visir.collections.images import ImageReader
+from visir.library.updating import update
+from visir.service.app import create_app
+from visir.service.logs import Log
+from visir.service.settings import Settings
+
+AT = "/v1/libraries/photos"
+
+
+def draw(folder: Path, numbers: range) -> None:
+    """Photos 0.png, 1.png, … in "town", "farm/spring" and "farm/autumn"."""
+    reader = ImageReader(open_collection("scenes:40?size=64"))
+    for number in numbers:
+        place = folder / ("town", "farm/spring", "farm/autumn")[number % 3]
+        place.mkdir(parents=True, exist_ok=True)
+        reader.open(number).save(place / f"{number}.png")
+
+
+def make(folder: Path) -> Path:
+    """A library "photos" of 24 photos, dense and sparse."""
+    dense, sparse = write_models(folder / "models")
+    draw(folder / "source", range(24))
+    update(folder / "source", folder / "photos", model=dense, head=sparse)
+    return folder / "photos"
+
+
+class Service:
+    """An application that is asked without a server; its log is kept."""
+
+    def __init__(self, library: Path, **settings: Any) -> None:
+        self.log = io.BytesIO()
+        settings = {"rate": 0.0, "reload": 0.0, **settings}
+        made = Settings((library,), **settings)
+        self.app = create_app(made, log=Log(self.log, queries=made.log_queries))
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """One request, in an event loop of its own."""
+        return self.together([(method, path, more)])[0]
+
+    def together(self, requests: list[tuple[str, str, dict[str, Any]]]) -> list[httpx.Response]:
+        """Several at the same time."""
+
+        async def all_of_them() -> list[httpx.Response]:
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=("192.0.2.1", 1234))
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                return await asyncio.gather(*(client.request(one, path, **more) for one, path, more in requests))
+
+        return asyncio.run(all_of_them())
+
+    def search(self, **body: Any) -> Any:
+        """The JSON of a search that succeeds."""
+        answer = self.ask("POST", f"{AT}/search", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def refused(self, method: str, path: str, **more: Any) -> tuple[int, dict[str, str]]:
+        """Status and error of a request that does not."""
+        answer = self.ask(method, path, **more)
+        assert answer.headers["content-type"] == "application/json"
+        error = answer.json()["error"]
+        assert {"code", "message", "hint"} <= set(error) <= {"code", "message", "hint", "field"}
+        return answer.status_code, error
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The log."""
+        return [orjson.loads(line) for line in self.log.getvalue().splitlines()]
+
+    def close(self) -> None:
+        """End its threads."""
+        self.app.state.shelf.close()
+
+
+@contextlib.contextmanager
+def process(library: Path, **settings: Any) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A real service in a process of its own, and its port."""
+    program = (
+        "import sys; from pathlib import Path; from visir.service.running import serve\n"
+        "from visir.service.settings import Settings\n"
+        f"serve(Settings((Path({str(library)!r}),), **{settings!r}), '127.0.0.1', 0,"
+        " lambda at: print(at, flush=True))\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    running = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    try:
+        assert running.stdout is not None and running.stderr is not None
+        said = running.stdout.readline()
+        if not said:
+            raise AssertionError(running.stderr.read())
+        yield running, int(said.rsplit(":", 1)[1].strip("/\n"))
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def connect(port: int) -> socket.socket:
+    """A plain connection."""
+    found = socket.create_connection(("127.0.0.1", port), timeout=30)
+    found.settimeout(30)
+    return found
+
+
+def everything(connection: socket.socket) -> bytes:
+    """What comes until the other side closes."""
+    said = b""
+    with contextlib.suppress(ConnectionError):
+        while part := connection.recv(65536):
+            said += part
+    return said

@@ -1,0 +1,211 @@
+"""Parts of the service by themselves: batches, buckets, bodies, tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visir.files import read_json, write_json
+from visir.service.batching import Batcher
+from visir.service.errors import Refused
+from visir.service.limits import Bodies, Body, Rate
+from visir.service.tokens import TokenError, Tokens, new_token, read_tokens, revoke_token
+
+
+class Slow:
+    """Work that waits until it is let go, and remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def __call__(self, numbers: Sequence[int]) -> list[int | Exception]:
+        self.seen.append(list(numbers))
+        self.begun.set()
+        assert self.go.wait(10)
+        if 13 in numbers and len(numbers) > 1:
+            raise RuntimeError("one of them is bad")
+        return [ValueError("bad") if one == 13 else one * one for one in numbers]
+
+
+def test_what_waits_is_answered_together() -> None:
+    """The first is taken at once; the five that come meanwhile are one batch and a rest of one."""
+    work = Slow()
+    batcher = Batcher[int, int](work, name="t", size=4, queue=10, wait=0)
+
+    async def ask() -> list[list[int]]:
+        first = asyncio.ensure_future(batcher.ask([1]))
+        await asyncio.to_thread(work.begun.wait, 10)
+        others = [asyncio.ensure_future(batcher.ask([one])) for one in range(2, 7)]
+        await asyncio.sleep(0)
+        work.go.set()
+        return await asyncio.gather(first, *others)
+
+    assert asyncio.run(ask()) == [[1], [4], [9], [16], [25], [36]]
+    assert work.seen == [[1], [2, 3, 4, 5], [6]]
+    batcher.close()
+
+
+def test_only_the_one_at_fault_is_told() -> None:
+    work = Slow()
+    work.go.set()
+    batcher = Batcher[int, int](work, name="t", size=4, queue=10, wait=0)
+
+    async def ask() -> list[list[int] | BaseException]:
+        return await asyncio.gather(*(batcher.ask([one]) for one in (2, 13, 3)), return_exceptions=True)
+
+    first, second, third = asyncio.run(ask())
+    assert first == [4] and isinstance(second, ValueError) and third == [9]
+    batcher.close()
+
+
+def test_a_full_queue_and_a_place_that_becomes_free() -> None:
+    """Two wait, a third is refused; when one of the two goes away there is a place, and it is never worked on."""
+    work = Slow()
+    batcher = Batcher[int, int](work, name="t", size=1, queue=2, wait=0)
+
+    async def ask() -> None:
+        first = asyncio.ensure_future(batcher.ask([1]))
+        await asyncio.to_thread(work.begun.wait, 10)
+        second, third = (asyncio.ensure_future(batcher.ask([one])) for one in (2, 3))
+        await asyncio.sleep(0)
+        with pytest.raises(Refused, match="2 searches are waiting already") as said:
+            await batcher.ask([4])
+        assert said.value.status == 503 and int(said.value.headers["Retry-After"]) >= 1
+        second.cancel()
+        await asyncio.sleep(0)
+        fifth = asyncio.ensure_future(batcher.ask([5]))
+        await asyncio.sleep(0)
+        work.go.set()
+        assert await asyncio.gather(first, third, fifth) == [[1], [9], [25]]
+
+    asyncio.run(ask())
+    assert work.seen == [[1], [3], [5]]
+    batcher.close()
+
+
+def test_a_closed_batcher_answers_what_waits_and_takes_nothing_new() -> None:
+    work = Slow()
+    batcher = Batcher[int, int](work, name="t", size=4, queue=10, wait=0)
+
+    async def ask() -> None:
+        waiting = asyncio.ensure_future(batcher.ask([1, 2]))
+        await asyncio.to_thread(work.begun.wait, 10)
+        closing = asyncio.ensure_future(asyncio.to_thread(batcher.close))
+        work.go.set()
+        assert await waiting == [1, 4]
+        await closing
+        with pytest.raises(Refused, match="closing"):
+            await batcher.ask([3])
+
+    asyncio.run(ask())
+
+
+def test_a_bucket() -> None:
+    """2 a second, 4 at once: the fifth waits half a second; another caller is not concerned."""
+    rate = Rate(2, 4)
+    assert [rate.take("a", 1, 0.0) for _ in range(5)] == [0, 0, 0, 0, 0.5]
+    assert rate.take("b", 1, 0.0) == 0
+    assert rate.take("a", 1, 0.5) == 0 and rate.take("a", 1, 0.5) == 0.5
+    assert rate.take("a", 100, 100.0) == 0 and rate.take("a", 1, 100.0) == 0.5  # more than fits empties it
+    assert Rate(0, 1).take("a", 1e9, 0.0) == 0
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.floats(0, 2)), max_size=60))
+def test_no_more_than_rate_and_burst(asked: list[tuple[float, float]]) -> None:
+    """In any stretch of time at most burst + rate × seconds gets through, whatever the gaps and costs."""
+    rate, now, through = Rate(2, 5), 0.0, 0.0
+    for gap, cost in asked:
+        now += gap
+        if rate.take("a", cost, now) == 0:
+            through += cost
+        assert through <= 5 + 2 * now + 1e-6
+
+
+def test_callers_are_forgotten() -> None:
+    rate = Rate(1, 1)
+    for at in range(20_000):
+        rate.take(str(at), 1, 0.0)
+    assert len(rate._held) == 10_000
+
+
+def test_bodies_are_counted() -> None:
+    parts = [{"type": "http.request", "body": b"x" * 60, "more_body": True}] * 3
+    ends: list[None] = []
+
+    async def receive() -> object:
+        return parts.pop()
+
+    async def read() -> None:
+        bodies = Bodies(100)
+        body = Body(receive, 100, bodies, lambda: ends.append(None))
+        await body()
+        with pytest.raises(Refused, match="larger than 100 bytes") as said:
+            await body()
+        assert said.value.status == 413 and said.value.headers == {"Connection": "close"}
+        with pytest.raises(Refused, match="at once") as other:
+            await Body(receive, 1000, bodies, lambda: None)()
+        assert other.value.status == 503
+        body.release()
+        assert bodies.held == 60
+
+    asyncio.run(read())
+    assert not ends
+
+
+def test_tokens_live_in_a_file_as_hashes(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    secret = new_token(path, "anna", ["search"], None)
+    assert secret.startswith("visir_") and len(secret) > 40 and secret not in path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+    new_token(path, "robot", ["admin"], 1)
+    tokens = Tokens(path)
+    holder = tokens.holder(secret, 0.0)
+    assert holder is not None and holder.name == "anna" and holder.scopes == {"search"} and not holder.expired()
+    assert tokens.holder(secret + "x", 0.0) is None and tokens.holder("", 0.0) is None
+    robot = read_tokens(path)[1]
+    assert not robot.expired() and robot.expired(datetime.now(UTC) + timedelta(days=1, seconds=1))
+    revoke_token(path, "anna")
+    assert tokens.holder(secret, 0.5) is not None  # looked at once a second
+    assert tokens.holder(secret, 1.5) is None
+
+
+def test_a_damaged_file_admits_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    secret = new_token(path, "anna", ["search"], None)
+    tokens, before = Tokens(path), path.read_bytes()
+    path.write_bytes(b"{")
+    assert tokens.holder(secret, 2.0) is None and "not valid JSON" in tokens.fault
+    path.write_bytes(before)
+    assert tokens.holder(secret, 4.0) is not None and tokens.fault == ""
+    path.unlink()
+    assert tokens.holder(secret, 6.0) is None and "no such file" in tokens.fault
+
+
+def test_faults_of_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    with pytest.raises(TokenError, match="3 faults") as said:
+        new_token(path, "a b", ["serch"], -1)
+    assert "did you mean 'search'?" in str(said.value) and not path.exists()
+    new_token(path, "anna", ["search"], None)
+    with pytest.raises(TokenError, match="there is a token 'anna' already"):
+        new_token(path, "anna", ["search"], None)
+    with pytest.raises(TokenError, match="no token 'ana'") as said:
+        revoke_token(path, "ana")
+    assert "did you mean 'anna'?" in str(said.value)
+    content = read_json(path)
+    content["tokens"] += [{"name": "x"}, {**content["tokens"][0], "scopes": ["root"]}]
+    write_json(path, content)
+    with pytest.raises(TokenError, match="2 faults") as said:
+        read_tokens(path)
+    assert "token 2: the fields must be" in str(said.value) and "token 3: scopes must be among" in str(said.value)
