@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -46,23 +47,20 @@ def same(one: Answer | VisirError, other: Answer | VisirError) -> bool:
 def mixture(seed: int, searcher: Searcher) -> list[Query]:
     """Queries of every kind, in random company."""
     drawn, items = random.Random(seed), searcher.library.indexes["dense"].ids.to_pylist()
-    made = []
-    for _ in range(drawn.randint(2, 24)):
-        made.append(
-            Query(
-                text=drawn.choice(texts()),
-                item=drawn.choice([None, None, drawn.choice(items)]),
-                share=drawn.choice([0.2, 0.5]),
-                system=drawn.choice(["dense", "sparse", "hybrid", None]),  # type: ignore[arg-type]
-                fusion=drawn.choice(["rrf", "weighted"]),  # type: ignore[arg-type]
-                conditions=drawn.choice(
-                    [(), (Condition("width", ">=", 10),), (Condition("caption", "contains", "a"),)]
-                ),
-                k=drawn.choice([1, 5, 60]),
-                offset=drawn.choice([0, 3]),
-            )
+    narrowed = [(), (Condition("width", ">=", 10),), (Condition("caption", "contains", "a"),)]
+    return [
+        Query(
+            text=drawn.choice(texts()),
+            item=drawn.choice([None, None, drawn.choice(items)]),
+            share=drawn.choice([0.2, 0.5]),
+            system=drawn.choice(["dense", "sparse", "hybrid", None]),  # type: ignore[arg-type]
+            fusion=drawn.choice(["rrf", "weighted"]),  # type: ignore[arg-type]
+            conditions=drawn.choice(narrowed),
+            k=drawn.choice([1, 5, 60]),
+            offset=drawn.choice([0, 3]),
         )
-    return made
+        for _ in range(drawn.randint(2, 24))
+    ]
 
 
 def test_the_answer_does_not_depend_on_the_company(folder: Path, searcher: Searcher) -> None:
@@ -104,7 +102,7 @@ def test_pages_continue_one_another(searcher: Searcher, system: str, fusion: str
         offset = page.next_offset
     assert tuple(found) == whole.hits
     assert [hit.rank for hit in found] == list(range(1, len(found) + 1))
-    assert all(one.score >= two.score for one, two in zip(found, found[1:], strict=False))
+    assert all(one.score >= two.score for one, two in pairwise(found))
 
 
 def test_dense_and_sparse_answers_are_those_of_the_index(searcher: Searcher) -> None:
@@ -201,7 +199,7 @@ def test_explanations_add_up(searcher: Searcher) -> None:
 def test_nearest_captions_are_those_of_the_index(searcher: Searcher) -> None:
     item = searcher.library.indexes["dense"].ids[2].as_py()
     found = searcher.captions(item, 4)
-    assert len(found) == 4 and all(one[1] >= two[1] for one, two in zip(found, found[1:], strict=False))
+    assert len(found) == 4 and all(one[1] >= two[1] for one, two in pairwise(found))
     known = {text for (text,) in searcher.library.database.rows("SELECT text FROM captions")}
     assert {text for text, _ in found} <= known
 

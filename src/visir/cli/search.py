@@ -1,4 +1,4 @@
-"""`visir search`: ask a collection in words, or with a picture."""
+"""`visir search`: ask a library, or a collection, in words or with a picture."""
 
 from __future__ import annotations
 
@@ -13,13 +13,23 @@ if TYPE_CHECKING:
     from visir.search.index import Index
 
 
+_HERE: Any = {"rich_help_panel": "In a library"}
+
+
 def search(
     collection: Annotated[
-        str, typer.Argument(metavar="COLLECTION", help="A folder of photos, or any known format.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="LIBRARY|COLLECTION",
+            help="What visir index made, a folder of photos, or any known format.",
+            show_default=False,
+        ),
     ],
     query: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="A model, or a checkpoint folder.")] = "",
-    image: Annotated[Path | None, typer.Option(help="Look for what fits this picture, instead of a text.")] = None,
+    image: Annotated[
+        Path | None, typer.Option(help="Look for what fits this picture, instead of a text; a library takes both.")
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
     index: Annotated[
         Path | None, typer.Option(help="Ask this index of the collection (visir index build), by its own model.")
@@ -33,11 +43,71 @@ def search(
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
     skip_broken: Annotated[bool, typer.Option("--skip-broken", help="Leave images aside that cannot be read.")] = False,
+    like: Annotated[
+        str | None, typer.Option(help="Look for pictures like this one of the library: its path, name or id.", **_HERE)
+    ] = None,
+    share: Annotated[
+        float | None, typer.Option(help="Part of the text beside a picture, 0 to 1. Default: 0.5", **_HERE)
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(help="dense, sparse or hybrid. Default: hybrid where there are both.", **_HERE)
+    ] = None,
+    fusion: Annotated[
+        str | None, typer.Option(help="How hybrid joins the two: rrf or weighted. Default: rrf", **_HERE)
+    ] = None,
+    weight: Annotated[float | None, typer.Option(help="Part of dense in weighted. Default: 0.5", **_HERE)] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help='A condition: "width >= 800", "taken >= 2024-05", "camera contains canon" …', **_HERE),
+    ] = None,
+    category: Annotated[
+        str | None, typer.Option(help="Only this folder or category, with what lies below it.", **_HERE)
+    ] = None,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out so many of the first answers.", **_HERE)] = 0,
+    rerank: Annotated[
+        int, typer.Option(min=0, help="Put so many of the best in order by the model's matching head.", **_HERE)
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what the service would answer.", **_HERE)] = False,
+    pictures: Annotated[
+        bool, typer.Option("--pictures/--no-pictures", help="Show thumbnails where the terminal can.", **_HERE)
+    ] = True,
 ) -> None:
     """Find images (or captions) by a text, or by a picture: ranked, with scores and where the pictures are.
 
-    With a model of weighted words (visir sparsify) the terms that matched are shown, and how much each gave.
+    In a library (visir index PLACE --model M) it takes a moment; a collection is encoded first. With a model of
+    weighted words (visir sparsify) the terms that matched are shown, and how much each gave.
     """
+    from visir.cli.search_library import Asked, search_library
+    from visir.errors import ConfigurationError, raise_faults
+    from visir.library.layout import is_library
+
+    asked = Asked(query, image, like, share, system, fusion, weight, where or (), category, k, offset, rerank, device,
+                  as_json, pictures)  # fmt: skip
+    here = is_library(collection)
+    elsewhere = {"--model": model or None, "--index": index, "--to": to, "--split": split, "--images": images,
+                 "--skip-broken": skip_broken or None}  # fmt: skip
+    unfit = [name for name, value in elsewhere.items() if value is not None] if here else asked.only_here()
+    what = "a library, which has its own models and pictures" if here else "no library (visir index PLACE --model M)"
+    raise_faults(ConfigurationError, "search", [f"{one}: {collection} is {what}" for one in unfit], hint="leave it out")
+    if here:
+        search_library(Path(collection), asked)
+    else:
+        _search_collection(collection, query, model, image, k, index, to, split, images, device, skip_broken)
+
+
+def _search_collection(
+    collection: str,
+    query: str | None,
+    model: str,
+    image: Path | None,
+    k: int,
+    index: Path | None,
+    to: str | None,
+    split: str | None,
+    images: list[str] | None,
+    device: str | None,
+    skip_broken: bool,
+) -> None:
     from visir.cli.explained import explained
     from visir.cli.vectors import collection_vectors, picture_vector, text_vectors
     from visir.collections import open_collection
@@ -59,7 +129,7 @@ def search(
         raise ConfigurationError(f"{index}: an index of {held}, not of {to}.", hint="leave --to out, or build another")
     opened = open_collection(collection, images=images[0] if images and len(images) == 1 else images, split=split)
     encoder = load(model or built.info().encoder, device=device)  # type: ignore[union-attr]
-    asked = picture_vector(encoder, image) if image is not None else text_vectors(encoder, {"query": query or ""})
+    vectors = picture_vector(encoder, image) if image is not None else text_vectors(encoder, {"query": query or ""})
     answers = [held] if held else [to] if to else ["images"] if image is None else ["captions", "images"]
     if image is not None and to is None and held is None and opened.captions.num_rows == 0:
         answers = ["images"]
@@ -67,7 +137,7 @@ def search(
         modality: Modality = "image" if answer == "images" else "text"
         # Answers are of the other modality than queries. A picture that looks for pictures is searched as a text would
         # be: both are one vector of the same space, and only the label differs.
-        relabelled = replace(asked, modality="text" if modality == "image" else "image")
+        relabelled = replace(vectors, modality="text" if modality == "image" else "image")
         chosen = built or _exact(collection_vectors(encoder, opened, modality, skip_broken))
         run = chosen.search(relabelled, k)
         ranked = run.answer("query")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow.compute as pc
@@ -29,7 +30,7 @@ def explanation(state: State, encoding: Encoding, query: Query, item: str, *, ca
     if not isinstance(asked, Asked):
         raise asked
     return Explanation(
-        tuple(_terms(state, encoding, asked, item)),
+        tuple(terms_of(state, encoding, query, [item]).get(item, ())),
         tuple(captions_of(state.library, item, captions)),
         {system: _part(state, encoding, one, asked, system, item) for system in one.systems},
         tuple(words_of(state.library, item, words)),
@@ -53,12 +54,16 @@ def captions_of(library: Library, item: str, most: int) -> list[tuple[str, float
     return [(library.caption(one)[1], score) for one, score in run.answer(item)]
 
 
-def _terms(state: State, encoding: Encoding, asked: Asked, item: str) -> list[Match]:
-    if asked.sparse is None:
-        return []
-    words = encoding.queries("sparse", [asked])
+def terms_of(state: State, encoding: Encoding, query: Query, items: Sequence[str]) -> dict[str, list[Match]]:
+    """The words that a query and each of these pictures have in common."""
+    if "sparse" not in state.library.indexes or not items:
+        return {}
+    [asked] = encoding.of([query], [{"sparse"}], state.library)
+    if not isinstance(asked, Asked):
+        raise asked
+    words, held = encoding.queries("sparse", [asked]), state.library.indexes["sparse"].select(items)
     assert isinstance(words, SparseEmbeddings)
-    return matched(words, str(words.ids[0]), state.library.indexes["sparse"].select([item]), item)
+    return {item: matched(words, str(words.ids[0]), held, item) for item in items}
 
 
 def _part(state: State, encoding: Encoding, one: Asking, asked: Asked, system: str, item: str) -> Part:

@@ -21,6 +21,7 @@ from visir.library.rescored import Rescoring
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
+    from visir.search.sparse.matched import Match
 
 
 class Searcher:
@@ -130,6 +131,10 @@ class Searcher:
         Raises what `search` raises, and `LibraryError` for an unknown item.
         """
         return explain.explanation(self._state, self.encoding, query, item, captions=captions, words=words)
+
+    def terms(self, query: Query, items: Sequence[str]) -> dict[str, list[Match]]:
+        """The words that a query and each picture have in common, heaviest first; empty without weighted words."""
+        return explain.terms_of(self._state, self.encoding, query, items)
 
     def words(self, item: str, most: int = 20) -> list[tuple[str, float]]:
         """The heaviest words of a picture with their weights; empty where the library has no weighted words."""

@@ -22,29 +22,8 @@ from visir.sparse.language_model import Words
 from visir.sparse.vocabulary import Tokenizer
 
 WORDS = [
-    "a",
-    "an",
-    "the",
-    "red",
-    "green",
-    "blue",
-    "yellow",
-    "small",
-    "large",
-    "kite",
-    "boat",
-    "house",
-    "tree",
-    "dog",
-    "sky",
-    "sea",
-    "grass",
-    "in",
-    "on",
-    "of",
-    "with",
-    "and",
-    "near",
+    *("a", "an", "the", "red", "green", "blue", "yellow", "small", "large", "kite", "boat", "house", "tree", "dog"),
+    *("sky", "sea", "grass", "in", "on", "of", "with", "and", "near"),
 ]
 SCENES = "scenes:48?size=64"
 

