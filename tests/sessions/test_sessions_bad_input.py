@@ -207,6 +207,11 @@ def test_a_column_that_one_file_lacks_is_empty_there(tmp_path: Path) -> None:
         assert (counts.aside["no_visitor"], counts.flags["unknown_action"]) == (1, 1)
 
 
+def test_ends_of_lines_of_an_old_mac_are_read(tmp_path: Path) -> None:
+    counts, lines = read(tmp_path, "csv", {"a.csv": CSV.replace(b"\n", b"\r"), "b.csv": b"\xef\xbb\xbf" + CSV})
+    assert (counts.read, lines) == (2 * ROWS, [])
+
+
 def test_an_expression_that_does_not_fit_is_no_fault_of_the_files(tmp_path: Path) -> None:
     own = mapping("csv")
     (tmp_path / "a.csv").write_bytes(with_line(CSV, 5, b'"v1,5,page\n'))

@@ -63,14 +63,11 @@ def mended(files: Sequence[Path], kind: str, into: Path) -> list[Path]:
     with (into / "refused.jsonl").open("wb") as told, Progress("reading line by line", len(files), "files") as advance:
         for number, file in enumerate(files):
             copy = into / str(number) / file.name.removesuffix(".gz")
-            copy.parent.mkdir()
             try:
                 rows, changed = _mend(file, kind, copy, told)
             except VisirError as fault:
                 faults.add(fault)
             else:
-                if not changed:
-                    copy.unlink()
                 if rows:
                     found.append(copy if changed else file)
             advance()
@@ -94,7 +91,7 @@ def check_heads(files: Sequence[Path], columns: Iterable[str]) -> None:
             faults.add(fault)
             continue
         heads += bool(head)
-        if head and not known & {one.strip().casefold() for one in head}:
+        if head and known and not known & {one.strip().casefold() for one in head}:
             named = repr(", ".join(head)[:200])
             faults.add(VisirError(f"{file}, line 1: none of the mapping's columns; it has {named}", hint=_HEAD))
     faults.throw()
@@ -122,23 +119,27 @@ def _nothing_in(files: Sequence[Path]) -> VisirError:
 
 
 def _mend(file: Path, kind: str, copy: Path, told: IO[bytes]) -> tuple[bool, bool]:
-    """Whether there is any row, and whether the copy differs; lines that are no rows are `told`."""
-    rows, first = False, None
+    """Whether there is any row, and whether there is a copy now; lines that are no rows are `told`."""
+    rows, first, refused = False, None, set()
     lines = _json_lines if kind == "json" else _csv_lines(file)
-    with copy.open("wb") as target:
-        for one in lines(iter_lines(file)):
-            if isinstance(one, bytes):
-                target.write(one + b"\n")
-                rows = rows or bool(one.strip())
-                continue
-            first = first or one
-            target.write(b"\n")
-            text = one.text.decode("utf-8", "backslashreplace")
-            told.write(orjson.dumps({"file": file.name, "line": one.line, "text": text, "fault": one.fault}) + b"\n")
+    for one in lines(iter_lines(file)):
+        if isinstance(one, bytes):
+            rows = rows or bool(one.strip())
+            continue
+        first = first or one
+        refused.add(one.line)
+        text = one.text.decode("utf-8", "backslashreplace")
+        told.write(orjson.dumps({"file": file.name, "line": one.line, "text": text, "fault": one.fault}) + b"\n")
     if kind == "json" and first is not None and not rows:
         hint = _NO_LINES.get(first.text.lstrip()[:1], "is it the right file? one JSON object a line is read")
         raise VisirError(f"{file}: no line is a JSON object; line {first.line} is {first.fault}", hint=hint)
-    return rows, first is not None or _is_marked(file)
+    if not refused and not (kind == "json" and _is_marked(file)):
+        return rows, False
+    copy.parent.mkdir()
+    with copy.open("wb") as target:
+        for number, line in enumerate(iter_lines(file), start=1):
+            target.write((b"" if number in refused else line) + b"\n")
+    return rows, True
 
 
 def _is_marked(file: Path) -> bool:
@@ -197,16 +198,15 @@ def _csv_lines(file: Path) -> Callable[[Iterable[bytes]], Iterator[bytes | Refus
         waiting: list[bytes] = []  # read ahead for a row of several lines that was none
         more = iter(source)
         number = 0
-        width = -1
+        width: int | str | None = None
 
         def take() -> bytes | None:
             return waiting.pop(0) if waiting else next(more, None)
 
         while (line := take()) is not None:
             number += 1
-            if width < 0:
-                head = _head(file, line)
-                width = len(head) if head else -1
+            if width is None and _head(file, line):
+                width = _fields(line)
             if len(line) > LONGEST["csv"]:
                 yield Refused(number, line, f"longer than {LONGEST['csv']:,} bytes")
             elif b'"' not in line or isinstance(_fields(line), int):
@@ -261,8 +261,7 @@ def _head(file: Path, line: bytes | None) -> list[str]:
         text = line.decode()
     except UnicodeDecodeError as fault:
         raise VisirError(f"{file}, line 1: not UTF-8 (byte 0x{line[fault.start]:02x})", hint=_HEAD) from fault
-    if isinstance(_fields(line), str):
-        raise VisirError(f"{file}, line 1: {_QUOTES[str(_fields(line))]}", hint=_HEAD)
-    import csv
-
-    return next(csv.reader([text]))
+    fields = _fields(line)
+    if isinstance(fields, str):
+        raise VisirError(f"{file}, line 1: {_QUOTES[fields]}", hint=_HEAD)
+    return [one.strip().strip('"') for one in text.partition("\r")[0].split(",")]
