@@ -109,12 +109,13 @@ def duplicates_command(
     from visir.library.library import Library
     from visir.library.likeness import NEAR
 
+    most = NEAR if near is None else near
     with Library.open(library) as opened:
-        found = duplicates(opened.database, near=NEAR if near is None else near)
+        found = duplicates(opened.database, near=most)
         typer.echo(f"exact: {len(found.exact):,} groups of files with the same content")
         for group in found.exact:
             typer.echo("  " + "\n  ".join(group) + "\n")
-        typer.echo(f"near: {len(found.near):,} groups of pictures that differ in at most {near or NEAR} of 256 bits")
+        typer.echo(f"near: {len(found.near):,} groups of pictures that differ in at most {most} of 256 bits")
         for items in found.near:
             typer.echo("  " + "\n  ".join(item.files[0].path for item in opened.items(items)) + "\n")
 

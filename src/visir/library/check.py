@@ -150,6 +150,8 @@ def _changed(
     def one(work: tuple[str, Mapping[str, Any]]) -> str | None:
         name, said = work
         path = folder / name
+        if path.name == _INDEX and not path.is_file():
+            return f"{name} is missing"
         try:
             if name == DATABASE:
                 log = path.with_name(f"{DATABASE}-wal")
@@ -160,7 +162,9 @@ def _changed(
             found = _digest(path)
         except FileNotFoundError:
             return None  # swallowed by a later part; what an index misses it says when it is loaded
-        except (OSError, VisirError, AttributeError) as fault:
+        except VisirError as fault:
+            return f"{name} cannot be read: {fault.message}"
+        except (OSError, AttributeError) as fault:
             return f"{name} cannot be read: {fault}"
         return None if found == {key: said[key] for key in found} else f"{name} is not as it was written"
 

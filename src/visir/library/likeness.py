@@ -2,7 +2,8 @@
 
 The hash is a pHash of 256 bits: the picture in grey at 64 × 64 pixels, its discrete cosine transform, and of the
 16 × 16 lowest frequencies whether each is above their median. Resizing, recompression and small changes of colour turn
-few of these bits; another picture turns half of them.
+few of these bits (median 0 to 12, at most 42 on photos of Flickr8k); another picture turns half of them (of 8 million
+pairs of photos none fewer than 68). A crop of 5 per cent is another picture to it, and so is a mirrored one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 SIDE, KEPT = 64, 16
-NEAR = 40
+NEAR = 48
 """How many of the 256 bits may differ between near duplicates."""
 
 

@@ -12,18 +12,15 @@ Between any two steps every item of the database is in every index; the next upd
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visir.collections.open import resolve
 from visir.encoders.locks import locked_or
-from visir.errors import VisirError
 from visir.files import read_json, write_json
 from visir.library.check import digests, refuse_changed
 from visir.library.database import Database
@@ -32,16 +29,17 @@ from visir.library.layout import (
     DATABASE,
     LOCK,
     SYSTEMS,
-    THUMBNAILS,
     WORK,
     LibraryError,
     Manifest,
     is_library,
 )
-from visir.library.models import Models, names_of, refuse_other_names
+from visir.library.leftovers import refuse_foreign, sweep, told_of_disk
+from visir.library.models import Models
+from visir.library.plan import drop_others, planned
 from visir.library.record import record
 from visir.library.scan import Scan, scan
-from visir.library.source import Entry, Source, absolute
+from visir.library.source import Entry, Source
 from visir.library.thumbnails import remove_thumbnails, sweep_thumbnails
 from visir.library.vectors import Indexes, add_captions, add_pictures
 
@@ -110,68 +108,21 @@ def update(
     """
     folder = Path(folder)
     begun = time.perf_counter()
-    if not is_library(folder) and folder.is_dir() and any(not _ours(one.name) for one in folder.iterdir()):
-        raise LibraryError(f"{folder}: exists and is no library.", hint="name a new folder: --out FOLDER")
+    refuse_foreign(folder)
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
-    with locked_or(folder / LOCK, busy), _disk(folder):
-        _sweep(folder)
-        before = _manifest(folder, source, model, head, kind, name, split, images)
+    with locked_or(folder / LOCK, busy), told_of_disk(folder):
+        sweep(folder)
+        before = planned(folder, source, model, head, kind, name, split, images)
         opened = Source.open(before.source, images=before.images, split=before.split)
         models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
         if not is_library(folder):
             _ = models.dense, models.sparse  # what is wrong with them is said now, not after an hour of reading
-            _drop_others(folder, before, models)
+            drop_others(folder, before, models)
         database = Database.create(folder / DATABASE, before.generation)
         try:
             return _updated(folder, before, opened, models, database, verify, tell, begun)
         finally:
             database.close()
-
-
-def _drop_others(folder: Path, plan: Manifest, models: Models) -> None:
-    """Remove what a killed first update left, unless it was made by the same models for the same kinds of index."""
-    from visir.search.kinds import load
-
-    for system in (*SYSTEMS, CAPTIONS):
-        if not (folder / system).is_dir():
-            continue
-        encoder = models.sparse if system == "sparse" else models.dense
-        try:
-            index = load(folder / system)
-            made = index.select(index.ids[:1]).encoder
-            same = encoder is not None and made == encoder.card and index.info().kind == plan.kinds.get(system)
-        except VisirError:
-            same = False
-        if not same:
-            shutil.rmtree(folder / system)
-
-
-@contextlib.contextmanager
-def _disk(folder: Path) -> Iterator[None]:
-    """What a disk refuses (full, gone, read-only) as an error that says what is kept."""
-    try:
-        yield
-    except OSError as fault:
-        raise LibraryError(
-            f"{folder}: cannot be written ({fault.strerror or fault}); everything done so far is kept.",
-            hint="make room (or mount the disk) and run the same again: it goes on from there",
-        ) from fault
-
-
-def _ours(name: str) -> bool:
-    """Whether a killed update leaves this."""
-    return name in (LOCK, WORK, *SYSTEMS, CAPTIONS, THUMBNAILS) or name.startswith(DATABASE) or _temporary(name)
-
-
-def _temporary(name: str) -> bool:
-    """Whether this is what `visir.files` writes before it is renamed."""
-    return name.startswith(".") and name.endswith((".part", ".old"))
-
-
-def _sweep(folder: Path) -> None:
-    for path in folder.iterdir():
-        if _temporary(path.name):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _updated(
@@ -290,69 +241,6 @@ def _refuse_emptied(before: Manifest, found: Scan, known: set[str], items: set[s
         f"{before.source}: none of its pictures can be used{held}: {some or 'there is none'}",
         hint="is the disk mounted, the path right? A library that is to go: delete its folder",
     )
-
-
-def _manifest(
-    folder: Path,
-    source: str | Path | None,
-    model: str | Path | None,
-    head: str | Path | None,
-    kind: str | Sequence[str] | None,
-    name: str | None,
-    split: str | None,
-    images: Sequence[str | Path],
-) -> Manifest:
-    """What the library is, or is to be."""
-    if not is_library(folder):
-        if source is None or model is None:
-            raise LibraryError(
-                f"{folder}: there is no library yet.", hint="say of what, and with which model: visir index PLACE -m M"
-            )
-        spec, places = absolute(source, [str(one) for one in images], split)
-        first, second = names_of(model, head)
-        made = Manifest(name or folder.absolute().name.removesuffix(".visir"), spec, places, split, "", first, second)
-        return replace(made, kinds=_kinds(kind, first, second))
-    held = Manifest.read(folder)
-    given = names_of(model, head) if model is not None else (None, None)
-    refuse_other_names(held, given[0], given[1] if head is not None else None, folder)
-    wanted = {**held.kinds, **(_kinds(kind, held.model, held.head) if kind else {})}
-    if wanted != held.kinds:
-        stated = ", ".join(f"{system} {one}" for system, one in held.kinds.items())
-        raise LibraryError(f"{folder}: its indexes are {stated}.", hint="leave --kind out, or make another library")
-    if source is not None:
-        spec, places = absolute(source, [str(one) for one in images], split)
-        if spec != held.source and _there(held.source):
-            raise LibraryError(
-                f"{folder}: this library is of {held.source}, not of {spec}.",
-                hint="make another library: --out NEW_FOLDER",
-            )
-        held = replace(held, source=spec, images=places or held.images, split=split or held.split)
-    return held if name is None else replace(held, name=name)
-
-
-def _there(source: str) -> bool:
-    """Whether a source still is where it was; if not, another one may be the same under a new path."""
-    _, path, _ = resolve(source) if not source.startswith("photos:") else (None, Path(source[len("photos:") :]), None)
-    return path.exists() or not path.is_absolute()
-
-
-def _kinds(kind: str | Sequence[str] | None, model: str, head: str | None) -> dict[str, str]:
-    """The kind of each index, and whether there is one."""
-    from visir.search.kinds import KINDS
-
-    made = {} if head == model else {"dense": "exact", CAPTIONS: "exact"}
-    if head is not None:
-        made["sparse"] = "inverted"
-    for one in [kind] if isinstance(kind, str) else kind or ():
-        described = KINDS.get(one)
-        if described.vectors not in made:
-            raise LibraryError(
-                f"--kind {one}: holds {described.vectors} vectors, and this library has none.",
-                hint="visir index kinds lists the kinds",
-            )
-        described.index()  # says now, not after hours, that a package is missing
-        made[described.vectors] = one
-    return made
 
 
 def _set_aside(found: Scan, broken: Mapping[str, str]) -> None:

@@ -1,0 +1,98 @@
+"""Exact and near duplicates."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from library_toys import SCENES, draw
+from PIL import Image
+
+from visir.collections import open_collection
+from visir.collections.images import ImageReader
+from visir.library import Library, update
+from visir.library.duplicates import _join, duplicates, near_duplicates
+from visir.library.likeness import NEAR, distances, perceptual_hash, words_of
+
+
+def test_a_hash_by_hand() -> None:
+    """A picture whose left half is white: only odd horizontal frequencies of the first row are not zero.
+
+    Their signs alternate (+, 0, −, 0, +, …), and 4 of the 8 are positive: k = 1, 5, 9, 13. The median of the others,
+    mostly zeros, is zero, so these four bits of the first 16 are set and no other: 0100 0100 0100 0100 = 4444.
+    """
+    half = np.zeros((64, 64, 3), np.uint8)
+    half[:, :32] = 255
+    assert perceptual_hash(Image.fromarray(half)) == "4444" + "0" * 60
+
+
+def test_distances_are_bits() -> None:
+    words = words_of(["0" * 64, "f" + "0" * 63, "0" * 63 + "3"])
+    assert distances(words[0], words).tolist() == [0, 4, 2]
+
+
+@given(st.lists(st.integers(0, 2**256 - 1), min_size=2, max_size=12), st.integers(0, 140))
+def test_groups_are_those_of_the_slow_way(numbers: list[int], near: int) -> None:
+    words = words_of([f"{one:064x}" for one in numbers])
+    root = np.arange(len(numbers))
+    _join(words, near, root)
+    group = list(range(len(numbers)))
+    for _ in numbers:  # the smallest row that can be reached, found by going on until nothing changes
+        for a, b in itertools.permutations(range(len(numbers)), 2):
+            if (numbers[a] ^ numbers[b]).bit_count() <= near:
+                group[a] = min(group[a], group[b])
+    assert root.tolist() == group
+
+
+def test_copies_are_found_and_others_are_not(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    draw(photos, range(4))
+    shutil.copy(photos / "0.png", photos / "same.png")
+    big = ImageReader(open_collection("scenes:12?size=224"))
+    big.open(2).save(photos / "large.png")
+    big.open(2).resize((150, 150)).save(photos / "smaller.jpg", quality=50)
+    Image.new("RGB", (64, 64), "white").save(photos / "white.png")
+    Image.new("RGB", (64, 64), "black").save(photos / "black.png")  # nothing to tell them by, and not alike
+    update(photos, tmp_path / "library", model="pixels")
+    with Library.open(tmp_path / "library") as library:
+        found = duplicates(library.database)
+        assert found.exact == [["0.png", "same.png"]]
+        (near,) = [sorted(item.files[0].path for item in library.items(group)) for group in found.near]
+        assert near == ["large.png", "smaller.jpg"] or near == ["2.png", "large.png", "smaller.jpg"]
+        by_path = {item.files[0].path: item.id for item in library.items(library.indexes["dense"].ids.to_pylist())}
+        ((one, bits), *_) = near_duplicates(library.database, by_path["large.png"])
+        assert one in (by_path["smaller.jpg"], by_path["2.png"]) and bits <= NEAR
+        assert near_duplicates(library.database, by_path["white.png"]) == []
+
+
+def test_real_photos_and_their_copies(data_dir: Path) -> None:
+    """60 photos of Flickr8k: every copy is found, and no two photos are taken for one."""
+    from visir.collections.archives import open_archive
+
+    archive = open_archive(data_dir / "flickr8k" / "images_test_224.zip")
+    hashes, copies = [], []
+    for name in sorted(archive.names())[:60]:
+        photo = Image.open(io.BytesIO(archive.read(name))).convert("RGB")
+        stream = io.BytesIO()
+        photo.resize((photo.width // 2, photo.height // 2)).save(stream, "JPEG", quality=40)
+        hashes.append(perceptual_hash(photo))
+        copies.append(perceptual_hash(Image.open(stream)))
+    words, other = words_of(hashes), words_of(copies)
+    apart = np.array([distances(one, other) for one in words])
+    assert (np.diag(apart) <= NEAR).all()
+    assert (apart[~np.eye(60, dtype=bool)] > NEAR + 20).all()
+
+
+@pytest.mark.parametrize("scene", [0, 1])
+def test_the_hash_does_not_depend_on_size(scene: int) -> None:
+    hashes = [
+        perceptual_hash(ImageReader(open_collection(SCENES.replace("64", str(size)))).open(scene))
+        for size in (128, 224)
+    ]
+    assert distances(*words_of(hashes)[[0]], words_of(hashes))[1] <= 64
