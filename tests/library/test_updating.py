@@ -213,7 +213,7 @@ def test_lost_thumbnails_and_lost_indexes_come_back(photos: Path, tmp_path: Path
     update(None, at)
     assert Library.open(at).thumbnail(one) == path.read_bytes()
     shutil.rmtree(at / "dense")
-    with pytest.raises(LibraryError, match="dense/index.json is missing"):
+    with pytest.raises(LibraryError, match=r"dense/index.json is missing"):
         Library.open(at)
     assert update(None, at).encoded == 6
     assert len(Library.open(at)) == 6
