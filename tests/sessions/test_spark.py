@@ -17,6 +17,8 @@ import pytest
 
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import preset, sessionise
+from visir.sessions.examples import Sample, draw, earlier_sql, examples_sql
+from visir.sessions.features import Learnt, features_of
 from visir.sessions.spark import sessionise_spark
 
 if TYPE_CHECKING:
@@ -118,6 +120,21 @@ def same_folders(one: Path, other: Path) -> None:
         assert mine.equals(theirs), part
 
 
+def same_features(one: Path, other: Path) -> None:
+    """The same examples, and the same numbers of every feature at every step, to the last bit."""
+    for sample in (
+        Sample("anonymous", 500, min_pages=3, count="all"),
+        Sample("identified", min_pages=3, told="session"),
+    ):
+        mine, theirs = draw(one, sample), draw(other, sample)
+        assert len(mine) == len(theirs) > 9
+        features = features_of(sample.setting)
+        learnt, again = Learnt.of(features, mine), Learnt.of(features, theirs)
+        assert learnt.to_json() == again.to_json()
+        for step in range(11):
+            assert learnt.matrix(mine, step).tobytes() == again.matrix(theirs, step).tobytes()
+
+
 def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession) -> None:
     log = dirty_log(tmp_path / "log", 4000, 60)
     mine = sessionise(log, MAPPING, tmp_path / "duckdb")
@@ -126,6 +143,9 @@ def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession) -> N
     assert min(mine.aside[reason] for reason in ("no_visitor", "no_time", "future", "bot", "duplicate")) > 0
     assert min(mine.flags["late"], mine.flags["unknown_action"], mine.identified) > 0
     same_folders(tmp_path / "duckdb", tmp_path / "spark")
+    same_features(tmp_path / "duckdb", tmp_path / "spark")
+    names = [sorted(one.name for one in (tmp_path / "spark" / part).iterdir()) for part in ("sessions", "events")]
+    assert names[0] == names[1] == ["part-00000.parquet", "part-00001.parquet"]  # a visitor in files of one name
     assert sorted(one.name for one in (tmp_path / "spark").iterdir()) == ["aside", "counts.json", "events", "sessions"]
     for file in (tmp_path / "spark" / "events").iterdir():  # nothing but Parquet, in the order that is promised
         table = pq.read_table(file)
@@ -144,8 +164,6 @@ def test_spark_refuses_what_only_duckdb_reads(tmp_path: Path, spark: SparkSessio
 @pytest.mark.slow
 def test_a_cluster_of_two_workers_finds_the_same_in_a_million_events(tmp_path: Path) -> None:
     from spark_cluster import standalone_cluster
-
-    from visir.sessions.examples import Sample, earlier_sql, examples_sql
 
     log = dirty_log(tmp_path / "log", 1_000_000, 40_000, files=3)
     mine = sessionise(log, MAPPING, tmp_path / "duckdb")
@@ -170,6 +188,7 @@ def test_a_cluster_of_two_workers_finds_the_same_in_a_million_events(tmp_path: P
         earlier = spark.sql(earlier_sql("examples", 30)).collect()
     assert mine == theirs
     same_folders(tmp_path / "duckdb", tmp_path / "spark")
+    same_features(tmp_path / "duckdb", tmp_path / "spark")
     with duckdb.connect() as engine:
         for part in ("sessions", "events"):
             engine.execute(f"CREATE VIEW {part} AS SELECT * FROM '{tmp_path / 'duckdb' / part}/*.parquet'")

@@ -77,18 +77,27 @@ def sessionise_spark(
     files = [one.absolute() for one in log_files(source, _suits(mapping), out.parent)]
     with atomic_folder(out, replace=replace) as folder, found_sessions(spark, files, mapping, idle_minutes) as found:
         folder.chmod(0o777)  # the workers may be other users
+        count = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)  # told, so that no engine merges a few
         frames = (
-            found.sessions.repartition("visitor").sortWithinPartitions("visitor", "session"),
-            found.events.repartition("visitor").sortWithinPartitions("visitor", "place"),
+            found.sessions.repartition(count, "visitor").sortWithinPartitions("visitor", "session"),
+            found.events.repartition(count, "visitor").sortWithinPartitions("visitor", "place"),
             found.aside.sortWithinPartitions("arrival"),
         )
         for part, frame in zip(PARTS, frames, strict=True):
-            frame.write.parquet(_address(folder / part), compression="zstd")
-            for extra in (*(folder / part).glob("_*"), *(folder / part).glob(".*")):
-                extra.unlink()  # Spark's own marks: the folder is complete when it has its name
+            frame.write.option("maxRecordsPerFile", 0).parquet(_address(folder / part), compression="zstd")
+            _rename(folder / part)
         counts = dataclasses.replace(found.counts, passed_over=passed_over(source, mapping, out.parent))
         write_json(folder / "counts.json", told(counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
         return counts
+
+
+def _rename(folder: Path) -> None:
+    """Give files the names that `sessionise` gives: sessions and their events are in two files of one name."""
+    for file in folder.iterdir():
+        if file.name.startswith(("_", ".")):
+            file.unlink()  # Spark's own marks: the folder is complete when it has its name
+        else:
+            file.rename(folder / f"part-{int(file.name.split('-')[1]):05d}.parquet")
 
 
 @contextmanager
