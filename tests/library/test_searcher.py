@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asked_toys import make_library, texts
 
+from asked_toys import make_library, texts
+from matching_toys import Nearness
 from visir.collections.images import decode
 from visir.errors import VisirError
 from visir.library.answer import Answer
@@ -18,6 +19,7 @@ from visir.library.filters import Condition, FilterError
 from visir.library.layout import LibraryError
 from visir.library.query import Query, QueryError
 from visir.library.searcher import Searcher
+from visir.library.updating import update
 
 
 @pytest.fixture(scope="module")
@@ -224,3 +226,61 @@ def test_faults_stay_with_their_query(searcher: Searcher) -> None:
         assert part in str(found[4])
     with pytest.raises(QueryError, match="nothing is asked"):
         searcher.search([good, Query()])
+
+
+def test_the_best_few_go_through_the_matching_head_once_for_all_pages(folder: Path) -> None:
+    searcher = Searcher.open(folder, device="cpu")
+    searcher.encoding.models.encoder.matcher = head = Nearness()
+    ask = {"text": "3 red boats", "system": "dense"}
+    plain = searcher.search([Query(**ask, k=48)])[0]  # type: ignore[arg-type]
+    whole = searcher.search([Query(**ask, k=48, rerank=7)])[0]  # type: ignore[arg-type]
+    reds = {hit.item: float(np.asarray(_picture(searcher, hit.item))[0, 0, 0]) for hit in plain.hits[:7]}
+    best = sorted(reds, key=lambda item: (abs(reds[item] - 30), item))
+    assert [hit.item for hit in whole.hits] == best + [hit.item for hit in plain.hits[7:]]
+    assert [hit.score for hit in whole.hits[:7]] == [-abs(reds[item] - 30) for item in best]
+    assert whole.hits[0].parts["matching"] == (1, whole.hits[0].score) and "matching" not in whole.hits[7].parts
+    assert all(one.score >= two.score for one, two in pairwise(whole.hits))
+    assert head.pairs == 7
+    pages = [searcher.search([Query(**ask, k=6, offset=at, rerank=7)])[0] for at in (0, 6, 12)]  # type: ignore[arg-type]
+    assert tuple(hit for page in pages for hit in page.hits) == whole.hits[:18] and head.pairs == 7
+    with pytest.raises(QueryError, match="there is no text"):
+        searcher.search([Query(item=best[0], rerank=3)])
+
+
+def _picture(searcher: Searcher, item: str):  # type: ignore[no-untyped-def]
+    return decode(searcher.library.open_image(item)[0], item)
+
+
+def test_a_category_alone_asks_for_its_name(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for at, name in enumerate(["boats/red/a", "boats/b", "trees/c", "boats/red/d"]):
+        path = tmp_path / "photos" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (30, 30), (60 * at, 90, 200)).save(path)
+    with Searcher.open(make_library(tmp_path, tmp_path / "photos"), device="cpu") as searcher:
+        by_name = searcher.search([Query(text="red", category="boats/red")])[0]
+        alone = searcher.search([Query(category="boats/red")])[0]
+        assert same(by_name, alone) and alone.text == "red" and alone.total == 2
+        assert searcher.search([Query(text="sea", category="boats")])[0].total == 3
+        [boats, trees] = searcher.categories()
+        assert (boats.path, boats.items, trees.items) == ("boats", 3, 1) and boats.children[0].path == "boats/red"
+
+
+def test_a_searcher_goes_over_to_the_next_generation(tmp_path: Path) -> None:
+    from PIL import Image
+
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for at in range(3):
+        Image.new("RGB", (30, 30), (80 * at, 90, 200)).save(photos / f"{at}.png")
+    folder = make_library(tmp_path, photos)
+    with Searcher.open(folder, device="cpu") as searcher:
+        assert searcher.search([Query(text="sea")])[0].total == 3 and not searcher.reload()
+        (photos / "0.png").unlink()
+        update(None, folder)
+        stale = searcher.search([Query(text="sea", system="dense")])[0]
+        assert len(stale.hits) == 2  # what is gone is not shown, even before the new generation is taken
+        assert searcher.reload()
+        fresh = searcher.search([Query(text="sea", system="dense")])[0]
+        assert (fresh.total, len(fresh.hits), fresh.generation) == (2, 2, stale.generation + 1)
