@@ -1,0 +1,77 @@
+"""DuckDB and Spark find the sessions of one log: what that costs, and that the features are the same numbers.
+
+    python benchmarks/sessions_engines.py 1e6 10e6 [--threads 2] [--driver-memory 4g] [--folder …]
+
+The log is the generated one; Spark is `local[threads]`, started for each log, because that is what one pays. Each
+engine is a process of its own; processor time is of it and what it started (Java), memory what one process held at
+most. Then the thesis's examples are drawn from both folders, and the features of all steps compared, bit by bit. Needs
+Java and `pip install 'visir[sessions,spark]'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from sessions_scale import EVENTS_PER_SESSION, STAGES, measured
+from visir.sessions.examples import Sample, Setting, draw
+from visir.sessions.features import Learnt, features_of
+
+SAMPLES: tuple[tuple[Setting, int], ...] = (("anonymous", 22_982), ("identified", 6_319))
+STAGES["spark"] = """
+from pyspark.sql import SparkSession
+from visir.sessions import load_mapping
+from visir.sessions.spark import sessionise_spark
+builder = SparkSession.builder.master(f"local[{how['threads']}]").config("spark.driver.memory", how["memory"])
+builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+spark = builder.config("spark.sql.shuffle.partitions", 4 * how["threads"]).getOrCreate()
+sessionise_spark(spark, folder / "log/events", load_mapping(folder / "log/mapping.toml"), folder / "spark")
+java = spark.sparkContext._gateway.proc
+spark.stop()
+java.stdin.close()  # which ends it; what it took is known when it has ended
+java.wait()
+"""
+
+
+def same_features(one: Path, other: Path) -> str:
+    """How many examples and numbers were compared, or where they differ first."""
+    compared = sessions = 0
+    for setting, n in SAMPLES:
+        mine, theirs = draw(one, Sample(setting, n=n)), draw(other, Sample(setting, n=n))
+        learnt, again = (Learnt.of(features_of(setting), each) for each in (mine, theirs))
+        for step in range(11):
+            matrix = learnt.matrix(mine, step)
+            if matrix.tobytes() != again.matrix(theirs, step).tobytes():
+                return f"DIFFERENT: {setting}, step {step}"
+            compared += matrix.size
+        sessions += len(mine)
+    return f"the same: {compared:,} numbers of {sessions:,} sessions"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("events", nargs="+", type=float, help="sizes in events, such as 1e6")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--driver-memory", default="4g", help="what Spark's process may hold")
+    parser.add_argument("--folder", type=Path, help="where to work; default: a temporary folder")
+    asked = parser.parse_args()
+    print(f"{'events':>12}  {'engine':<9} {'processor s':>11} {'wall s':>8} {'peak MB':>8}")
+    for events in sorted(asked.events):
+        sessions = round(events / EVENTS_PER_SESSION)
+        with tempfile.TemporaryDirectory(dir=asked.folder) as name:
+            folder = Path(name)
+            measured("generate", folder, sessions, {})
+            for engine, stage in (("duckdb", "sessions"), ("spark", "spark")):
+                how: dict[str, object] = {"threads": asked.threads}
+                how |= {"memory": asked.driver_memory} if engine == "spark" else {}
+                cost = measured(stage, folder, sessions, how)
+                print(
+                    f"{events:12,.0f}  {engine:<9} {cost.processor:11.1f} {cost.wall:8.1f} {cost.memory / 1e6:8,.0f}",
+                    flush=True,
+                )
+            print(f"{'':12}  features  {same_features(folder / 'sessions', folder / 'spark')}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
