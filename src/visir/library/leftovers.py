@@ -17,7 +17,7 @@ def told_of_disk(folder: Path) -> Iterator[None]:
         yield
     except OSError as fault:
         raise LibraryError(
-            f"{folder}: cannot be written ({fault.strerror or fault}); everything done so far is kept.",
+            f"{folder}: cannot be written ({fault.strerror or f'{fault}: is the disk full?'}); everything done so far is kept.",
             hint="make room (or mount the disk) and run the same again: it goes on from there",
         ) from fault
 
