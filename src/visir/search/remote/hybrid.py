@@ -32,10 +32,10 @@ _QUERIES = 64
 class HybridCollection:
     """One collection whose points have a dense and a sparse vector, embedded or on a server by the setting `url`.
 
-    `search` asks for both and lets the engine fuse the two lists by reciprocal rank (Cormack et al., 2009): the score of
-    a document is the sum of 1 / (constant + rank) over the lists that it stands in, ranks counted from 1. One request
-    instead of two, and no vector comes back; the price is that the engine ranks by its own single-precision scores, so
-    that of documents that score equally, which one stands first is the engine's choice.
+    `search` asks for both and lets the engine fuse the two lists by reciprocal rank (Cormack et al., 2009): a document
+    scores the sum of 1 / (constant + rank) over the lists that it stands in, ranks counted from 1. One request instead
+    of two, and no vector comes back; the price is that the engine ranks by its own single-precision scores, so that of
+    documents that score equally, which one stands first is the engine's choice.
     """
 
     def __init__(self, kept: Kept, dense: Embeddings, sparse: SparseEmbeddings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,10 @@ def _rows(raw: list[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray
     """(offsets, terms, values) of vectors that came back, terms ascending whatever order they came in."""
     rows = [([], []) if one is None else one for one in raw]
     offsets = np.concatenate([[0], np.cumsum([len(terms) for terms, _ in rows])]).astype(np.int64)
-    terms = np.fromiter((term for row in rows for term in row[0]), np.int32, offsets[-1])
-    values = np.fromiter((value for row in rows for value in row[1]), np.float32, offsets[-1])
-    order = np.lexsort((terms, np.repeat(np.arange(len(rows)), np.diff(offsets))))
-    return offsets, terms[order], values[order]
+    terms = np.fromiter(chain.from_iterable(row[0] for row in rows), np.int32, offsets[-1])
+    values = np.fromiter(chain.from_iterable(row[1] for row in rows), np.float32, offsets[-1])
+    row = np.repeat(np.arange(len(rows)), np.diff(offsets))
+    if (np.diff(row * 2**32 + terms) < 0).any():
+        order = np.lexsort((terms, row))
+        terms, values = terms[order], values[order]
+    return offsets, terms, values
