@@ -23,7 +23,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_table_with_what_matched(library: Path) -> None:
-    said = say(search, library, "a red boat", "-k", "3")
+    said = say(search, library, "a red boat", "-k", "3", "--system", "hybrid")
     assert said.status == 0, said.text
     assert (
         "library: “a red boat” (hybrid)" in said.text.replace("scenes", "library")

@@ -128,8 +128,8 @@ def test_hybrid_is_the_fusion_of_both(searcher: Searcher) -> None:
     for answer in lists.values():
         for hit in answer.hits:
             scores[hit.item] = scores.get(hit.item, 0) + 1 / (60 + hit.rank)
-    found = searcher.search([Query(**ask)])[0]  # type: ignore[arg-type]
-    assert found.system == "hybrid"
+    found = searcher.search([Query(**ask, system="hybrid")])[0]  # type: ignore[arg-type]
+    assert found.system == "hybrid" and searcher.search([Query(**ask)])[0].system == "dense"  # type: ignore[arg-type]
     assert [hit.item for hit in found.hits] == sorted(scores, key=lambda one: (-scores[one], one))
     assert found.hits[0].score == pytest.approx(scores[found.hits[0].item])
     first = found.hits[0]
@@ -183,7 +183,7 @@ def test_conditions_and_categories_narrow_every_system(searcher: Searcher) -> No
 
 
 def test_explanations_add_up(searcher: Searcher) -> None:
-    query = Query(text="a red house near the sea", k=3)
+    query = Query(text="a red house near the sea", system="hybrid", k=3)
     answer = searcher.search([query])[0]
     hit = answer.hits[0]
     told = searcher.explain(query, hit.item)
@@ -191,7 +191,7 @@ def test_explanations_add_up(searcher: Searcher) -> None:
     assert {name: (part.rank, part.score) for name, part in told.parts.items()} == dict(hit.parts)
     assert sum(one.query * one.document for one in told.terms) == pytest.approx(hit.parts["sparse"][1], rel=1e-5)
     assert list(told.words) == searcher.words(hit.item)
-    weighted = Query(text="a red house near the sea", fusion="weighted", weight=0.3, k=48)
+    weighted = Query(text="a red house near the sea", system="hybrid", fusion="weighted", weight=0.3, k=48)
     listed = searcher.search([weighted])[0]
     for one in (listed.hits[0], listed.hits[5], listed.hits[-1]):
         gives = sum(part.gives for part in searcher.explain(weighted, one.item).parts.values())

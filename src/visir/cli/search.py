@@ -50,7 +50,7 @@ def search(
         float | None, typer.Option(help="Part of the text beside a picture, 0 to 1. Default: 0.5", **_HERE)
     ] = None,
     system: Annotated[
-        str | None, typer.Option(help="dense, sparse or hybrid. Default: hybrid where there are both.", **_HERE)
+        str | None, typer.Option(help="dense, sparse or hybrid. Default: dense, if there.", **_HERE)
     ] = None,
     fusion: Annotated[
         str | None, typer.Option(help="How hybrid joins the two: rrf or weighted. Default: rrf", **_HERE)

@@ -24,9 +24,9 @@ from visir.search.filtered import Among, part_of
 from visir.search.fusion import Normalisation, fuse
 
 FILTERS_KEPT = 16
-NORMALISATION: Normalisation = "minmax"
-"""Of scores before a weighted sum (`visir.search.fusion`): cosines of one answer lie too close together for "maximum"
-to hear them. It depends on how deep the lists go, and they go equally deep for every page."""
+NORMALISATION: Normalisation = "maximum"
+"""Of scores before a weighted sum (`visir.search.fusion`): it finds as much as the others (docs/library.md), and does
+not depend on how deep the lists go."""
 
 
 class State:

@@ -34,6 +34,8 @@ class PinnedTexts:
     A head over a frozen encoder is applied vector by vector: it costs next to nothing, and its products are of so few
     rows that larger batches seldom repeat them.
 
+    It costs: of captions of 8 to 20 words few have one length, so a batch of 16 takes twice as long as padded ones.
+
     Rounding the vectors to a grid instead would not do: whatever lies near the edge of two cells still falls into
     either. At 768 dimensions, errors of 1e-7 and a grid of 1e-4, that is every second text.
     """

@@ -34,7 +34,9 @@ class Query:
       because its encoder writes longer vectors. (The other reading fuses two ranked lists, which finds what fits either
       well; a mean finds what fits both, "this dress, in red".) Weighted words have meaningful lengths; there the mean
       is that of the weights as they are, each side divided by its own length first for the same reason.
-    - `system`: "dense", "sparse" or "hybrid"; None takes hybrid where the library has both and what it has otherwise
+    - `system`: "dense", "sparse" or "hybrid"; None takes dense where the library has it. A sparse head says in words
+      what the dense vectors hold and loses a little, so the two together find no more than dense alone (measured in
+      docs/library.md); hybrid is for systems that know different things.
     - `fusion`: how hybrid joins the two: "rrf" (reciprocal rank fusion) or "weighted" (a weighted sum of normalised
       scores, in which `weight`, from 0 to 1, is the part of dense); see `visir.search.fusion`
     - `conditions`, `category`: what answers must satisfy (`visir.library.filters`). A category takes its subtree. With
@@ -102,4 +104,4 @@ class Query:
         """The system that answers, in a library that has these."""
         if self.system is not None:
             return self.system
-        return "hybrid" if len(systems) == 2 else "sparse" if systems == ("sparse",) else "dense"
+        return "dense" if "dense" in systems else "sparse"

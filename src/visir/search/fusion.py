@@ -34,9 +34,8 @@ def fuse(
     - "rrf": score(d) = Σ over systems w / (k + rank of d), ranks from 1, k = 60. It asks nothing of the scores, so a
       cosine and a sum of word weights can be joined as they are.
     - "weighted": score(d) = Σ over systems w · s(d), s being the system's score after `normalisation`:
-      - "maximum": s = score / the query's best score, 0 for scores below 0. What is 0 stays 0, which both systems mean
-        by "nothing in common", and a score does not depend on how deep the list is. But cosines of one list lie close
-        together, and so dense search then has little to say beside sparse search.
+      - "maximum" (default): s = score / the query's best score, 0 for scores below 0. What is 0 stays 0, which both
+        systems mean by "nothing in common", and a score does not depend on how deep the list is.
       - "minmax": (score - worst) / (best - worst) *of the list*: the last answer of a list gets 0 whatever it is worth
       - "z": (score - mean) / deviation of the list
       Under the last two a deeper list changes every fused score, so lists must go equally deep for every page of an
