@@ -71,8 +71,8 @@ class Plan:
         return {
             "exact, float16": form["float16"],
             "HNSW, float32": form["float32"] + self.graph_bytes(),
-            "HNSW, int8 (float16 on disk re-scores)": form["int8"] + self.graph_bytes(),
-            f"HNSW, {names[3]} (the same)": form[names[3]] + self.graph_bytes(),
+            "HNSW, int8": form["int8"] + self.graph_bytes(),
+            f"HNSW, {names[3]}": form[names[3]] + self.graph_bytes(),
             "sparse, inverted": MEASURED["sparse bytes a document"],
         }
 
@@ -174,13 +174,13 @@ def report(plan: Plan) -> str:
     forms: list[list[object]] = [[name, one, plan.images * one / 1e9] for name, one in plan.vector_bytes().items()]
     parts.append(table(["vectors", "bytes each", "GB"], forms))
     rows: list[list[object]] = []
+    money: list[list[object]] = []
     for kind, each in plan.kinds().items():
         shards, copies, rate = plan.nodes(kind, each)
-        nodes, disks = plan.month(shards, copies)
-        rows.append([kind, each, plan.images * each / 1e9, shards, copies, rate, plan.build_hours(kind, shards), nodes,
-                     disks])  # fmt: skip
-    parts.append(table(["search", "bytes an image", "GB in memory", f"shards of {plan.memory:g} GB", "copies",
-                        "q/s of all", "build, h", "nodes, a month", "disks, a month"], rows))  # fmt: skip
+        rows.append([kind, each, plan.images * each / 1e9, shards, copies, rate, plan.build_hours(kind, shards)])
+        money.append([kind, shards * copies, *plan.month(shards, copies)])
+    parts.append(table(["search", "bytes", "GB", "shards", "copies", "q/s of all", "build, h"], rows))
+    parts.append(table(["price a month", "nodes", "of nodes", "of disks"], money))
     parts.append(table(["on disk", "GB"], [[name, gb] for name, gb in plan.disk().items()]))
     hours = plan.encoding_hours()
     read = plan.images * plan.photo / hours / 3600 / 1e9
