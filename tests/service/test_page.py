@@ -171,21 +171,19 @@ def test_results_come_page_by_page_without_moving(watched: Watched) -> None:
 
 
 def test_a_newer_search_wins(watched: Watched) -> None:
-    page = watched.open()
-    slow = {"text": "slow"}
-
-    def delay(route: Any) -> None:
-        if route.request.post_data_json["text"] == slow["text"]:
-            time.sleep(0.6)
-        route.continue_()
-
-    page.route("**/search", delay)
+    """The slow one is cancelled, and nothing of it is ever shown."""
+    page, held, cancelled = watched.open(), [], []
+    page.on("requestfailed", lambda request: cancelled.append(request.post_data_json["text"]))
+    page.route(
+        "**/search", lambda route: held.append(route) if "slow" in route.request.post_data else route.continue_()
+    )
     page.locator("#text").fill("slow")
     page.locator("#text").press("Enter")
+    expect(page.locator(".column")).to_have_class(re.compile("busy"))
     answered(page, "a dog")
-    expected = watched.items()
-    page.wait_for_timeout(900)
-    assert watched.items() == expected and page.url.endswith("q=a+dog")
+    assert len(held) == 1 and cancelled == ["slow"]
+    assert watched.items() == found(watched, "photos", text="a dog", k=36)[: len(watched.items())]
+    assert page.url.endswith("q=a+dog")
 
 
 def test_a_photo_is_made_small_and_searched_with(watched: Watched) -> None:
@@ -453,15 +451,12 @@ def test_errors_and_empty_answers_are_said_in_words(watched: Watched) -> None:
 
 
 def test_a_slow_service_is_waited_for_visibly(watched: Watched) -> None:
-    page = watched.page
-
-    def slow(route: Any) -> None:
-        time.sleep(0.5)
-        route.continue_()
-
-    page.route("**/v1/libraries", slow)
+    page, held = watched.page, []
+    page.route("**/v1/libraries", held.append)
     page.goto("/")
     expect(page.locator(".skeleton").first).to_be_attached()
+    expect(page.locator(".column")).to_have_class(re.compile("busy"))
+    held[0].continue_()
     expect(page.locator(".grid a").first).to_be_visible()
     expect(page.locator(".skeleton")).to_have_count(0)
 
@@ -482,7 +477,7 @@ def test_a_token_is_asked_for_and_kept_by_the_tab(browser: Any, libraries: list[
         page.get_by_label("Token", exact=True).fill(secret)
         page.get_by_role("button", name="Use it").click()
         expect(page.locator(".grid img").first).to_be_visible()
-        page.wait_for_function("document.querySelector('.grid img').naturalWidth > 0")
+        page.wait_for_function("() => document.querySelector('.grid img').naturalWidth > 0")
         assert page.locator(".grid img").first.get_attribute("src").startswith("blob:")
         page.reload()
         expect(page.locator(".grid a").first).to_be_visible()

@@ -62,6 +62,14 @@ export class Details {
       part(this.why, async () => body && reasons(await post(path(library.name, "items", item, "explain"), body, signal), body, column.hits[at])),
       part(this.like, async () => this.likes(await get(`${path(library.name, "items", item, "similar")}?k=12`, signal))),
     ]);
+    if (!signal.aborted) this.once();
+  }
+
+  /** What stands among the captions nearest to the search is not said again below. */
+  once() {
+    const near = new Set([...this.why.querySelectorAll(".near span:first-child")].map((each) => each.textContent));
+    for (const each of this.about.querySelectorAll(".others li")) if (near.has(each.textContent)) each.remove();
+    if (!this.about.querySelector(".others li")) this.about.querySelector(".others")?.remove();
   }
 
   async part(section, work, signal) {
@@ -124,8 +132,7 @@ export class Details {
     const files = known.files.map((file) => el("div", null, file.path));
     const link = (item) => el("a", { href: this.address(item), onclick: (event) => this.follow(event, item) }, item.slice(0, 8));
     return [
-      captions.length > 1 ? el("h3", null, "Its other captions") : null,
-      captions.length > 1 ? el("ul", { class: "captions" }, captions.slice(1).map((text) => el("li", null, text))) : null,
+      captions.length > 1 ? el("div", { class: "others" }, el("h3", null, "Its other captions"), el("ul", { class: "captions" }, captions.slice(1).map((text) => el("li", null, text)))) : null,
       el("h3", null, "About"),
       el(
         "dl",
@@ -168,10 +175,13 @@ export class Details {
   }
 }
 
+/** Tokenizers cut rare words: "##ning" is the end of one. */
+const whole = (word) => word.replace(/^##/, "…");
+
 /** Words of the picture, heavier ones first, each with a bar. */
 function words(list) {
   const most = Math.max(...list.map((word) => word.weight));
-  return el("ul", { class: "words" }, list.slice(0, 24).map(({ word, weight: w }) => el("li", { style: { "--w": (w / most).toFixed(3) }, title: weight(w) }, word)));
+  return el("ul", { class: "words" }, list.slice(0, 24).map(({ word, weight: w }) => el("li", { style: { "--w": (w / most).toFixed(3) }, title: weight(w) }, whole(word))));
 }
 
 /** Why it was found: the parts of a fused score, words with the weights of both sides, the nearest captions. */
@@ -194,7 +204,7 @@ function reasons({ terms, captions, parts, words: query }, body, hit) {
       el("table", { class: "pairs" },
         el("caption", null, "Words in common"),
         el("thead", null, el("tr", null, el("th", { scope: "col", class: "query" }, body.text ? "Search" : "Query"), el("th", { scope: "col" }, "Word"), el("th", { scope: "col", class: "document" }, "Picture"), el("th", { scope: "col" }, "Share"))),
-        el("tbody", null, terms.slice(0, 12).map((term) => el("tr", null, bar(term, "query"), el("th", { scope: "row" }, term.word), bar(term, "document"), el("td", { class: "part" }, typeof term.share === "number" ? `${Math.round(term.share * 100)} %` : "")))),
+        el("tbody", null, terms.slice(0, 12).map((term) => el("tr", null, bar(term, "query"), el("th", { scope: "row" }, whole(term.word)), bar(term, "document"), el("td", { class: "part" }, typeof term.share === "number" ? `${Math.round(term.share * 100)} %` : "")))),
       ),
     );
     if (terms.length > 12) found.push(el("p", { class: "muted" }, `and ${terms.length - 12} more words`));

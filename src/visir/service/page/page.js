@@ -125,7 +125,7 @@ async function results() {
   $("compare").setAttribute("aria-pressed", String(two));
   await Promise.all(
     sides().map((side, n) => {
-      const of = library(side.library);
+      const of = library(side.library ?? state.library); // the second follows the first until it is told otherwise
       const chosen = system(of, side.system);
       choices[n].show(of, chosen);
       columns[n].renewAddresses();
@@ -183,9 +183,9 @@ function tools(of) {
   shares(slider.value);
 
   const where = state.where.map((condition, n) =>
-    chip(condition.replace(/ (>=|<=|!=) /, (_, sign) => ` ${SIGNS[sign]} `), () => go({ where: state.where.filter((_, each) => each !== n) }), "filter"),
+    chip(condition.replace(/ (>=|<=|!=) /, (_, sign) => ` ${SIGNS[sign]} `), () => unfilter({ where: state.where.filter((_, each) => each !== n) }), "filter"),
   );
-  if (state.category) where.unshift(chip(`in ${state.category}`, () => go({ category: null }), "category"));
+  if (state.category) where.unshift(chip(`in ${state.category}`, () => unfilter({ category: null }), "category"));
   $("where").replaceChildren(...where);
   $("filters-button").hidden = !of.fields?.length;
 
@@ -220,6 +220,11 @@ function say(note, failure = false) {
   $("note").classList.toggle("error", failure);
   if (failure) $("note").setAttribute("role", "alert");
   else $("note").removeAttribute("role");
+}
+
+function unfilter(changes) {
+  go(changes);
+  ($("filters-button").hidden ? text : $("filters-button")).focus();
 }
 
 function drop(changes) {
@@ -335,7 +340,7 @@ $("compare").addEventListener("click", () => {
   const of = library(state.library);
   const mine = system(of, state.system);
   const second = of.systems.find((each) => each !== mine) ?? of.systems[0];
-  return go({ other: { library: of.systems.length > 1 ? state.library : libraries.find((each) => each !== of)?.name ?? state.library, system: second } });
+  return go({ other: { library: of.systems.length > 1 ? null : libraries.find((each) => each !== of)?.name, system: second } });
 });
 
 // ---- colours and keys ----
