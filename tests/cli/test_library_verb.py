@@ -72,6 +72,7 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         said = run(*arguments)
         assert said.status == 2 and fault in said.text, said.text
+    assert not list(tmp_path.iterdir())  # nothing is left of them
 
 
 @pytest.mark.parametrize(

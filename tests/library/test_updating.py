@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from dataclasses import replace
@@ -274,6 +275,8 @@ def test_exif_is_read_and_pictures_stand_upright(tmp_path: Path) -> None:
         items = {item.name: item for item in library.items(library.indexes["dense"].ids.to_pylist())}
         a, b = items["a.jpg"], items["b.jpg"]
         assert (a.width, a.height, a.taken, a.camera) == (700, 900, "2024-05-01T10:30:00Z", "Canon EOS 5D")
+        shown = Image.open(io.BytesIO(library.thumbnail(a.id) or b""))
+        assert shown.size == (249, 320)  # upright: 700 × 900, the longer side made 320
         assert (b.width, b.height, b.taken, b.camera) == (48, 64, "2024-05-01T12:30:00", "NIKON D80")
 
 
@@ -311,3 +314,63 @@ def test_manifest_round_trip(photos: Path, tmp_path: Path) -> None:
     assert held.name == "Holidays" and held.source == f"photos:{photos}" and held.kinds["dense"] == "exact"
     replace(held, name="Other").write(tmp_path / "library")
     assert Manifest.read(tmp_path / "library").name == "Other"
+
+
+def test_a_lost_database_is_made_again_and_vectors_are_kept(photos: Path, tmp_path: Path) -> None:
+    at, encoder = tmp_path / "library", Counting()
+    loaded: Any = {"pixels": encoder}
+    update(photos, at, model="pixels", loaded=loaded)
+    (at / "items.sqlite").unlink()
+    with pytest.raises(LibraryError, match=r"items.sqlite: missing"):
+        Library.open(at)
+    assert update(None, at, loaded=loaded).items == 6 and encoder.seen == 6
+    with Library.open(at) as library:
+        assert library.generation == 2 and len(library) == 6
+
+
+def test_vectors_that_another_verb_has_made_are_taken_from_the_store(photos: Path, tmp_path: Path) -> None:
+    from visir.encoders import encode
+
+    encoder = Counting()
+    loaded: Any = {"pixels": encoder}
+    encode(load("pixels"), open_collection(f"photos:{photos}"), "image")
+    update(photos, tmp_path / "library", model="pixels", loaded=loaded)
+    assert encoder.seen == 0 and len(Library.open(tmp_path / "library")) == 6
+
+
+def test_a_killed_first_update_by_another_model_leaves_no_vectors_behind(photos: Path, tmp_path: Path) -> None:
+    at = tmp_path / "library"
+    update(photos, at, model="pixels")
+    (at / "library.json").unlink()  # as if it had been killed before this was written
+    made = vectors_of_photos(photos, tmp_path)
+    update(photos, at, model=made)
+    with Library.open(at) as library:
+        assert library.indexes["dense"].info().dimension == 8
+
+
+def vectors_of_photos(photos: Path, folder: Path) -> str:
+    ids = open_collection(f"photos:{photos}").images["id"].to_pylist()
+    vectors = np.random.default_rng(0).normal(size=(len(ids), 8)).astype(np.float32)
+    np.savez(folder / "photos.npz", image=vectors, image_ids=np.array(ids))
+    return f"npz:{folder / 'photos.npz'}"
+
+
+def test_a_picture_whose_vector_is_zero_is_set_aside(photos: Path, tmp_path: Path) -> None:
+    model = vectors_of_photos(photos, tmp_path)
+    held = dict(np.load(tmp_path / "photos.npz"))
+    held["image"][0] = 0
+    np.savez(tmp_path / "photos.npz", **held)
+    found = update(photos, tmp_path / "library", model=model)
+    ((path, why),) = found.broken.items()
+    assert path == held["image_ids"][0] and "its vector is zero" in why and found.items == 5
+    assert update(None, tmp_path / "library").same
+
+
+def test_another_model_under_the_same_name_is_refused(photos: Path, tmp_path: Path) -> None:
+    model = vectors_of_photos(photos, tmp_path)
+    update(photos, tmp_path / "library", model=model)
+    held = dict(np.load(tmp_path / "photos.npz"))
+    np.savez(tmp_path / "photos.npz", **{**held, "image": held["image"] + 1})
+    draw(photos, [6])
+    with pytest.raises(LibraryError, match="not the model that this library was made with"):
+        update(None, tmp_path / "library")

@@ -16,8 +16,9 @@ def told_of_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
+        why = fault.strerror or f"{fault}: is the disk full?"
         raise LibraryError(
-            f"{folder}: cannot be written ({fault.strerror or f'{fault}: is the disk full?'}); everything done so far is kept.",
+            f"{folder}: cannot be written ({why}); everything done so far is kept.",
             hint="make room (or mount the disk) and run the same again: it goes on from there",
         ) from fault
 
@@ -43,3 +44,10 @@ def refuse_foreign(folder: Path) -> None:
     """Raise `LibraryError` for a folder that holds anything but a library, or what is left of making one."""
     if not is_library(folder) and folder.is_dir() and any(not _ours(one.name) for one in folder.iterdir()):
         raise LibraryError(f"{folder}: exists and is no library.", hint="name a new folder: --out FOLDER")
+
+
+def forget_empty(folder: Path) -> None:
+    """Remove a folder in which nothing came to be but the lock."""
+    if folder.is_dir() and all(path.name == LOCK for path in folder.iterdir()):
+        (folder / LOCK).unlink(missing_ok=True)
+        folder.rmdir()

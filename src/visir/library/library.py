@@ -49,16 +49,24 @@ class Library:
     def open(cls, folder: str | Path) -> Library:
         """Open a library. Raises `LibraryError` when it is missing, damaged, half copied, or of a newer visir."""
         folder = Path(folder)
-        manifest = Manifest.read(folder)
-        database = Database.open(folder / DATABASE)
-        try:
-            refuse_damaged(folder, manifest, database)
-            indexes = {system: load_index(folder / system) for system in manifest.present(folder)}
-            refuse_absent(folder, manifest, database, {name: one.ids.to_pylist() for name, one in indexes.items()})
-            return cls(folder, manifest, database, indexes)
-        except BaseException:
-            database.close()
-            raise
+        while True:
+            manifest = Manifest.read(folder)
+            database = Database.open(folder / DATABASE)
+            generation = database.generation
+            try:
+                refuse_damaged(folder, manifest, database)
+                indexes = {system: load_index(folder / system) for system in manifest.present(folder)}
+                refuse_absent(folder, manifest, database, {name: one.ids.to_pylist() for name, one in indexes.items()})
+                return cls(folder, manifest, database, indexes)
+            except LibraryError:
+                # An update was committed between one look and the next: then what was seen belongs to two states.
+                overtaken = database.generation != generation
+                database.close()
+                if not overtaken:
+                    raise
+            except BaseException:
+                database.close()
+                raise
 
     def item(self, id: str) -> Item:
         """Everything known of one picture. Raises `LibraryError` for an unknown id."""

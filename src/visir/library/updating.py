@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.encoders.locks import locked_or
+from visir.errors import VisirError
 from visir.files import read_json, write_json
 from visir.library.check import digests, refuse_changed
 from visir.library.database import Database
@@ -34,7 +35,7 @@ from visir.library.layout import (
     Manifest,
     is_library,
 )
-from visir.library.leftovers import refuse_foreign, sweep, told_of_disk
+from visir.library.leftovers import forget_empty, refuse_foreign, sweep, told_of_disk
 from visir.library.models import Models
 from visir.library.plan import drop_others, planned
 from visir.library.record import record
@@ -110,19 +111,26 @@ def update(
     begun = time.perf_counter()
     refuse_foreign(folder)
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
-    with locked_or(folder / LOCK, busy), told_of_disk(folder):
-        sweep(folder)
-        before = planned(folder, source, model, head, kind, name, split, images)
-        opened = Source.open(before.source, images=before.images, split=before.split)
-        models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
-        if not is_library(folder):
-            _ = models.dense, models.sparse  # what is wrong with them is said now, not after an hour of reading
-            drop_others(folder, before, models)
-        database = Database.create(folder / DATABASE, before.generation)
-        try:
-            return _updated(folder, before, opened, models, database, verify, tell, begun)
-        finally:
-            database.close()
+    try:
+        with locked_or(folder / LOCK, busy), told_of_disk(folder):
+            sweep(folder)
+            before = planned(folder, source, model, head, kind, name, split, images)
+            opened = Source.open(before.source, images=before.images, split=before.split)
+            models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
+            if not is_library(folder):
+                # What is wrong with them is said now, not after an hour of reading.
+                for encoder in (models.dense, models.sparse):
+                    if encoder is not None and "image" not in encoder.modalities:
+                        raise encoder.cannot("image")
+                drop_others(folder, before, models)
+            database = Database.create(folder / DATABASE, before.generation)
+            try:
+                return _updated(folder, before, opened, models, database, verify, tell, begun)
+            finally:
+                database.close()
+    except VisirError:
+        forget_empty(folder)  # a mistyped place leaves no folder behind
+        raise
 
 
 def _updated(
