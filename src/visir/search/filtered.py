@@ -18,6 +18,9 @@ from visir.search.index import Index
 SCANNED = 2_000
 """Allowed documents that are scored one by one without asking the index. Scoring these takes a few milliseconds, less
 than asking a large index for the many answers of which so few are allowed."""
+SELECTED = 20_000
+"""The most that are copied out of a large index for that, when they are no more than a twentieth of it: 40 MB of
+512 dimensions."""
 _SPARE = 1.5
 
 
@@ -54,7 +57,7 @@ class Among:
         self.here: pa.StringArray = self.allowed.filter(pc.is_in(self.allowed, held))
         self.size = len(held)
         self.own = isinstance(index, Filters)
-        few = len(self.here) <= SCANNED or len(self.here) * 50 <= self.size
+        few = len(self.here) <= SCANNED or (len(self.here) <= SELECTED and len(self.here) * 20 <= self.size)
         self._selected: Vectors | None = None
         if few and len(self.here) and not self.own:
             self._selected = index.select(self.here)
