@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import visir.progress
-from visir.progress import Progress, pace
+from visir.progress import Progress, pace, quiet
 
 
 def test_a_log_gets_a_line_with_rate_and_time_left(
@@ -41,3 +41,16 @@ def test_slow_work_has_a_rate_too() -> None:
         "2 an hour",
         "0 an hour",
     ]
+
+
+def test_answering_a_question_is_no_long_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(visir.progress.time, "monotonic", iter([0.0, 40.0, 0.0, 40.0]).__next__)
+    with quiet(), Progress("searching", 3, "scores") as advance:
+        advance(3)
+    assert capsys.readouterr().err == ""
+    with Progress("searching", 3, "scores") as advance:  # and loud again behind it
+        monkeypatch.setattr(visir.progress.time, "monotonic", lambda: 80.0)
+        advance(3)
+    assert "searching: 3 of 3 scores" in capsys.readouterr().err

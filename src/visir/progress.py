@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -36,7 +39,7 @@ class Progress:
         self.what, self.total, self.unit = what, total, unit
         self.done = 0
         self._started = self._logged = time.monotonic()
-        self._silent = launched_here()[0] != 0
+        self._silent = _quiet.get() or launched_here()[0] != 0
         self._bar = _terminal_bar(unit) if sys.stderr.isatty() and not self._silent else None
         if self._bar is not None:
             self._bar.start()
@@ -67,6 +70,19 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No bars and lines from what happens inside: answering one question is no long work. For this thread only."""
+    before = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(before)
 
 
 def _terminal_bar(unit: str) -> RichProgress:

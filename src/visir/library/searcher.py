@@ -18,6 +18,7 @@ from visir.library.library import Library
 from visir.library.models import Models
 from visir.library.query import DEEPEST, Query, System
 from visir.library.rescored import Rescoring
+from visir.progress import quiet
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -104,8 +105,11 @@ class Searcher:
 
     def search_each(self, queries: Sequence[Query]) -> list[Answer | VisirError]:
         """The same for queries of different people: each gets its answer, or its own error."""
-        state, stages = self._state, Stages()
-        asking = [Asking(query) for query in queries]
+        with quiet():
+            return self._searched(self._state, queries)
+
+    def _searched(self, state: State, queries: Sequence[Query]) -> list[Answer | VisirError]:
+        stages, asking = Stages(), [Asking(query) for query in queries]
         with stages.timed("filter"):
             for one in asking:
                 with one.faults():
@@ -130,11 +134,13 @@ class Searcher:
 
         Raises what `search` raises, and `LibraryError` for an unknown item.
         """
-        return explain.explanation(self._state, self.encoding, query, item, captions=captions, words=words)
+        with quiet():
+            return explain.explanation(self._state, self.encoding, query, item, captions=captions, words=words)
 
     def terms(self, query: Query, items: Sequence[str]) -> dict[str, list[Match]]:
         """The words that a query and each picture have in common, heaviest first; empty without weighted words."""
-        return explain.terms_of(self._state, self.encoding, query, items)
+        with quiet():
+            return explain.terms_of(self._state, self.encoding, query, items)
 
     def words(self, item: str, most: int = 20) -> list[tuple[str, float]]:
         """The heaviest words of a picture with their weights; empty where the library has no weighted words."""
@@ -142,7 +148,8 @@ class Searcher:
 
     def captions(self, item: str, most: int = 5) -> list[tuple[str, float]]:
         """(text, score) of the captions nearest to a picture; empty where the source has none."""
-        return explain.captions_of(self.library, item, most)
+        with quiet():
+            return explain.captions_of(self.library, item, most)
 
     def categories(self) -> tuple[Category, ...]:
         """The tree of categories."""
