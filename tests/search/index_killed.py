@@ -2,9 +2,9 @@
 
 usage: python index_killed.py KIND FOLDER [CHANGE…]    (all changes unless some are named)
 
-For n = 1, 2, … a forked process makes one change and is killed at its n-th event on files in FOLDER, until it gets to
-the end (with Qdrant, n = 1, 18, …). After each kill the index must load, answer as before the change or as after it, and take the same change
-again, with nothing left over. Prints how many kills each change survived.
+For n = 1, 2, … (with Qdrant: 1, 18, …) a forked process makes one change and is killed at its n-th event on files in
+FOLDER, until it gets to the end. After each kill the index must load, answer as before the change or as after it, and
+take the same change again, with nothing left over. Prints how many kills each change survived.
 
 With Seismic and Qdrant, everything that uses an index runs in a forked process of its own: their threads do not survive
 a fork.
