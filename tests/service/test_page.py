@@ -182,7 +182,8 @@ def test_a_newer_search_wins(watched: Watched) -> None:
     expect(page.locator(".column")).to_have_class(re.compile("busy"))
     answered(page, "a dog")
     assert len(held) == 1 and cancelled == ["slow"]
-    assert watched.items() == found(watched, "photos", text="a dog", k=36)[: len(watched.items())]
+    shown = watched.items()
+    assert shown == found(watched, "photos", text="a dog", k=36)[: len(shown)]
     assert page.url.endswith("q=a+dog")
 
 
@@ -239,7 +240,7 @@ def test_a_photo_is_dropped_or_pasted(watched: Watched) -> None:
 
 
 def test_details_say_why_and_lead_on(watched: Watched) -> None:
-    page = watched.open(f"/?q={DOG}")
+    page = watched.open(f"/?q={DOG}&system=hybrid")
     items = watched.items()
     page.locator(".grid a").nth(1).click()
     dialog = page.locator("#details")
@@ -452,7 +453,7 @@ def test_errors_and_empty_answers_are_said_in_words(watched: Watched) -> None:
 
 def test_a_slow_service_is_waited_for_visibly(watched: Watched) -> None:
     page, held = watched.page, []
-    page.route("**/v1/libraries", held.append)
+    page.route("**/v1/libraries", lambda route: held.append(route))
     page.goto("/")
     expect(page.locator(".skeleton").first).to_be_attached()
     expect(page.locator(".column")).to_have_class(re.compile("busy"))
@@ -517,10 +518,10 @@ def _more_like_it(page: Any) -> None:
 STATES: dict[str, tuple[str, Any]] = {
     "browsing": ("/", None),
     "results": (f"/?q={DOG}", lambda page: page.locator(".grid a").nth(2).focus()),
-    "details": (f"/?q={DOG}", _details),
+    "details": (f"/?q={DOG}&system=hybrid", _details),
     "comparison": (f"/?q={DOG}&system=dense&compare=sparse", lambda page: page.locator(".mark").first.hover()),
     "filters": (f"/?q={DOG}&where=width+%3E+90&category=farm", _filters),
-    "like this": (f"/?q={DOG}", _more_like_it),
+    "like this": (f"/?q={DOG}&system=hybrid", _more_like_it),
     "empty": ("/?q=dog&where=width+%3E+100000", None),
     "error": ("/?q=dog&where=widht+%3E+1", None),
     "keys": ("/", lambda page: page.keyboard.press("Tab") or page.locator("#help").click()),

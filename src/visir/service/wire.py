@@ -48,7 +48,7 @@ class Search(Asked):
     image: Photo | None = None
     item: str | None = Field(None, pattern=ITEM, description="Like this picture of the library.")
     share: Share = Field(0.5, description="Of the text, where there is a picture too; 1 is the text alone.")
-    system: System | None = Field(None, description="Default: hybrid where the library has both indexes.")
+    system: System | None = Field(None, description="Default: dense where the library has it.")
     fusion: Fusion = Field("rrf", description="How hybrid joins: reciprocal ranks, or weighted scores.")
     weight: Share = Field(0.5, description="Of the dense scores in weighted fusion.")
     where: list[Where] = Field([], max_length=MOST_CONDITIONS, description="All of these must hold.")

@@ -22,7 +22,7 @@ const text = $("text");
 // ---- state ----
 
 const library = (name) => libraries.find((each) => each.name === name) ?? libraries[0];
-const system = (of, name) => (of.systems.includes(name) ? name : of.systems.includes("hybrid") ? "hybrid" : of.systems[0]);
+const system = (of, name) => (of.systems.includes(name) ? name : of.systems[0]);
 const sides = () => (state.other ? [state, state.other] : [state]);
 
 function go(changes, { replace = false } = {}) {
