@@ -58,10 +58,19 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     A BLAS that spreads a product itself leaves its threads spinning for some milliseconds after each, in the way of
     whatever comes next.
     """
+    limited: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
+    return limited
+
+
+@cache
+def _blas() -> Any:
+    """The loaded BLAS libraries. Looking for them takes 7 ms, a search among thousands 2 ms; the one that NumPy
+    multiplies with is there from NumPy's import on.
+    """
+    import numpy  # noqa: F401
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-    limited: AbstractContextManager[Any] = ThreadpoolController().limit(limits=1, user_api="blas")
-    return limited
+    return ThreadpoolController()
 
 
 def cores() -> int:
