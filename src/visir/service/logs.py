@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
@@ -28,3 +29,15 @@ class Log:
         stream = self._stream or sys.stderr.buffer
         stream.write(line)
         stream.flush()
+
+
+class FromServer(logging.Handler):
+    """Puts what the HTTP server itself has to say (warnings and errors) into the same log."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        self._log.write(record.levelname.lower(), "server", message=record.getMessage())

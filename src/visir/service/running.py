@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 from collections.abc import Callable
 
 from visir.errors import ConfigurationError
-from visir.service.logs import Log
+from visir.service.logs import FromServer, Log
 from visir.service.settings import Settings
 
 
@@ -22,6 +23,8 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]
     from visir.service.app import create_app
     from visir.service.connections import protocol
 
+    log = log or Log(queries=settings.log_queries)
+    server_log, from_server = logging.getLogger("uvicorn.error"), FromServer(log)
     with _listening(host, port) as listening:
         app = create_app(settings, log=log)
         address = _address(listening)
@@ -39,6 +42,8 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]
             backlog=1024,
         )
         # uvicorn raises the signal again once it has closed; a service that did as it was told exits with 0.
+        server_log.addHandler(from_server)
+        server_log.propagate = False
         before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
             server = uvicorn.Server(config)
@@ -51,6 +56,7 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]
             server.startup = startup  # type: ignore[method-assign]
             server.run([listening])
         finally:
+            server_log.removeHandler(from_server)
             for one, handler in before.items():
                 signal.signal(one, handler)
 

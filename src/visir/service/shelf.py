@@ -261,7 +261,7 @@ class Shelf:
         for desk in self.desks.values():
             try:
                 desk.refresh()
-            except VisirError as fault:
+            except (VisirError, OSError) as fault:
                 log.write("error", "reload", library=desk.name, fault=str(fault))
 
     def close(self) -> None:
