@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from library_toys import SCENES, draw, head_over, vectors_of_scenes
 
-from visir.encoders.locks import locked
 from visir.errors import VisirError
 from visir.library import Library, LibraryError, update
 from visir.library.check import check
 from visir.library.layout import LOCK, Manifest
 from visir.library.removal import remove
+from visir.locks import locked
 
 SCRIPT = Path(__file__).with_name("library_killed.py")
 

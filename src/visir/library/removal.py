@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from visir.encoders.locks import locked_or
 from visir.library.check import digests, refuse_changed
 from visir.library.database import Database
 from visir.library.layout import CAPTIONS, DATABASE, LOCK, SYSTEMS, LibraryError, Manifest
 from visir.library.thumbnails import remove_thumbnails
 from visir.library.vectors import Indexes
+from visir.locks import locked_or
 
 
 def remove(folder: str | Path, items: Iterable[str]) -> int:

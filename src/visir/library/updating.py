@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visir.encoders.locks import locked_or
 from visir.errors import VisirError
 from visir.files import read_json, write_json
 from visir.library.check import digests, refuse_changed
@@ -43,6 +42,7 @@ from visir.library.scan import Scan, scan
 from visir.library.source import Entry, Source
 from visir.library.thumbnails import remove_thumbnails, sweep_thumbnails
 from visir.library.vectors import Indexes, add_captions, add_pictures
+from visir.locks import locked_or
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder

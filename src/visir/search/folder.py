@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from visir.encoders.locks import locked
 from visir.errors import VisirError, raise_faults
 from visir.files import atomic_folder, read_json, write_json
+from visir.locks import locked
 
 MANIFEST = "index.json"
 LAYOUT = 1

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from visir.encoders.locks import locked
 from visir.errors import VisirError
 from visir.files import read_json, write_json
 from visir.fingerprint import hash_json
+from visir.locks import locked
 from visir.studies.papers.act import CannotTell, Measured, Work
 from visir.studies.papers.logged import OfLog, sessions_of, told_of
 
