@@ -157,9 +157,10 @@ def _changed(
                 log = path.with_name(f"{DATABASE}-wal")
                 if generation != said["generation"] or (log.exists() and log.stat().st_size):
                     return None  # a killed update has changed it since, or one is under way: SQLite knows which
-            elif path.name == _INDEX and read_json(path).get("generation") != said["generation"]:
-                return None
             found = _digest(path)
+            # Asked after it was read: an update may have replaced the file in between.
+            if path.name == _INDEX and read_json(path).get("generation") != said["generation"]:
+                return None
         except FileNotFoundError:
             return None  # swallowed by a later part; what an index misses it says when it is loaded
         except VisirError as fault:
