@@ -19,7 +19,6 @@ import orjson
 sys.path.insert(0, str(Path(__file__).parents[1] / "library"))
 
 from asked_toys import write_models
-
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.library.updating import update
