@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 DEMO ?= demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench install install-demo clean
+.PHONY: help demo test lint docs bench audit install install-demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ BENCHMARKS := $(filter-out benchmarks/flickr8k_% benchmarks/shortcuts_% benchmar
 
 bench: $(VENV)/.dev ## run the benchmarks and print their tables (by hand, as they need trained models: benchmarks/flickr8k_*, shortcuts_*, sparse_tables)
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+audit: $(VENV)/.dev ## known vulnerabilities of what the extra serve installs, as PyPI lists them
+	$(BIN)/python scripts/audit.py serve
 
 install: $(VENV)/.dev ## everything for development
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.collections.draft import Draft
-from visir.collections.images import MAX_PIXELS, SCENE, ImageReader, decode
+from visir.collections.images import MAX_PIXELS, SCENE, ImageReader, decode, readable
 from visir.collections.readers.texts import text_findings
 from visir.errors import VisirError
 from visir.progress import Progress
@@ -206,7 +206,7 @@ def _names(ids: list[str], rows: list[int]) -> str:
 def _format(data: bytes) -> str:
     from PIL import Image
 
-    with Image.open(io.BytesIO(data)) as image:
+    with Image.open(io.BytesIO(data), formats=readable()) as image:
         return image.format or "?"
 
 

@@ -14,6 +14,11 @@ from visir.records import Collection
 
 MAX_PIXELS = 89_478_485
 """Images with more pixels are refused before they are decoded (a quarter GiB as RGB; Pillow's own warning limit)."""
+FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "HEIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "ICO", "TGA")
+"""What is decoded, by Pillow's names (HEIF where a plugin brings it). Not all that Pillow knows: an EPS file is a
+program, which Pillow hands to Ghostscript, and decoders of what nobody keeps photos in are seldom looked at."""
+MAX_SCANS = 100
+"""A JPEG that is drawn in more passes is refused: encoders take about ten, and 10 kB of passes cost seconds."""
 SCENE = "scene:"
 """Paths with this prefix are not files: the picture is rendered by `visir.collections.scenes`."""
 
@@ -30,6 +35,10 @@ _TURNS = {
 _METADATA = ("exif", "XML:com.adobe.xmp", "xmp", "Raw profile type exif")
 _AGAIN = "download it again, or drop it"
 _unlimited = threading.Lock()
+
+
+class TooLargeError(ImageError):
+    """An image has more pixels than are decoded."""
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
@@ -68,13 +77,15 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def decode(data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS) -> Image.Image:
-    """Decode the bytes of one image (any format that Pillow knows, whatever its name ends in) to upright RGB.
+    """Decode the bytes of one image (any of `FORMATS`, whatever its name ends in) to upright RGB.
 
     `where` names the image in errors. `max_pixels` refuses decompression bombs before a pixel is decoded; None sets no
     limit. Raises `ImageError` for empty, foreign, broken and truncated files alike.
     """
     if not data:
         raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN)
+    if data.startswith(b"\xff\xd8") and (scans := data.count(b"\xff\xda")) > MAX_SCANS:
+        raise ImageError(f"{where}: a JPEG of {scans:,} passes, over the limit of {MAX_SCANS} (a bomb?).", hint=_AGAIN)
     try:
         with _opened(data, max_pixels) as image:
             width, height = image.size
@@ -164,18 +175,24 @@ class ImageReader:
 
 def _opened(data: bytes, max_pixels: int | None) -> Image.Image:
     """Open without decoding. Pillow refuses above a global limit of its own; it is lifted only when ours is higher."""
-    own = Image.MAX_IMAGE_PIXELS
+    own, formats = Image.MAX_IMAGE_PIXELS, readable()
     try:
-        return Image.open(io.BytesIO(data))
+        return Image.open(io.BytesIO(data), formats=formats)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         if own is None or (max_pixels is not None and max_pixels <= own):
             raise
         with _unlimited:
             Image.MAX_IMAGE_PIXELS = None
             try:
-                return Image.open(io.BytesIO(data))
+                return Image.open(io.BytesIO(data), formats=formats)
             finally:
                 Image.MAX_IMAGE_PIXELS = own
+
+
+def readable() -> list[str]:
+    """Those of `FORMATS` that this Pillow can decode."""
+    Image.init()
+    return [one for one in FORMATS if one in Image.OPEN]
 
 
 def _from_wide(image: Image.Image) -> Image.Image:
@@ -193,7 +210,7 @@ def _from_wide(image: Image.Image) -> Image.Image:
 
 
 def _bomb(where: str, size: str, limit: int) -> ImageError:
-    return ImageError(
+    return TooLargeError(
         f"{where}: {size} is over the limit of {limit:,} pixels (a decompression bomb?).",
         hint="if the picture is meant, raise the limit: ImageReader(collection, max_pixels=…)",
     )
@@ -208,6 +225,8 @@ def _looks_like(data: bytes) -> str:
         return "a Git LFS pointer, not the file itself"
     if head.startswith((b"<?xml", b"<svg")):
         return "XML or SVG, which has no pixels"
+    if head.startswith((b"%!ps", b"%pdf")):
+        return "PostScript or PDF, which is a program and no picture"
     for start, name in ((b"\x89PNG", "PNG"), (b"\xff\xd8", "JPEG"), (b"GIF8", "GIF"), (b"RIFF", "WebP")):
         if data.startswith(start):
             return f"it begins like a {name}, but is damaged"

@@ -67,7 +67,7 @@ class Encoding:
             dense = _mixed(*self._sides("dense", query, library), query.share)
             if dense is None:
                 raise QueryError(
-                    f"{_name(query)} has no vector: {library.model} knows none of its words.",
+                    f"{_name(query)} has no vector: the model knows none of its words.",
                     hint="ask in other words, in the language that the model was trained on",
                 )
         if "sparse" in systems:

@@ -34,6 +34,10 @@ class LibraryError(VisirError):
     """A library is missing, damaged, half copied, or asked for what it does not hold."""
 
 
+class UnknownItemError(LibraryError):
+    """A library is asked for a picture that it does not have (any more)."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What `library.json` says.
@@ -43,6 +47,7 @@ class Manifest:
     - `root`: the folder that the pictures' paths are relative to
     - `model`, `head`: names as `visir.encoders.load` takes them; `head` is None without a sparse index
     - `kinds`: from "dense", "sparse" and "captions" to the kind of index, for those that there are
+    - `settings`: from the same to those settings of the index that were named; never a key or a password
     - `cards`: from "dense" and "sparse" to the card of the encoder, so that another model under the same name is found
     - `generation`: grows with every update that changed something
     - `files`: size and hash of every file of the indexes and of the database (`visir.library.check`)
@@ -56,6 +61,7 @@ class Manifest:
     model: str = ""
     head: str | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     cards: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     generation: int = 0
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

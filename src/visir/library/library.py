@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from visir.library.check import load_index, refuse_absent, refuse_damaged
 from visir.library.database import Database
 from visir.library.item import File, Item
-from visir.library.layout import CAPTIONS, DATABASE, SYSTEMS, LibraryError, Manifest, thumbnail_path
+from visir.library.layout import CAPTIONS, DATABASE, SYSTEMS, LibraryError, Manifest, UnknownItemError, thumbnail_path
 from visir.library.originals import Originals
 from visir.library.pictures import thumbnail_digest
 from visir.search.index import Index
@@ -69,17 +69,17 @@ class Library:
                 raise
 
     def item(self, id: str) -> Item:
-        """Everything known of one picture. Raises `LibraryError` for an unknown id."""
+        """Everything known of one picture. Raises `UnknownItemError` for an unknown id."""
         return self.items([id])[0]
 
     def items(self, ids: Iterable[str]) -> list[Item]:
-        """Several, in this order. Raises `LibraryError` that names the unknown ones."""
+        """Several, in this order. Raises `UnknownItemError` that names the unknown ones."""
         wanted = list(ids)
         rows = {row[0]: row for row in self.database.of(f"SELECT {_ITEM} FROM items WHERE id IN", wanted)}
         unknown = [one for one in wanted if one not in rows]
         if unknown:
             named = ", ".join(map(repr, unknown[:3])) + (", …" if len(unknown) > 3 else "")
-            raise LibraryError(
+            raise UnknownItemError(
                 f"{self.name}: no item {named}.", hint="was it deleted meanwhile? look again: visir search LIBRARY TEXT"
             )
         files: dict[str, list[File]] = defaultdict(list)

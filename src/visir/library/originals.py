@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 from visir.collections.images import SCENE, ImageReader
 from visir.errors import ImageError
-from visir.library.item import Item
+from visir.library.item import File, Item
 from visir.library.layout import LibraryError
 from visir.library.pictures import content_id
 from visir.records import Collection
@@ -26,6 +27,11 @@ class Originals:
             if file.place is None:
                 reasons.append(f"{file.path}: the source has no picture of it")
                 continue
+            scene = file.place.startswith(SCENE)
+            same = content_id(file.place.encode()) == item.id if scene else _may_be(self.root, file, item)
+            if not same:
+                reasons.append(f"{file.path}: it has changed since")
+                continue
             reader = ImageReader(Collection.build("original", images={"id": [file.path], "path": [file.place],
                                                   "archive": [file.archive]}, root=self.root))  # fmt: skip
             try:
@@ -33,9 +39,20 @@ class Originals:
             except ImageError as fault:
                 reasons.append(fault.message)
                 continue
-            if file.place.startswith(SCENE) or content_id(data) == item.id:
+            if scene or content_id(data) == item.id:
                 return data
             reasons.append(f"{file.path}: it has changed since")
         raise LibraryError(
             f"{'; '.join(reasons)}", hint="bring the library up to date: visir index PLACE --out LIBRARY"
         )
+
+
+def _may_be(root: Path, file: File, item: Item) -> bool:
+    """Whether a file of the item's size lies there: a pipe is never waited for, a device without end never read."""
+    try:
+        found = (root / (file.archive or file.place or "")).stat()
+    except OSError:
+        return True  # reading says why
+    except ValueError:  # a name that no file can have
+        return False
+    return stat.S_ISREG(found.st_mode) and (file.archive is not None or found.st_size == item.bytes)

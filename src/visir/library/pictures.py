@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from PIL import Image
 
-from visir.collections.images import MAX_PIXELS, SCENE, ImageReader, decode, to_rgb
+from visir.collections.images import MAX_PIXELS, SCENE, ImageReader, decode, readable, to_rgb
 from visir.errors import ImageError
 from visir.library.exif import Exif, read_exif
 from visir.library.likeness import perceptual_hash
@@ -79,7 +79,7 @@ def look_at(reader: ImageReader, entry: Entry, data: bytes) -> tuple[Facts, byte
 
 def _opened(data: bytes, where: str) -> tuple[Facts, Image.Image]:
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with Image.open(io.BytesIO(data), formats=readable()) as image:
             told = read_exif(image)
             width, height = image.size[::-1] if told.sideways else image.size
             form = image.format

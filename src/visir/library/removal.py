@@ -8,7 +8,7 @@ from pathlib import Path
 
 from visir.library.check import digests, refuse_changed
 from visir.library.database import Database
-from visir.library.layout import CAPTIONS, DATABASE, LOCK, SYSTEMS, LibraryError, Manifest
+from visir.library.layout import CAPTIONS, DATABASE, LOCK, SYSTEMS, LibraryError, Manifest, UnknownItemError
 from visir.library.thumbnails import remove_thumbnails
 from visir.library.vectors import Indexes
 from visir.locks import locked_or
@@ -28,7 +28,7 @@ def remove(folder: str | Path, items: Iterable[str]) -> int:
             known = {one for (one,) in database.of("SELECT id FROM items WHERE id IN", gone)}
             unknown = [one for one in gone if one not in known]
             if unknown:
-                raise LibraryError(f"{manifest.name}: no item {', '.join(map(repr, unknown[:3]))}.")
+                raise UnknownItemError(f"{manifest.name}: no item {', '.join(map(repr, unknown[:3]))}.")
             refuse_changed(folder, manifest, database)
             with database.writing():
                 database.run_many(

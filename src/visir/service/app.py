@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import traceback
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
@@ -20,11 +21,11 @@ import visir
 from visir.errors import VisirError
 from visir.service import wire
 from visir.service.door import OPEN, Door, charge
-from visir.service.errors import Refused, of_validation, of_visir
+from visir.service.errors import Refused, of_validation, of_visir, unreadable
 from visir.service.limits import Rate
 from visir.service.logs import Log
 from visir.service.metrics import Metrics
-from visir.service.routers import about, admin, items, search
+from visir.service.routers import about, admin, items, known_only, search
 from visir.service.settings import Settings
 from visir.service.shelf import Shelf
 from visir.service.tokens import Tokens
@@ -63,13 +64,15 @@ def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
         openapi_url="/v1/openapi.json",
         docs_url="/docs" if settings.docs else None,
         redoc_url=None,
+        redirect_slashes=False,  # a redirection would send people to whatever the Host header says
         swagger_ui_oauth2_redirect_url=None,
         lifespan=lifespan,
     )
     app.state.shelf, app.state.metrics, app.state.log, app.state.closing = shelf, metrics, log, False
+    app.state.pixels = settings.pixels
     for router in (about.router, search.router, items.router, admin.router):
-        app.include_router(router)
-    _refusals(app)
+        app.include_router(router, dependencies=[Depends(known_only)])
+    _refusals(app, log)
     app.openapi = lambda: _openapi(app, with_tokens=tokens is not None)  # type: ignore[method-assign]
     rate = Rate(settings.rate, settings.burst)
     app.state.charge = lambda caller, cost: charge(caller, cost, rate, metrics)
@@ -91,7 +94,7 @@ async def _watch(shelf: Shelf, settings: Settings, log: Log) -> None:
         await asyncio.to_thread(shelf.refresh, log)
 
 
-def _refusals(app: FastAPI) -> None:
+def _refusals(app: FastAPI, log: Log) -> None:
     """Everything that is raised becomes the one shape of errors."""
 
     async def refused(_: Request, fault: Exception) -> Response:
@@ -100,7 +103,11 @@ def _refusals(app: FastAPI) -> None:
 
     async def mended(_: Request, fault: Exception) -> Response:
         assert isinstance(fault, VisirError)
-        return of_visir(fault).response()
+        said = of_visir(fault)
+        if not isinstance(said, Refused):
+            log.write("error", "fault", fault=str(fault), traceback=traceback.format_exception(fault))
+            said = unreadable()
+        return said.response()
 
     async def invalid(_: Request, fault: Exception) -> Response:
         assert isinstance(fault, RequestValidationError)

@@ -28,6 +28,7 @@ OPEN = frozenset({"/", "/v1/health", "/v1/ready", "/v1/openapi.json", "/docs"})
 """What is answered without a token: nothing of these tells anything of a library."""
 OPEN_BELOW = "/static/"
 
+_HARMLESS = ("GET", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _CSP = (
     "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
@@ -79,6 +80,7 @@ class Door:
         self._app, self._settings, self._tokens = app, settings, tokens
         self._rate, self._metrics, self._log = rate, metrics, log
         self._bodies = Bodies(settings.bodies)
+        self._origins = frozenset(origin.rstrip("/") for origin in settings.origins)
         self._hosts = frozenset(host.lower() for host in settings.hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,6 +127,8 @@ class Door:
                 raise Refused(
                     400, "this service is not known under that host name.", hint="visir serve --allow-host NAME"
                 )
+        if self._tokens is None and scope["method"] not in _HARMLESS and self._foreign(headers):
+            raise Refused(403, "a page of another origin may not ask this.", hint="visir serve --allow-origin ORIGIN")
         path, now = scope["path"], time.monotonic()
         is_open = path in OPEN or path.startswith(OPEN_BELOW)
         state: MutableMapping[str, Any] = scope.setdefault("state", {})
@@ -136,9 +140,20 @@ class Door:
             if "search" not in caller.scopes and not _is_admin(scope):
                 raise Refused(403, f"the token {caller.name!r} may not search.", hint="it has no scope 'search'")
         for value in headers.get(b"content-length", []):
-            if value.isdigit() and int(value) > self._settings.body:
+            if value.isdigit() and (len(value) > 18 or int(value) > self._settings.body):
                 self._metrics.refused("body")
                 raise too_large(self._settings.body)
+
+    def _foreign(self, headers: dict[bytes, list[bytes]]) -> bool:
+        """Whether a browser says that a page of somebody else asks.
+
+        Without tokens that is all that keeps any page that somebody visits from having the browser start an update on
+        127.0.0.1: it could not read the answer, but it would have been done. Programs send neither header.
+        """
+        (origin,), (site,) = headers.get(b"origin", [b""])[:1], headers.get(b"sec-fetch-site", [b""])[:1]
+        if origin.decode("latin-1").rstrip("/") in self._origins or site in (b"same-origin", b"none"):
+            return False
+        return bool(site) or (bool(origin) and origin.partition(b"://")[2] != headers.get(b"host", [b""])[0])
 
     def _caller(self, headers: dict[bytes, list[bytes]], address: str, now: float, is_open: bool) -> Caller:
         if self._tokens is None:

@@ -70,9 +70,24 @@ def busy(message: str, after: int, hint: str = "") -> Refused:
     return Refused(503, message, hint=hint or f"try again in {after} s", headers={"Retry-After": str(after)})
 
 
-def of_visir(fault: VisirError) -> Refused:
-    """What visir itself refuses is a fault of the request: 422 with the same message and next action."""
-    return Refused(422, fault.message, hint=fault.hint)
+def of_visir(fault: VisirError) -> Refused | VisirError:
+    """A query or a condition that cannot be answered: 422 with the same message and next action; an unknown item: 404.
+
+    Every other error of visir is not the client's, and its text may name places on this machine: it is given back as it
+    is, for the log.
+    """
+    from visir.library.filters import FilterError
+    from visir.library.layout import UnknownItemError
+    from visir.library.query import QueryError
+
+    if isinstance(fault, UnknownItemError):
+        return Refused(404, fault.message, hint="was it deleted meanwhile? search again")
+    return Refused(422, fault.message, hint=fault.hint) if isinstance(fault, FilterError | QueryError) else fault
+
+
+def unreadable() -> Refused:
+    """503 for a library that cannot be read just now: a disk that has gone, a file that was damaged meanwhile."""
+    return busy("the library cannot be read just now.", 5, hint="the service's log says more")
 
 
 def of_validation(errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()) -> Refused:

@@ -25,6 +25,8 @@ class Settings:
 
     - `body`: of one request, counted while it comes in, so that no header needs to be believed; `bodies`: of all
       requests at one time
+    - `pixels`: of a photo that is searched with, told from its header before anything is decoded. Decoding takes up to
+      16 bytes for each, and two photos are decoded at a time: 32 megapixels are a GiB
     - `rate`, `burst`: requests a second for one token (or address, without tokens), and how many may come at once; a
       thumbnail counts a tenth, a batch as many as it has queries; a rate of 0 sets no limit
     - `timeout`: from the last byte of a request to the first of its answer
@@ -47,6 +49,7 @@ class Settings:
     device: str | None = None
     body: int = 16 * 2**20
     bodies: int = 256 * 2**20
+    pixels: int = 32_000_000
     rate: float = 20.0
     burst: int = 200
     timeout: float = 30.0
@@ -77,6 +80,7 @@ class Settings:
 _AT_LEAST: dict[str, float] = {
     "body": 1024,
     "bodies": 1024,
+    "pixels": 1,
     "rate": 0,
     "burst": 1,
     "timeout": 0.01,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request
 
+from visir.errors import nearest
 from visir.service import wire
 from visir.service.errors import Refused
 from visir.service.shelf import Desk, Shelf
@@ -44,6 +45,20 @@ def desk_of(
 def item_of(item: Annotated[str, Path(pattern=wire.ITEM, description="32 hexadecimal digits.")]) -> str:
     """The item that the path names."""
     return item
+
+
+def known_only(request: Request) -> None:
+    """Refuse a parameter behind the question mark that the path does not have: `?categroy=dogs` would show everything.
+
+    The page and health checks may have any: the page reads its own, and others are there to go round caches.
+    """
+    if not request.query_params or not request.url.path.startswith("/v1/libraries"):
+        return
+    known = [str(one.alias) for one in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            hint = nearest(name[:100], known) if known else "this path takes none"
+            raise Refused(422, f"{name[:100]}: unknown parameter", hint=hint, field=name[:100])
 
 
 def admin_only(request: Request) -> None:

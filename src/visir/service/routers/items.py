@@ -110,7 +110,7 @@ async def explain(request: Request, desk: InLibrary, item: OfItem) -> Response:
     asked = await body_of(request, wire.Search)
     log_queries(request, [asked])
     noted(request, library=desk.name)
-    query = query_of(asked, await picture_of(asked))
+    query = query_of(asked, await picture_of(request, asked))
     return _json(await run_in_threadpool(desk.explain, query, item))
 
 

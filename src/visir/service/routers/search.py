@@ -32,7 +32,7 @@ async def search(request: Request, desk: InLibrary) -> Response:
     """Search by words, by a picture (base64), by a picture of the library, or by words and one of these."""
     asked = await body_of(request, wire.Search)
     log_queries(request, [asked])
-    (found,) = await _found(request, desk, [query_of(asked, await picture_of(asked))])
+    (found,) = await _found(request, desk, [query_of(asked, await picture_of(request, asked))])
     return Response(found, media_type="application/json")
 
 
@@ -41,7 +41,7 @@ async def search_photo(request: Request, desk: InLibrary) -> Response:
     """Search by a photo sent as a file, as a browser's form sends it; the other fields as in a search."""
     asked, photo = await form_of(request)
     log_queries(request, [asked])
-    (found,) = await _found(request, desk, [query_of(asked, await decoded(photo, "photo"))])
+    (found,) = await _found(request, desk, [query_of(asked, await decoded(request, photo, "photo"))])
     return Response(found, media_type="application/json")
 
 
@@ -51,7 +51,7 @@ async def search_batch(request: Request, desk: InLibrary) -> Response:
     asked = (await body_of(request, wire.Batch)).queries
     request.app.state.charge(request.scope["state"]["caller"], len(asked) - 1)
     log_queries(request, asked)
-    queries = [query_of(one, await picture_of(one)) for one in asked]
+    queries = [query_of(one, await picture_of(request, one)) for one in asked]
     return Response(answers.batch(await _found(request, desk, queries)), media_type="application/json")
 
 
