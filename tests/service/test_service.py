@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,6 +112,26 @@ def test_browsing_goes_by_name(service: Service) -> None:
     assert page["total"] == 24 == len({one["item"] for one in seen})
     assert [one["name"] for one in seen] == sorted(one["name"] for one in seen)
     assert service.ask("GET", f"{AT}/items?category=town").json()["total"] == 8
+
+
+def test_browsing_takes_the_conditions_of_a_search(service: Service) -> None:
+    def browsed(where: object, **more: object) -> dict[str, Any]:
+        params = {"where": json.dumps(where), "k": 100, **more}
+        return service.ask("GET", f"{AT}/items", params=params).json()  # type: ignore[no-any-return]
+
+    names = [one["name"] for one in browsed([])["items"]]
+    where = [{"field": "name", "op": "in", "value": [names[3], names[11], names[20]]}]
+    chosen = browsed(where)
+    assert [one["name"] for one in chosen["items"]] == [names[3], names[11], names[20]] and chosen["total"] == 3
+    sought = service.search(text="a dog", where=where, k=10)
+    assert {hit["item"] for hit in sought["hits"]} == {one["item"] for one in chosen["items"]}
+    second = browsed(where, k=2, offset=2)
+    assert [one["name"] for one in second["items"]] == [names[20]] and second["next_offset"] is None
+    assert browsed([{"field": "category", "op": "!=", "value": "town"}], category="town")["total"] == 0
+    faults = [("[", "not JSON"), ('{"a": 1}', "list"), ('[{"field": "widht", "value": 1}]', "width")]
+    for text, words in [*faults, ('[{"field": "width"}]', "value"), (json.dumps(where * 17), "16")]:
+        status, error = service.refused("GET", f"{AT}/items", params={"where": text})
+        assert status == 422 and words in error["message"], (text, error)
 
 
 def test_an_item(service: Service, folder: Path) -> None:

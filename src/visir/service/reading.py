@@ -6,7 +6,7 @@ import asyncio
 import binascii
 import contextlib
 from base64 import b64decode
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +19,7 @@ from visir.errors import ImageError
 from visir.library.filters import Condition
 from visir.library.query import Query
 from visir.service.errors import Refused, of_validation
-from visir.service.wire import Search
+from visir.service.wire import Conditions, Search, Where
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -113,6 +113,22 @@ async def form_of(request: Request) -> tuple[Search, bytes]:
         raise of_validation(fault.errors(include_url=False), list(Search.model_fields)) from None
 
 
+def conditions_of(text: str) -> tuple[Condition, ...]:
+    """Conditions from the JSON text of a list of them, as an address carries it."""
+    try:
+        return _conditions(Conditions.model_validate({"where": orjson.loads(text)}).where)
+    except orjson.JSONDecodeError as fault:
+        raise Refused(422, f"where: not JSON: {fault}", field="where", hint="see /v1/openapi.json") from None
+    except ValidationError as fault:
+        raise of_validation(fault.errors(include_url=False)) from None
+
+
+def _conditions(where: Sequence[Where]) -> tuple[Condition, ...]:
+    return tuple(
+        Condition(one.field, one.op, tuple(one.value) if isinstance(one.value, list) else one.value) for one in where
+    )
+
+
 async def picture_of(request: Request, search: Search) -> Image | None:
     """The picture inside a JSON body, decoded."""
     if search.image is None:
@@ -149,10 +165,7 @@ def query_of(search: Search, picture: Image | None) -> Query:
         system=search.system,
         fusion=search.fusion,
         weight=search.weight,
-        conditions=tuple(
-            Condition(one.field, one.op, tuple(one.value) if isinstance(one.value, list) else one.value)
-            for one in search.where
-        ),
+        conditions=_conditions(search.where),
         category=search.category,
         k=search.k,
         offset=search.offset,

@@ -41,6 +41,12 @@ class Where(Asked):
     )
 
 
+class Conditions(Asked):
+    """Conditions alone, for a list that is looked through."""
+
+    where: list[Where] = Field([], max_length=MOST_CONDITIONS)
+
+
 class Search(Asked):
     """What to look for: a text, a picture, a picture of the library ("like this one"), or several of them together."""
 

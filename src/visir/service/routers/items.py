@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
@@ -11,8 +12,12 @@ from fastapi.concurrency import run_in_threadpool
 from visir.service import wire
 from visir.service.answers import sayable
 from visir.service.errors import Refused
-from visir.service.reading import body_of, log_queries, noted, picture_of, query_of, schema
+from visir.service.reading import body_of, conditions_of, log_queries, noted, picture_of, query_of, schema
 from visir.service.routers import LARGE, REFUSALS, InLibrary, OfItem
+
+if TYPE_CHECKING:
+    from visir.library import Library
+    from visir.library.filters import Condition
 
 router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS)
 
@@ -21,6 +26,9 @@ SHOWN = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp", "image/
 _FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 _ALONE = {"Content-Security-Policy": "default-src 'none'; sandbox", "Content-Disposition": "inline"}
 _MOST_SKIPPED = 10_000_000
+_LONGEST_WHERE = 16_000
+_WHERE = "JSON text of a list of conditions, as `where` of a search; all of them must hold."
+_EXAMPLE = '[{"field": "width", "op": ">=", "value": 300}]'
 
 
 @router.get("/items", response_model=wire.Items)
@@ -29,21 +37,29 @@ def items(
     category: Annotated[str, Query(max_length=500, description="This category and those below it.")] = "",
     offset: Annotated[int, Query(ge=0, le=_MOST_SKIPPED)] = 0,
     k: Annotated[int, Query(ge=1, le=wire.MOST_RESULTS)] = 50,
+    where: Annotated[str, Query(max_length=_LONGEST_WHERE, description=_WHERE, examples=[_EXAMPLE])] = "[]",
 ) -> Response:
     """Pictures by name, and by where they lie where names are equal."""
-    ids, total = listed(desk.library, category, offset, k)
+    ids, total = listed(desk.library, category, offset, k, conditions_of(where))
     cards = desk.cards.of(ids)
     shown = [cards[one][0] for one in ids if one in cards]
     after = offset + k
     return _json({"items": shown, "total": total, "next_offset": after if after < total else None})
 
 
-def listed(library: Any, category: str, offset: int, k: int) -> tuple[list[str], int]:
-    """Ids of a page of items, and how many there are in all."""
-    below, values = "", []
+def listed(
+    library: Library, category: str, offset: int, k: int, conditions: Sequence[Condition] = ()
+) -> tuple[list[str], int]:
+    """Ids of a page of items, and how many there are in all. Raises `FilterError` for conditions that fit no field."""
+    tests: list[str] = []
+    values: list[Any] = []
     if category:
-        below = " WHERE category = ? OR substr(category, 1, ?) = ?"
-        values = [category, len(category) + 1, category + "/"]
+        tests.append("(category = ? OR substr(category, 1, ?) = ?)")
+        values += [category, len(category) + 1, category + "/"]
+    if conditions:
+        tests.append("item IN (SELECT value FROM json_each(?))")
+        values.append(orjson.dumps(sorted(library.where(conditions, category or None))).decode())
+    below = " WHERE " + " AND ".join(tests) if tests else ""
     total = library.database.value(f"SELECT count(DISTINCT item) FROM files{below}", values)
     page = f"SELECT item FROM files{below} GROUP BY item ORDER BY min(name), min(path) LIMIT ? OFFSET ?"
     return [one for (one,) in library.database.rows(page, [*values, k, offset])], total
