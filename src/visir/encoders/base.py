@@ -66,11 +66,18 @@ class Encoder(ABC):
         return list(texts)
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """(n,) a number for each text: a batch of texts that have one number in common needs no padding.
+        """(n,) a number for each text: those that have it in common go through `embed_texts_alike` in one shape.
 
-        Usually the tokens that the model reads. None where the encoder cannot tell.
+        Usually the tokens that the model reads, padding included. None where the encoder cannot tell.
         """
         return None
+
+    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of n texts of one `text_lengths`, padded to that and no matter what else is there.
+
+        Within rounding those of `embed_texts`, which pads to the longest text of a batch.
+        """
+        return self.embed_texts(texts)
 
     def encode_images(self, images: Sequence[Image]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n images, as given by PIL (any mode; converted to upright RGB first)."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 
+Given = TypeVar("Given")
+
 WIDEST = 32
 """Texts of one batch."""
+COMPARED = 4
+"""Texts that a shape must have given the defined vectors of, before it is used."""
 KEPT = 2048
 """Vectors of texts that are kept: 6 MB at 768 dimensions."""
 
@@ -22,19 +27,16 @@ class PinnedTexts:
 
     A network's vectors depend on the company by rounding (1e-7): padding changes how an attention's sums are cut, and
     a product of matrices takes another kernel for another number of rows. Near ties then change places with the load.
-    So here a text's vector is *defined*: as the first of a batch of two, the text and itself. (Not of a batch of one:
-    one row goes through a matrix-vector product, whose sums no larger batch repeats.)
+    So here a text's vector is *defined*: as the first of a batch of two, the text and itself, padded as if alone. (Not
+    of a batch of one: one row goes through a matrix-vector product, whose sums no larger batch may repeat.)
 
-    Larger batches are only a faster way to the same bits. They hold texts of one length, so nothing is padded, and
-    2, 4, 8, 16 or 32 of them, so there are few shapes. The first batch of a shape is encoded both ways; only when all
-    its vectors are the defined ones is that shape used from then on, otherwise never, and its texts are encoded one by
-    one. So that the ways agree is measured on the machine that runs, not assumed. An encoder that cannot tell lengths
-    (`Encoder.text_lengths`) encodes one by one.
+    Batches of other sizes are only a faster way to the same bits. They hold texts that are padded to one length
+    (`Encoder.text_lengths`), and 1, 2, 4, 8, 16 or 32 of them, filled up with one of them again, so there are few
+    shapes. Those of a shape are encoded both ways until `COMPARED` texts were; only when all vectors are the defined
+    ones is that shape used from then on, otherwise never, and its texts are encoded one by one. So that the ways agree
+    is measured on the machine that runs, not assumed. An encoder that cannot tell lengths encodes one by one.
 
-    A head over a frozen encoder is applied vector by vector: it costs next to nothing, and its products are of so few
-    rows that larger batches seldom repeat them.
-
-    It costs: of captions of 8 to 20 words few have one length, so a batch of 16 takes twice as long as padded ones.
+    A head over a frozen encoder is defined on four rows, and used on 4, 8, … in the same way.
 
     Rounding the vectors to a grid instead would not do: whatever lies near the edge of two cells still falls into
     either. At 768 dimensions, errors of 1e-7 and a grid of 1e-4, that is every second text.
@@ -45,7 +47,8 @@ class PinnedTexts:
         below = encoder.backbone("text")
         self._below = None if below is None else PinnedTexts(below)
         self._lock = threading.Lock()
-        self._steady: dict[tuple[int, int], bool] = {}
+        self._texts = Shapes[str](encoder.embed_texts_alike, 2)
+        self._heads = Shapes[NDArray[np.float32]](lambda some: encoder.project("text", np.stack(some)), 4)
         self._kept: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -63,45 +66,66 @@ class PinnedTexts:
 
     def _made(self, texts: list[str]) -> list[NDArray[np.float32]]:
         if self._below is not None:
-            return [self._projected(vector) for vector in self._below.vectors(texts)]
+            return self._heads.vectors(0, list(self._below.vectors(texts)))
         made: dict[str, NDArray[np.float32]] = {}
         for length, alike in self._by_length(texts).items():
-            for group in _cut(alike):
-                made.update(zip(group, self._batch(length, group), strict=True))
+            made.update(zip(alike, self._texts.vectors(length, alike), strict=True))
         return [made[text] for text in texts]
 
-    def _projected(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        projected: NDArray[np.float32] = self.encoder.project("text", np.repeat(vector[None], 2, axis=0))[0]
-        return projected
-
     def _by_length(self, texts: list[str]) -> dict[int, list[str]]:
-        lengths = self.encoder.text_lengths(texts) if len(texts) > 1 else None
+        lengths = self.encoder.text_lengths(texts) if texts else None
+        if lengths is None:
+            return {-1 - place: [text] for place, text in enumerate(texts)}
         groups: dict[int, list[str]] = {}
-        for place, text in enumerate(texts):
-            groups.setdefault(-1 - place if lengths is None else int(lengths[place]), []).append(text)
+        for text, length in zip(texts, lengths.tolist(), strict=True):
+            groups.setdefault(length, []).append(text)
         return groups
 
-    def _batch(self, length: int, texts: list[str]) -> NDArray[np.float32]:
-        """The vectors of texts of one length, as many as a shape holds, or one."""
-        shape = (length, len(texts))
-        if len(texts) == 1 or self._steady.get(shape) is False:
-            return self._one_by_one(texts)
-        together = self.encoder.encode_texts(texts)
-        if shape not in self._steady:
-            alone = self._one_by_one(texts)
-            self._steady[shape] = bool(np.array_equal(together, alone))
-            return alone
-        return together
 
-    def _one_by_one(self, texts: list[str]) -> NDArray[np.float32]:
-        return np.concatenate([self.encoder.encode_texts([text, text])[:1] for text in texts])
+class Shapes(Generic[Given]):
+    """A network's vectors of inputs that are alike, in batches of the sizes that give the defined bits.
+
+    `network`: inputs to (n, d) vectors; `least`: a vector is defined as the first of so many of the same input.
+    """
+
+    def __init__(self, network: Callable[[Sequence[Given]], NDArray[np.float32]], least: int) -> None:
+        self._network, self._least = network, least
+        self._agreed: dict[tuple[int, int], int] = {}
+
+    def vectors(self, kind: int, inputs: list[Given]) -> list[NDArray[np.float32]]:
+        """Of inputs of one kind: a length, below zero where nobody knows."""
+        found: list[NDArray[np.float32]] = []
+        for group, size in _cut(inputs):
+            found += self._batch(kind, group, size)
+        return found
+
+    def _batch(self, kind: int, inputs: list[Given], size: int) -> list[NDArray[np.float32]]:
+        agreed = self._agreed.get((kind, size), 0)
+        if agreed < 0 or kind < 0:
+            return [self._defined(one) for one in inputs]
+        together = list(self._network([*inputs, *[inputs[-1]] * (size - len(inputs))])[: len(inputs)])
+        if agreed >= COMPARED:
+            return together
+        alone = [self._defined(one) for one in inputs]
+        same = all(np.array_equal(one, other) for one, other in zip(together, alone, strict=True))
+        self._agreed[kind, size] = agreed + len(inputs) if same else -1
+        return alone
+
+    def _defined(self, one: Given) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self._network([one] * self._least)[0]
+        return vector
 
 
-def _cut(texts: list[str]) -> list[list[str]]:
-    """In groups of powers of two, the largest first: 13 texts as 8, 4 and 1."""
+def _cut(inputs: list[Given]) -> list[tuple[list[Given], int]]:
+    """In groups of powers of two, the largest first, each with the size that it is filled up to: 13 as 13 of 16, and 11
+    as 8 and 3 of 4. What would be filled by more than a quarter is cut instead.
+    """
     groups, start = [], 0
-    while start < len(texts):
-        size = min(1 << (len(texts) - start).bit_length() - 1, WIDEST)
-        groups.append(texts[start : start + size])
+    while start < len(inputs):
+        left = min(len(inputs) - start, WIDEST)
+        size = 1 << left.bit_length() - 1
+        if 2 * left >= 3 * size:
+            size *= 2
+        groups.append((inputs[start : start + size], size))
         start += size
     return groups

