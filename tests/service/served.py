@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,19 +103,22 @@ def process(library: Path, **settings: Any) -> Iterator[tuple[subprocess.Popen[s
         " lambda at: print(at, flush=True))\n"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    # The log goes into a file: a pipe that nobody reads is full after 300 lines, and the service would stand still.
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115
     running = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+    )
     try:
-        assert running.stdout is not None and running.stderr is not None
+        assert running.stdout is not None
         said = running.stdout.readline()
         if not said:
-            raise AssertionError(running.stderr.read())
+            log.seek(0)
+            raise AssertionError(log.read())
         yield running, int(said.rsplit(":", 1)[1].strip("/\n"))
     finally:
         running.kill()
         running.communicate()
+        log.close()
 
 
 def connect(port: int) -> socket.socket:

@@ -1,0 +1,299 @@
+"""Who asks, and from where: tokens, pages of strangers, names of hosts; and what photos and captions smuggle in."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+
+from PIL import Image
+from served import AT, Service, make
+from served import update as update_library
+
+import visir.library
+import visir.service
+from visir.library import LibraryError
+from visir.service import door, tokens
+from visir.service.tokens import Token, new_token, read_tokens, revoke_token, write_tokens
+
+HACK = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(tmp_path_factory.mktemp("guests"))
+
+
+@pytest.fixture
+def serve(folder: Path) -> Iterator[Any]:
+    made: list[Service] = []
+
+    def one(library: Path = folder, **settings: Any) -> Service:
+        made.append(Service(library, **settings))
+        return made[-1]
+
+    yield one
+    for service in made:
+        service.close()
+
+
+def test_every_path_but_the_open_ones_wants_a_token(serve: Any, tmp_path: Path) -> None:
+    """What OpenAPI lists, what it does not, and what is nowhere; by every method; with every way of a wrong token."""
+    path = tmp_path / "tokens.json"
+    good = new_token(path, "anna", ["search"], None)
+    over = new_token(path, "old", ["search", "admin"], 1)
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    anna, old = read_tokens(path)
+    write_tokens(path, [anna, Token(old.name, old.sha256, old.scopes, old.made, past)])
+    service = serve(tokens=path)
+    listed = service.ask("GET", "/v1/openapi.json").json()["paths"]
+    guarded = [one.format(library="photos", item="0" * 32) for one in listed if one not in door.OPEN]
+    guarded += ["/metrics", "/nothing", "/v1", "/v1/health/", "/static", "/static/../v1/libraries", "/docs/x"]
+    guarded += ["/V1/libraries", "/v1/libraries?token=" + good, "/v1//libraries", "/static%2f..%2fv1/libraries"]
+    wrong: list[list[tuple[bytes, bytes]]] = [
+        [],
+        *(
+            [(b"authorization", value)]
+            for value in (
+                b"",
+                b"Bearer",
+                b"Bearer ",
+                b"Bearer\t" + good.encode(),
+                good.encode(),
+                b"Basic " + good.encode(),
+                b"Bearer " + good[:-1].encode(),
+                b"Bearer " + good.swapcase().encode(),
+                b"Bearer " + over.encode(),
+                b"Bearer " + anna.sha256.encode(),  # who has read the file has nothing
+                b"Bearer " + good.encode() + b"\0",
+                b"Bearer \xff\xfe",
+                b"Bearer null",
+                b"Bearer " + b"a" * 60_000,
+                b"Bearer a, Bearer " + good.encode(),
+            )
+        ),
+        [(b"authorization", b"Bearer x"), (b"authorization", b"Bearer " + good.encode())],
+        [(b"x-authorization", b"Bearer " + good.encode())],
+        [(b"cookie", b"token=" + good.encode())],
+    ]
+    asked = [("GET", f"{AT}/items", {"headers": headers}) for headers in wrong]
+    asked += [(method, one, {}) for one in guarded for method in ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD")]
+    for (method, one, more), answer in zip(asked, service.together(asked), strict=True):
+        opened = one.startswith("/static%2f")  # below the open ones, and nothing is there
+        assert answer.status_code in ((404, 405) if opened else (401,)), (method, one, more, answer.status_code)
+    fine = {"headers": {"authorization": f"Bearer {good}"}}
+    assert service.ask("GET", f"{AT}/items", **fine).status_code == 200
+    assert service.refused("POST", f"{AT}/update", **fine)[0] == 403
+    log = service.log.getvalue()
+    assert good.encode() not in log.replace(b"?token=" + good.encode(), b"") and over.encode() not in log
+
+
+def test_a_token_ends_while_it_is_used(serve: Any, tmp_path: Path) -> None:
+    """Revoked, or the file taken away or spoiled: refused within a second, without a restart."""
+    path = tmp_path / "tokens.json"
+    anna, bert = new_token(path, "anna", ["search"], None), new_token(path, "bert", ["search"], None)
+    service = serve(tokens=path)
+
+    def status(secret: str) -> int:
+        return service.ask("GET", f"{AT}/items", headers={"authorization": f"Bearer {secret}"}).status_code
+
+    assert status(anna) == status(bert) == 200
+    revoke_token(path, "anna")
+    time.sleep(1.1)
+    assert (status(anna), status(bert)) == (401, 200)
+    path.write_text("{")
+    time.sleep(1.1)
+    assert status(bert) == 401
+    path.unlink()
+    time.sleep(1.1)
+    assert status(bert) == 401
+
+
+def test_tokens_are_compared_in_constant_time() -> None:
+    """Every token of the file is compared, by `hmac.compare_digest`, and the loop is never left early."""
+    (found,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(tokens.Tokens.holder))).body
+    (loop,) = (one for one in ast.walk(found) if isinstance(one, ast.For))
+    assert not any(isinstance(one, ast.Break | ast.Return) for one in ast.walk(loop))
+    (test,) = (one.test for one in ast.walk(loop) if isinstance(one, ast.If))
+    assert isinstance(test, ast.Call) and ast.unparse(test.func) == "hmac.compare_digest"
+
+
+def test_pages_of_strangers(serve: Any) -> None:
+    """Without tokens, a page that somebody visits may have the browser ask 127.0.0.1: nothing is done on its behalf."""
+    service = serve()
+    photo = {"files": {"photo": b"GIF89a"}}
+    strange = [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://localhost.evil.example"},
+        {"origin": "http://localhost:81"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site", "origin": "http://localhost"},
+        {"origin": "http://evil.example", "sec-fetch-site": "cross-site"},
+    ]
+    own = [{}, {"origin": "http://localhost"}, {"origin": "http://localhost", "sec-fetch-site": "same-origin"}]
+    asked: list[tuple[str, str, Any]] = [("POST", "/update", {}), ("POST", "/search/photo", photo)]
+    for headers in strange:
+        for method, path, more in [*asked, ("DELETE", "/items/x", {})]:
+            status, error = service.refused(method, f"{AT}{path}", headers=headers, **more)
+            assert status == 403 and "--allow-origin" in error["hint"], headers
+    for headers in own:
+        assert service.ask("POST", f"{AT}/search", json={"text": "a"}, headers=headers).status_code == 200
+    for headers in strange:  # what a page may load is refused by the browser: the answer says so
+        answer = service.ask("GET", f"{AT}/items", headers=headers)
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_origins_are_exact(serve: Any) -> None:
+    allowed = "https://shop.example"
+    service = serve(origins=(allowed,))
+    ask = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    for origin in (
+        "https://evil.example",
+        "http://shop.example",
+        "https://shop.example.evil.example",
+        "https://evil-shop.example",
+        "https://shop.example:444",
+        "https://shop.example@evil.example",
+        "null",
+        "*",
+        "HTTPS://SHOP.EXAMPLE/",
+    ):
+        for method, more in (("OPTIONS", ask), ("GET", {})):
+            answer = service.ask(method, f"{AT}/items", headers={"origin": origin, **more})
+            assert "access-control-allow-origin" not in answer.headers, origin
+    answer = service.ask("OPTIONS", f"{AT}/search", headers={"origin": allowed, **ask})
+    assert answer.headers["access-control-allow-origin"] == allowed
+    assert "access-control-allow-credentials" not in answer.headers
+    assert service.ask("POST", f"{AT}/search", json={"text": "a"}, headers={"origin": allowed}).status_code == 200
+    closed = serve().ask("OPTIONS", f"{AT}/search", headers={"origin": allowed, **ask})
+    assert closed.status_code == 405 and not [one for one in closed.headers if one.startswith("access-control")]
+
+
+def test_hosts_of_strangers(serve: Any) -> None:
+    """DNS rebinding: a name of theirs that leads here gives itself away, on every path."""
+    service = serve(hosts=("localhost", "127.0.0.1", "[::1]"))
+    for path in ("/", f"{AT}/items", "/static/page.css", "/metrics", "/v1/health"):
+        for host in ("evil.example", "localhost@evil.example", "127.0.0.1.evil.example", "localhost:80:80", "[::2]"):
+            assert service.refused("GET", path, headers={"host": host})[0] == 400
+    for header in ("x-forwarded-host", "forwarded", "x-original-url", "x-rewrite-url"):
+        answer = service.ask("GET", f"{AT}/items", headers={header: "evil.example"})
+        assert answer.status_code == 200 and "evil" not in answer.text + str(answer.headers)
+    assert service.ask("GET", f"{AT}/items/").status_code == 404  # no redirection to whatever Host says
+
+
+def test_headers_exactly(serve: Any) -> None:
+    """Of a page, of JSON, of a refusal: the same policy, word by word."""
+    service = serve()
+    for path in ("/", f"{AT}/items", "/nothing", "/static/page.js"):
+        headers = service.ask("GET", path).headers
+        assert headers["content-security-policy"] == (
+            "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; "
+            "form-action 'self'; frame-ancestors 'none'"
+        )
+        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+        assert headers["x-frame-options"] == "DENY" and "server" not in headers and "set-cookie" not in headers
+        assert headers["cross-origin-opener-policy"] == "same-origin"
+
+
+def test_what_photos_say_is_text(folder: Path, tmp_path: Path) -> None:
+    """HTML in EXIF, in names of files and folders: JSON of the right type, which no browser takes for a page.
+
+    What the page makes of it is tested in Chromium: `test_what_the_data_says_stays_text` in test_page.py.
+    """
+    source = tmp_path / "source" / "a <b>bold<i>"
+    source.mkdir(parents=True)
+    image = Image.new("RGB", (64, 64), "teal")
+    exif = Image.Exif()
+    exif[0x010F], exif[0x0110], exif[0x0132] = HACK, "\x1b[31m\x00\r\nSet-Cookie: a=b", "2024:99:99 99:99:99"
+    exif[0x010E] = "' OR 1=1 --"
+    image.save(source / "' onerror=alert(1) x='.jpg", exif=exif)
+    Image.new("RGB", (64, 64), "navy").save(source / "é\r\nSet-Cookie: a=b.png")
+    update_library(tmp_path / "source", tmp_path / "photos", model=folder.parent / "models" / "dense")
+    service = Service(tmp_path / "photos")
+    try:
+        shown = service.ask("GET", f"{AT}/items")
+        assert shown.headers["content-type"] == "application/json" and len(shown.json()["items"]) == 2
+        told = [service.ask("GET", f"{AT}/items/{one['item']}") for one in shown.json()["items"]]
+        for answer in told:
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.headers["x-content-type-options"] == "nosniff" and "set-cookie" not in answer.headers
+        camera = next(one.json()["camera"] for one in told if one.json()["camera"])
+        assert camera.startswith("<script>") and camera.isprintable() and len(camera) <= 201
+        for one in shown.json()["items"]:
+            for part in ("image", "thumbnail"):
+                answer = service.ask("GET", f"{AT}/items/{one['item']}/{part}")
+                assert answer.status_code == 200 and answer.headers["content-type"].startswith("image/")
+                assert "set-cookie" not in answer.headers and b"<script>" not in str(answer.headers).encode()
+        refused = service.ask("POST", f"{AT}/search", json={"text": HACK, HACK: 1})
+        assert refused.status_code == 422 and refused.headers["content-type"] == "application/json"
+        assert b"Set-Cookie" not in service.ask("GET", "/metrics").content
+        for line in service.log.getvalue().splitlines():
+            json.loads(line)
+    finally:
+        service.close()
+
+
+def test_the_page_is_tested_with_hostile_captions() -> None:
+    page = (Path(__file__).parent / "test_page.py").read_text()
+    assert "def test_what_the_data_says_stays_text" in page and "window.hacked" in page
+
+
+def test_damage_while_serving_tells_no_places(serve: Any, folder: Path, tmp_path: Path) -> None:
+    """What visir says of itself in errors names files of this machine; it goes into the log, and 503 to the client."""
+    service = serve()
+    desk = service.app.state.shelf.desks["photos"]
+    before = desk.searcher.search_each
+
+    def damaged(queries: Any) -> Any:
+        return [LibraryError(f"{folder}/items.sqlite: damaged.", hint=f"copy {folder} again") for _ in queries]
+
+    desk.searcher.search_each = damaged
+    status, error = service.refused("POST", f"{AT}/search", json={"text": "a dog"})
+    assert status == 503 and str(folder) not in str(error) and "log" in error["hint"]
+    assert any(str(folder) in line.get("fault", "") for line in service.lines())
+    desk.searcher.search_each = before
+    assert service.search(text="a dog")["hits"]
+
+
+def test_no_pattern_goes_back_and_forth() -> None:
+    """Every regular expression of service and library, over texts that make bad ones backtrack (ReDoS)."""
+    found: dict[str, re.Pattern[Any]] = {}
+    for package in (visir.service, visir.library):
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(info.name)
+            held = vars(module).items()
+            found |= {f"{info.name}.{name}": one for name, one in held if isinstance(one, re.Pattern)}
+    assert len(found) >= 3
+    for name, pattern in found.items():
+        for part in ("a", "0", " ", "-", ":", "\\", '"', "'", "0-", "a.", "+0", "0:", ", ", "'\"", "<=", "é"):
+            for end in ("", "!", "\0", "\n"):
+                text: Any = part * (20_000 // len(part)) + end
+                text = text.encode() if isinstance(pattern.pattern, bytes) else text
+                began = time.process_time()
+                pattern.fullmatch(text), pattern.match(text), pattern.search(text[:2000])
+                assert time.process_time() - began < 0.5, (name, part, end)
+
+
+def test_values_that_make_patterns_slow(serve: Any) -> None:
+    service = serve()
+    for field in ("taken", "width", "name", "camera"):
+        for part in ("0", "-", "2024-", "0" * 9 + ":", " ", "a", "T0:"):
+            for op in ("=", "<", "contains"):
+                where = [{"field": field, "op": op, "value": (part * 500)[:500]}]
+                began = time.process_time()
+                answer = service.ask("POST", f"{AT}/search", json={"text": "a", "where": where * 16})
+                assert answer.status_code in (200, 422) and time.process_time() - began < 1

@@ -1,0 +1,203 @@
+"""A real process and raw bytes: requests that no client sends, lengths that lie, clients that send or take slowly."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+
+from served import AT, connect, everything, make, process
+
+HEAD = f"POST {AT}/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+BODY = b'{"text": "a dog", "k": 1}'
+
+
+@dataclass
+class Running:
+    """A service of little patience, in a process of its own."""
+
+    folder: Path
+    process: Any
+    port: int
+
+    def said_to(self, data: bytes) -> bytes:
+        """What it answers to these bytes, until it closes."""
+        with contextlib.closing(connect(self.port)) as asked:
+            with contextlib.suppress(ConnectionError):  # it has answered and closed already
+                asked.sendall(data)
+            return everything(asked)
+
+    def fine(self) -> bool:
+        """Whether it still answers others."""
+        answer = httpx.post(f"http://127.0.0.1:{self.port}{AT}/search", json={"text": "a boat"}, timeout=20)
+        return answer.status_code == 200 and self.process.poll() is None
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = make(tmp_path_factory.mktemp("wire"))
+    patience = {"header_timeout": 1.0, "body_timeout": 1.0, "stall": 1.0, "connections": 60}
+    with process(folder, rate=0.0, body=100_000, bodies=300_000, threads=1, **patience) as (found, port):
+        yield Running(folder, found, port)
+        assert found.poll() is None
+
+
+NO_REQUESTS = [
+    "GET /static/../../../../etc/passwd HTTP/1.1",
+    "GET /static/..%2f..%2fetc%2fpasswd HTTP/1.1",
+    "GET /static/%00 HTTP/1.1",
+    "GET /static/%ff%fe HTTP/1.1",
+    "GET //etc/passwd HTTP/1.1",
+    "GET http://evil.example/static/../../etc/passwd HTTP/1.1",
+    f"GET {AT}/items/../../../../etc/passwd HTTP/1.1",
+    "GET \\..\\etc\\passwd HTTP/1.1",
+    "GET /static/\0 HTTP/1.1",
+    "GET * HTTP/1.1",
+    "CONNECT evil.example:80 HTTP/1.1",
+    "TRACE / HTTP/1.1",
+    "PRI * HTTP/2.0",
+    "BREW /v1/health HTTP/1.1",
+    "GET /v1/health HTTP/9.9",
+    "GET /v1/health HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked",
+    "GET /v1/health HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2",
+    "GET /v1/health HTTP/1.1\r\nContent-Length: -1",
+    "POST /v1/health HTTP/1.1\r\nContent-Length: " + "9" * 5000,
+    "POST /v1/health HTTP/1.1\r\nTransfer-Encoding: gzip",
+    "GET /v1/health HTTP/1.1\r\n folded: x",
+    "GET /v1/health HTTP/1.1\r\nX Y: 1",
+    "GET /v1/health HTTP/1.1\r\nX: a\0b",
+]
+
+
+@pytest.mark.parametrize("line", NO_REQUESTS, ids=[str(at) for at in range(len(NO_REQUESTS))])
+def test_what_no_client_sends(running: Running, line: str) -> None:
+    """Traversal in bytes that nobody tidied, two lengths (request smuggling), methods and versions that are none."""
+    said = running.said_to(f"{line}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    assert re.match(rb"HTTP/1\.1 4\d\d ", said), (line, said[:300])
+    for secret in (b"root:", b"Traceback", b'File "', os.fsencode(running.folder.parent), b"site-packages"):
+        assert secret not in said
+
+
+def test_lengths_that_lie(running: Running) -> None:
+    """More than was told, less than was told, chunks without end: the service counts what comes, and goes on."""
+    short = running.said_to(f"{HEAD}Content-Length: 5\r\nConnection: close\r\n\r\n".encode() + BODY)
+    assert short.startswith(b"HTTP/1.1 400") and short.count(b"HTTP/1.1") <= 2
+    assert running.said_to(f"{HEAD}Content-Length: 99\r\n\r\n".encode() + BODY).startswith(b"HTTP/1.1 408")
+    assert running.said_to(f"{HEAD}Content-Length: 999999999999\r\n\r\n".encode()).startswith(b"HTTP/1.1 413")
+    chunked = f"{HEAD}Transfer-Encoding: chunked\r\n\r\n".encode()
+    assert b" 413 " in running.said_to(chunked + (b"10000\r\n" + b" " * 0x10000 + b"\r\n") * 4)[:20]
+    assert running.said_to(chunked + b"FFFFFFFFFFFFFFFFFF\r\n").startswith(b"HTTP/1.1 400")
+    assert running.said_to(chunked + b"0" * 70_000).startswith(b"HTTP/1.1 4")
+    assert running.said_to(chunked + b"1;" + b"x=y;" * 50_000 + b"\r\n").startswith(b"HTTP/1.1 4")
+    tiny = running.said_to(chunked + b"1\r\n \r\n" * 120_000)
+    assert tiny == b"" or b" 413 " in tiny[:20], tiny[:99]  # "" when the rest of what was sent met a closed door
+    trailers = running.said_to(chunked + b"19\r\n" + BODY + b"\r\n0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n")
+    assert trailers.startswith((b"HTTP/1.1 2", b"HTTP/1.1 4")) or trailers == b""
+    fine = running.said_to(f"{HEAD}Content-Length: {len(BODY)}\r\nConnection: close\r\n\r\n".encode() + BODY)
+    assert fine.startswith(b"HTTP/1.1 200") and running.fine()
+
+
+def test_headers_that_go_too_far(running: Running) -> None:
+    start = "GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    for more in (
+        "X: " + "y" * 200_000,
+        "X" * 200_000 + ": y",
+        "\r\n".join(["X: y"] * 150),
+        "Cookie: " + "a=b;" * 50_000,
+    ):
+        said = running.said_to(f"{start}{more}\r\n\r\n".encode())
+        assert re.match(rb"HTTP/1\.1 4(31|00) ", said), said[:99]
+    assert running.said_to(b"GET /" + b"a" * 200_000).startswith(b"HTTP/1.1 4")
+    assert running.said_to(f"{start}X-Request-Id: {'a' * 60_000}\r\n\r\n".encode()).startswith(b"HTTP/1.1 200")
+    assert running.fine()
+
+
+def test_slow_headers_and_slow_bodies(running: Running) -> None:
+    """40 clients that send a byte now and then are left after a second or so; others are answered meanwhile."""
+    held = [connect(running.port) for _ in range(40)]
+    for at, one in enumerate(held):
+        one.sendall(HEAD[:30].encode() if at % 2 else f"{HEAD}Content-Length: 9999\r\n\r\n".encode())
+    assert running.fine()
+    began, left = time.monotonic(), set[int]()
+    while len(left) < 40 and time.monotonic() - began < 30:
+        time.sleep(0.2)
+        for at, one in enumerate(held):
+            if at in left:
+                continue
+            try:
+                one.sendall(b"a")  # a byte at a time does not keep a place: the whole must come in time
+                one.setblocking(False)
+                if one.recv(9, socket.MSG_PEEK):
+                    left.add(at)
+            except BlockingIOError:
+                pass
+            except ConnectionError:
+                left.add(at)
+            finally:
+                one.settimeout(30)
+    assert len(left) == 40
+    for one in held:
+        one.close()
+    assert running.fine()
+
+
+def test_nobody_is_called(running: Running) -> None:
+    """URLs in every field, in names and in headers (SSRF): a listener waits for a visit that never comes."""
+    visits: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.2)
+        over = threading.Event()
+
+        def listen() -> None:
+            while not over.is_set():
+                with contextlib.suppress(OSError):
+                    one, _ = listening.accept()
+                    visits.append(one.recv(999))
+                    one.close()
+
+        waiting = threading.Thread(target=listen)
+        waiting.start()
+        address = listening.getsockname()[1]
+        url = f"http://127.0.0.1:{address}/secret.png"
+        base = f"http://127.0.0.1:{running.port}"
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg"><image href="{url}"/></svg>'
+        xml = f'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b SYSTEM "{url}">]><svg>&b;</svg>'
+        bodies: list[dict[str, Any]] = [
+            {"text": url},
+            {"text": "a", "category": url},
+            {"text": "a", "where": [{"field": "name", "value": url}]},
+            {"text": "a", "where": [{"field": url, "value": 1}]},
+            *({"image": {"data": data}} for data in (url, f"data:image/png;base64,{url}", "file:///etc/passwd")),
+            {"image": {"url": url}},
+            {"image": url},
+            {"item": url},
+        ]
+        headers = {"Referer": url, "Origin": base, "X-Forwarded-Host": url, "X-Forwarded-For": url, "Forwarded": url}
+        with httpx.Client(base_url=base, timeout=20, headers=headers) as client:
+            for body in bodies:
+                said = client.post(f"{AT}/search", json=body)
+                assert said.status_code in (200, 422), said.text
+                assert client.post(f"{AT}/search/batch", json={"queries": [body]}).status_code in (200, 422)
+            for photo in (url, svg, xml, f"<html><img src={url}>", f"#EXTM3U\n{url}", json.dumps({"url": url})):
+                said = client.post(f"{AT}/search/photo", files={"photo": (url, photo.encode())}, data={"text": url})
+                assert said.status_code == 422
+            for path in (f"{AT}/items/{url}", f"/v1/libraries/{url}/items", f"/static/{url}", f"/{url}"):
+                assert client.get(path).status_code in (404, 422)
+        time.sleep(0.5)
+        over.set()
+        waiting.join()
+    assert visits == []
+    assert running.fine()
