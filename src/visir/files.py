@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
+import hashlib
 import lzma
 import os
 import shutil
@@ -16,6 +18,8 @@ from typing import IO, Any
 import orjson
 
 from visir.errors import VisirError
+
+_MIB = 2**20
 
 
 @contextlib.contextmanager
@@ -67,6 +71,47 @@ def atomic_folder(target: str | Path, *, replace: bool = False) -> Iterator[Path
             temporary.replace(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def digest_of(path: Path) -> tuple[int, str]:
+    """(size, BLAKE2b) of a file; of what is nothing but zeros only where it stands is hashed, whole MiB at a time.
+
+    Some engines' files are mostly holes, which take no time to leave out; a copy in which they are filled in has the
+    same digest. Of a file without any it is the digest of its bytes.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    zeros, empty = bytes(_MIB), list[int]()
+    with path.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        at = 0
+        while at < size:
+            data = next_data(stream.fileno(), at)
+            filled = -(-size // _MIB) if data is None else data // _MIB
+            empty.extend(range(at // _MIB, filled))
+            if data is None:
+                break
+            stream.seek(filled * _MIB)
+            block = stream.read(_MIB)
+            if block == zeros[: len(block)]:
+                empty.append(filled)
+            else:
+                digest.update(block)
+            at = (filled + 1) * _MIB
+    if empty:
+        digest.update(repr(empty).encode())
+    return size, digest.hexdigest()
+
+
+def next_data(file: int, at: int) -> int | None:
+    """Where, from `at` on, an open file holds anything; None when there is nothing but a hole to its end."""
+    if not hasattr(os, "SEEK_DATA"):
+        return at if at < os.fstat(file).st_size else None
+    try:
+        return os.lseek(file, at, os.SEEK_DATA)
+    except OSError as fault:
+        if fault.errno == errno.ENXIO:
+            return None
+        raise
 
 
 def write_bytes(target: str | Path, data: bytes) -> None:

@@ -182,7 +182,7 @@ def test_what_a_library_refuses(photos: Path, tmp_path: Path) -> None:
     for arguments, fault in (
         ({"model": "bow"}, "this library is of --model pixels, not bow"),
         ({"source": other}, "this library is of photos:.*photos, not of photos:.*other"),
-        ({"kind": "hnsw"}, "its indexes are dense exact"),
+        ({"kind": "inverted"}, "holds sparse vectors, and this library has none"),
         ({"head": "somewhere", "model": "pixels"}, "is of --sparse None, not somewhere"),
     ):
         with pytest.raises(LibraryError, match=fault):

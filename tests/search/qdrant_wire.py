@@ -1,7 +1,8 @@
 """A Qdrant server for tests: its HTTP interface, spoken to the client's own models; points are held by qdrant-client.
 
 Every request is kept as (method, path, body, headers), so that tests can look at what goes over the wire. `fail_after`
-makes the server drop the connection from the n-th further change on, as if the one who asks had been killed there.
+makes the server drop the connection from the n-th further change on, as if the one who asks had been killed there;
+`away`, every connection.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class WireServer:
         self.requests: list[tuple[str, str, Any, dict[str, str]]] = []
         self.busy = 0  # the next so many requests are answered with 503
         self.fail_after: int | None = None
+        self.away = False  # every connection is dropped
         self.held = QdrantClient(":memory:")
         self._one_at_a_time = threading.Lock()
         outer = self
@@ -70,6 +72,8 @@ class WireServer:
 
     def answer(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any] | None:
         self.requests.append((method, path, body, headers))
+        if self.away:
+            return None
         if self.key and headers.get("api-key") != self.key:
             return 401, None
         if self.busy:

@@ -86,7 +86,7 @@ def test_one_line_of_settings_is_the_switch_to_a_server(form: str, server: WireS
     created = next(body for method, _, body, _ in server.requests if method == "PUT")
     if form == "dense":
         assert created["vectors"] == {"dense": {"size": 12, "distance": "Dot"}}
-        assert created["hnsw_config"] == {"m": 16, "ef_construct": 100}
+        assert created["hnsw_config"] == {"m": 32, "ef_construct": 200}
     else:
         assert list(created["sparse_vectors"]) == ["sparse"]
 

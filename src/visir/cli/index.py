@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from visir.cli.library import check_command, duplicates_command, library_command
+from visir.cli.library import check_command, duplicates_command, library_command, pairs_of
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -120,7 +120,7 @@ def build_command(
     from visir.search.kinds import KINDS, build
 
     side = _modality(to)
-    given = _pairs(setting)
+    given = pairs_of(setting)
     _refuse_filled(out)  # before hours of encoding, not after
     if kind is not None:
         _refuse_settings(KINDS.get(kind), given)
@@ -247,7 +247,7 @@ def search_command(
     if index.info().modality == "text":
         # A text that looks for texts is searched as a picture would be: vectors of one space, only the label differs.
         asked = replace(asked, modality="image")
-    run = index.search(asked, k, **_pairs(setting))
+    run = index.search(asked, k, **pairs_of(setting))
     if out is not None:
         write_run(run, out)
         typer.echo(f"{out}: {len(run):,} queries, {len(run.indices):,} answers")
@@ -340,18 +340,6 @@ def _modality(to: str) -> Modality:
         if name == to:
             return side
     raise ConfigurationError(f"--to {to}: there is no such side.", hint=nearest(to, _SIDES.values()))
-
-
-def _pairs(given: list[str] | None) -> dict[str, Any]:
-    from visir.errors import ConfigurationError
-
-    pairs = {}
-    for one in given or []:
-        name, equals, value = one.partition("=")
-        if not equals:
-            raise ConfigurationError(f"--set {one}: expected NAME=VALUE.", hint="visir index kinds lists the settings")
-        pairs[name.replace("-", "_")] = value
-    return pairs
 
 
 def _refuse_filled(out: Path) -> None:

@@ -38,6 +38,10 @@ def library_command(
     kind: Annotated[
         list[str] | None, typer.Option(help="A kind of index (visir index kinds). Default: exact, and inverted.")
     ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the indexes (visir index kinds; repeatable)."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="What to call the library. Default: the folder's name.")] = None,
     split: Annotated[str | None, typer.Option(help="One split only ('train+val' for several).")] = None,
     images: Annotated[
@@ -57,6 +61,7 @@ def library_command(
     """
     from visir.errors import ConfigurationError
     from visir.library.layout import is_library
+    from visir.library.moving import collections_of
     from visir.library.updating import update
     from visir.library.watch import require_watching
     from visir.library.watch import watch as changes
@@ -73,6 +78,8 @@ def library_command(
             hint=f"visir index {place} --model MODEL{_meant(place)}",
         )
     loaded: dict[str, Any] = {}
+    given = pairs_of(setting)
+    before = collections_of(folder)
 
     def once(again: bool = False) -> None:
         found = update(
@@ -80,7 +87,8 @@ def library_command(
             folder,
             model=None if again else model,
             head=None if again else sparse,
-            kind=kind,
+            kind=None if again else kind,
+            settings=None if again else given,
             name=name,
             split=split,
             images=images or (),
@@ -92,6 +100,8 @@ def library_command(
             _report(folder, found)
 
     once()
+    for url, collection in before.keys() - collections_of(folder).keys():
+        typer.echo(f"  no longer used, and left there: curl -X DELETE {url.rstrip('/')}/collections/{collection}")
     if watch:
         typer.echo("watching; Ctrl-C ends it")
         sys.stdout.flush()
@@ -164,6 +174,19 @@ def print_library(folder: Path) -> None:
         for title, value in rows.items():
             table.add_row(title, value)
         Console().print(table, markup=False)
+
+
+def pairs_of(given: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE, as options give them."""
+    from visir.errors import ConfigurationError
+
+    pairs = {}
+    for one in given or []:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--set {one}: expected NAME=VALUE.", hint="visir index kinds lists the settings")
+        pairs[name.replace("-", "_")] = value
+    return pairs
 
 
 def default_folder(place: str) -> Path:

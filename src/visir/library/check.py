@@ -7,14 +7,13 @@ was left in. So what was changed meanwhile by an update that was killed is told 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from visir.errors import VisirError, raise_faults
-from visir.files import read_json
+from visir.errors import MissingPackageError, VisirError, raise_faults
+from visir.files import digest_of, read_json
 from visir.library.database import Database
 from visir.library.layout import (
     CAPTIONS,
@@ -78,11 +77,17 @@ def _refuse(folder: Path, manifest: Manifest, faults: list[str]) -> None:
 
 
 def load_index(folder: Path) -> Index[Any]:
-    """One index of a library. Raises `LibraryError` when it is missing or damaged."""
+    """One index of a library. Raises `LibraryError` when it is missing or damaged.
+
+    `EngineError` where it lies on a server that cannot be reached: nothing is wrong with the library then.
+    """
     from visir.search.kinds import load
+    from visir.search.remote.engine import EngineError
 
     try:
         return load(folder)
+    except (EngineError, MissingPackageError):
+        raise
     except VisirError as fault:
         raise LibraryError(fault.message, hint=COPY_AGAIN) from fault
     except Exception as fault:  # damaged arrays, Parquet files and graphs raise nearly anything
@@ -203,6 +208,5 @@ def _thumbnails(folder: Path, database: Database) -> list[str]:
 
 
 def _digest(path: Path) -> dict[str, Any]:
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-        return {"bytes": stream.tell(), "hash": digest}
+    size, digest = digest_of(path)
+    return {"bytes": size, "hash": digest}

@@ -25,7 +25,9 @@ def told_of_disk(folder: Path) -> Iterator[None]:
 
 def _ours(name: str) -> bool:
     """Whether a killed update leaves this."""
-    return name in (LOCK, WORK, *SYSTEMS, CAPTIONS, THUMBNAILS) or name.startswith(DATABASE) or _temporary(name)
+    indexes = (*SYSTEMS, CAPTIONS)
+    making = tuple(f".{one}.making{lock}" for one in indexes for lock in ("", "-lock"))  # on a server
+    return name in (LOCK, WORK, THUMBNAILS, *indexes, *making) or name.startswith(DATABASE) or _temporary(name)
 
 
 def _temporary(name: str) -> bool:

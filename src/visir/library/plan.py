@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from visir.collections.open import resolve
-from visir.errors import VisirError
+from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, SYSTEMS, LibraryError, Manifest, is_library
 from visir.library.models import Models, names_of, refuse_other_names
 from visir.library.source import absolute
@@ -23,8 +25,12 @@ def planned(
     name: str | None,
     split: str | None,
     images: Sequence[str | Path],
+    settings: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """What the library in `folder` is, with what was asked of it. Raises `LibraryError` when that does not fit."""
+    """What the library in `folder` is to be: what it is, with what was asked of it.
+
+    Raises `LibraryError` when that does not fit, `ConfigurationError` for settings that are wrong or of no index.
+    """
     if not is_library(folder):
         if source is None or model is None:
             raise LibraryError(
@@ -33,14 +39,15 @@ def planned(
         spec, places = absolute(source, [str(one) for one in images], split)
         first, second = names_of(model, head)
         made = Manifest(name or folder.absolute().name.removesuffix(".visir"), spec, places, split, "", first, second)
-        return replace(made, kinds=_kinds(kind, first, second))
+        kinds = _kinds(kind, first, second, {})
+        return replace(made, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
     held = Manifest.read(folder)
     given = names_of(model, head) if model is not None else (None, None)
     refuse_other_names(held, given[0], given[1] if head is not None else None, folder)
-    wanted = {**held.kinds, **(_kinds(kind, held.model, held.head) if kind else {})}
-    if wanted != held.kinds:
-        stated = ", ".join(f"{system} {one}" for system, one in held.kinds.items())
-        raise LibraryError(f"{folder}: its indexes are {stated}.", hint="leave --kind out, or make another library")
+    if kind or settings:
+        kinds = _kinds(kind, held.model, held.head, held.kinds)
+        same = {system: held.settings.get(system, {}) for system in kinds if kinds[system] == held.kinds.get(system)}
+        held = replace(held, kinds=kinds, settings=_settings(settings or {}, kinds, same))
     if source is not None:
         spec, places = absolute(source, [str(one) for one in images], split)
         if spec != held.source and _there(held.source):
@@ -58,14 +65,24 @@ def _there(source: str) -> bool:
     return path.exists() or not path.is_absolute()
 
 
-def _kinds(kind: str | Sequence[str] | None, model: str, head: str | None) -> dict[str, str]:
-    """The kind of each index, and whether there is one."""
+def _kinds(kind: str | Sequence[str] | None, model: str, head: str | None, held: Mapping[str, str]) -> dict[str, str]:
+    """The kind of each index, and whether there is one: those that are named, with what belongs beside them; else those
+    that are there.
+
+    Captions are indexed as pictures are where these are in an engine that has both forms, so that it holds all vectors.
+    """
     from visir.search.kinds import KINDS
 
     made = {} if head == model else {"dense": "exact", CAPTIONS: "exact"}
     if head is not None:
         made["sparse"] = "inverted"
-    for one in [kind] if isinstance(kind, str) else kind or ():
+    made |= held
+    named = [kind] if isinstance(kind, str) else list(kind or ())
+    if CAPTIONS in made and any(KINDS.get(one).vectors == "dense" for one in named):
+        first = next(KINDS.get(one) for one in named if KINDS.get(one).vectors == "dense")
+        made[CAPTIONS] = first.name if first.beside else "exact"
+    with_them = [other for one in named for other in KINDS.get(one).beside if KINDS.get(other).vectors in made]
+    for one in [*with_them, *named]:
         described = KINDS.get(one)
         if described.vectors not in made:
             raise LibraryError(
@@ -77,19 +94,54 @@ def _kinds(kind: str | Sequence[str] | None, model: str, head: str | None) -> di
     return made
 
 
+def _settings(
+    given: Mapping[str, Any], kinds: Mapping[str, str], held: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The named settings of each index: those it has, and of those given what its kind knows.
+
+    A name for a collection is the beginning of the names of several.
+    """
+    from visir.search.kinds import KINDS, settings_of_kind
+    from visir.search.settings import settings_of
+
+    known = {system: {name for name, *_ in settings_of_kind(KINDS.get(kind))} for system, kind in kinds.items()}
+    every = set().union(*known.values())
+    faults = [f"no index of it has a setting {one!r} ({nearest(one, every)})" for one in given if one not in every]
+    raise_faults(ConfigurationError, "the settings of a library", faults, hint="visir index kinds lists them")
+    made = {}
+    for system, kind in kinds.items():
+        own = {name: value for name, value in given.items() if name in known[system]}
+        if own.get("collection"):
+            own["collection"] = f"{own['collection']}-{system}"
+        stated = getattr(KINDS.get(kind).described(), "settings_type", None)
+        named = {**held.get(system, {}), **own}
+        if named and stated is not None:
+            read = settings_of(kind, stated, named)
+            made[system] = {name: getattr(read, name) for name in named}
+    return made
+
+
 def drop_others(folder: Path, plan: Manifest, models: Models) -> None:
     """Remove what a killed first update left, unless it was made by the same models for the same kinds of index."""
-    from visir.search.kinds import load
-
     for system in (*SYSTEMS, CAPTIONS):
         if not (folder / system).is_dir():
             continue
         encoder = models.sparse if system == "sparse" else models.dense
         try:
-            index = load(folder / system)
+            index = load_index(folder / system)
             made = index.select(index.ids[:1]).encoder
-            same = encoder is not None and made == encoder.card and index.info().kind == plan.kinds.get(system)
-        except VisirError:
+            same = encoder is not None and made == encoder.card and is_as_planned(folder, system, plan)
+        except LibraryError:
             same = False
         if not same:
             shutil.rmtree(folder / system)
+
+
+def is_as_planned(folder: Path, system: str, plan: Manifest) -> bool:
+    """Whether the index that lies there is of the kind, and has the settings, that the library is to have."""
+    from visir.search.folder import read_manifest
+
+    lies = read_manifest(folder / system)
+    stated = plan.settings.get(system, {})
+    has = lies.get("settings", {})
+    return lies["kind"] == plan.kinds.get(system) and all(has.get(name) == value for name, value in stated.items())

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from visir.errors import VisirError
 from visir.files import read_json, write_json
@@ -36,6 +36,7 @@ from visir.library.layout import (
 )
 from visir.library.leftovers import forget_empty, refuse_foreign, sweep, told_of_disk
 from visir.library.models import Models
+from visir.library.moving import move
 from visir.library.plan import drop_others, planned
 from visir.library.record import record
 from visir.library.scan import Scan, scan
@@ -86,6 +87,7 @@ def update(
     model: str | Path | None = None,
     head: str | Path | None = None,
     kind: str | Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
     name: str | None = None,
     split: str | None = None,
     images: Sequence[str | Path] = (),
@@ -100,6 +102,8 @@ def update(
     - `model`, `head`: names as `visir.encoders.load` takes them. `head`: a sparse head, for search by weighted words. A
       library keeps them: leave them out to update it
     - `kind`: the kind of index ("hnsw"), or one for each form of vectors; default: exact, and inverted for words
+    - `settings`: of the indexes ({"url": "http://qdrant:6333"}); each index takes those that its kind knows. A library
+      keeps both; with others than it has, its indexes are made anew from the vectors they hold
     - `verify`: hash every file, also those whose size and time of change are as they were
     - `loaded`: encoders that are in memory already, by name (new ones are put there)
     - `tell`: called with what is being done
@@ -114,7 +118,7 @@ def update(
     try:
         with locked_or(folder / LOCK, busy), told_of_disk(folder):
             sweep(folder)
-            before = planned(folder, source, model, head, kind, name, split, images)
+            before = planned(folder, source, model, head, kind, name, split, images, settings)
             opened = Source.open(before.source, images=before.images, split=before.split)
             models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
             if not is_library(folder):
@@ -146,9 +150,11 @@ def _updated(
     # An index that somebody deleted is made anew, and its files will bear old names.
     files = {name: said for name, said in before.files.items() if (folder / name.partition("/")[0]).exists()}
     before = replace(before, root=str(Path(source.collection.root).absolute()), files=files)
-    systems = [one for one in SYSTEMS if one in before.kinds]
-    indexes = Indexes(folder, before.kinds)
     unfinished = (folder / WORK).exists()
+    if is_library(folder):
+        before = move(folder, before, database, tell)
+    systems = [one for one in SYSTEMS if one in before.kinds]
+    indexes = Indexes(folder, before.kinds, before.settings)
     known = {one for (one,) in database.rows("SELECT id FROM items")}
     lost = frozenset(one for system in systems for one in known - indexes.ids(system))
     tell("looking", 0, len(source.entries))

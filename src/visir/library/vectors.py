@@ -43,11 +43,12 @@ _STORE = "vectors"
 class Indexes:
     """The indexes of a library while it is being changed: made when the first vector comes, opened when there is one.
 
-    `kinds`: from "dense", "sparse" and "captions" to the kind of index that is to be made
+    `kinds`, `settings`: from "dense", "sparse" and "captions" to the kind of index that is to be made, and how
     """
 
     folder: Path
     kinds: Mapping[str, str]
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     opened: dict[str, Index[Any]] = field(default_factory=dict)
 
     def get(self, system: str) -> Index[Any] | None:
@@ -73,7 +74,8 @@ class Indexes:
         if len(vectors) == 0:
             return
         if index is None:
-            self.opened[system] = kinds.build(self.kinds[system], vectors, self.folder / system)
+            settings = self.settings.get(system, {})
+            self.opened[system] = kinds.build(self.kinds[system], vectors, self.folder / system, **settings)
             return
         there = self.ids(system)
         fresh = [one for one in vectors.ids.to_pylist() if one not in there]

@@ -7,14 +7,13 @@ leaves the index as it was, with files beside it that nothing names; the next ch
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from visir.errors import VisirError, raise_faults
-from visir.files import atomic_folder, read_json, write_json
+from visir.files import atomic_folder, digest_of, read_json, write_json
 from visir.locks import locked
 
 MANIFEST = "index.json"
@@ -60,7 +59,7 @@ def check(folder: Path, manifest: Mapping[str, Any]) -> None:
             faults.append(f"{name} has {path.stat().st_size:,} bytes, {said['bytes']:,} were written")
     if not faults:  # hashing is what takes time
         for name, said in manifest.get("files", {}).items():
-            if "hash" in said and _hash(folder / name) != said["hash"]:
+            if "hash" in said and digest_of(folder / name)[1] != said["hash"]:
                 faults.append(f"{name} is not as it was written")
     raise_faults(IndexFolderError, f"{folder}: the index is damaged", faults, hint=_HINT)
 
@@ -77,7 +76,7 @@ def publish(folder: Path, manifest: dict[str, Any], names: Iterable[str]) -> int
         for one in sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]:
             said = files[one.relative_to(folder).as_posix()] = {"bytes": one.stat().st_size}
             if one.suffix not in (".npy", ".parquet"):
-                said["hash"] = _hash(one)
+                said["hash"] = digest_of(one)[1]
     write_json(folder / MANIFEST, {**manifest, "layout": LAYOUT, "files": files})
     return bytes_of({"files": files})
 
@@ -127,8 +126,3 @@ def refuse_filled(folder: Path) -> None:
 def bytes_of(manifest: Mapping[str, Any]) -> int:
     """The size of all files that count."""
     return sum(one["bytes"] for one in manifest["files"].values())
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -29,6 +29,7 @@ class Kind:
     - `exact`: whether every answer is exactly the best
     - `vectors`: what it holds, `Embeddings` ("dense") or `SparseEmbeddings` ("sparse")
     - `module`: "package.module:Class", imported when the kind is asked for
+    - `beside`: kinds of the same engine for vectors of the other form; a library that is to have this one has them too
     - `extra`: the extra of this package that brings `packages` (import names); empty when the core suffices
     """
 
@@ -39,6 +40,7 @@ class Kind:
     module: str
     extra: str = ""
     packages: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     def index(self) -> type[Index[Any]]:
         """The class. Raises `MissingPackageError`, with the pip command, when a package is not installed."""
@@ -100,6 +102,7 @@ for _kind in (
         exact=False,
         vectors="dense",
         module="visir.search.remote.dense:QdrantIndex",
+        beside=("qdrant-sparse",),
         extra="qdrant",
         packages=("qdrant_edge", "qdrant_client"),
     ),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.records import Embeddings
@@ -16,7 +18,7 @@ from visir.search.remote.engine import Nearest
 from visir.search.remote.index import RemoteIndex
 from visir.search.remote.points import Vector
 from visir.search.remote.settings import DenseSettings
-from visir.search.vectors import Side
+from visir.search.vectors import BLOCK, Side
 
 
 class QdrantIndex(RemoteIndex[Embeddings]):
@@ -51,18 +53,31 @@ class QdrantIndex(RemoteIndex[Embeddings]):
         vectors: list[Vector] = side.block(0, stop - start).tolist()
         return vectors
 
+    @classmethod
+    def _sent(cls, documents: Embeddings, settings: DenseSettings) -> Embeddings:
+        order = pc.sort_indices(documents.ids).to_numpy().astype(np.int64)
+        side = Side(documents, order, settings.similarity)  # type: ignore[arg-type]
+        blocks = [side.block(start, min(start + BLOCK, len(side))) for start in range(0, len(side), BLOCK)]
+        vectors = np.concatenate(blocks) if blocks else np.empty((0, documents.dimension), np.float32)
+        ids = documents.ids.take(pa.array(order))
+        return replace(documents, ids=ids, vectors=vectors, normalised=settings.similarity == "cosine")
+
     def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> Embeddings:
         vectors = np.array(raw, np.float32).reshape(len(raw), self._like.dimension)
         return replace(self._like, ids=ids, vectors=vectors, normalised=self.settings.similarity == "cosine")
 
+    def _arrays(self, given: Embeddings | list[Vector]) -> NDArray[np.float32]:
+        if isinstance(given, list):
+            return np.array(given, np.float32).reshape(len(given), self._like.dimension)
+        return np.asarray(given.vectors)
+
     def _scored(
-        self, queries: Embeddings, query: NDArray[np.int64], raw: list[Vector], settings: DenseSettings
+        self, queries: Embeddings, query: NDArray[np.int64], held: Any, rows: NDArray[np.int64], settings: DenseSettings
     ) -> NDArray[np.float32]:
         first = int(query[0])
         side = Side(queries, np.arange(first, int(query[-1]) + 1), settings.similarity)  # type: ignore[arg-type]
         scores = np.empty(len(query), np.float32)
-        vectors = np.array(raw, np.float32).reshape(len(raw), self._like.dimension)
-        kernels.score_pairs(side.block(0, len(side)), query - first, vectors, np.arange(len(query)), scores)
+        kernels.score_pairs(side.block(0, len(side)), query - first, held, rows, scores)
         return scores
 
     def _nearest(self, vector: Vector, limit: int, exact: bool, settings: DenseSettings) -> Nearest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import tempfile
@@ -13,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from visir.errors import require
+from visir.files import next_data
 from visir.search.remote.engine import Engine, Hit, Nearest, Space
 from visir.search.remote.points import Point, Vector
 
@@ -105,19 +105,21 @@ class EdgeEngine(Engine):
         self._shard.optimize()
         self._shard.flush()
 
-    def ask(self, asked: Sequence[Nearest]) -> list[list[Hit]]:
-        """The nearest points, with their vectors."""
+    def ask(self, asked: Sequence[Nearest], *, vectors: bool) -> list[list[Hit]]:
+        """The nearest points, with or without their vectors."""
         q = _package()
         requests = [
             q.QueryRequest(
                 limit=one.limit,
                 query=q.Query.Nearest(_given(one.vector), using=one.space),
-                with_vector=[one.space],
+                with_vector=[one.space] if vectors else None,
                 params=q.SearchParams(hnsw_ef=one.ef, exact=one.exact),
             )
             for one in asked
         ]
         answers = self._shard.query_batch(q.QueryBatchRequest(requests))
+        if not vectors:
+            return [[Hit(hit.id, hit.score) for hit in answer] for answer in answers]
         return [
             [Hit(hit.id, hit.score, _taken(hit.vector[one.space])) for hit in answer]
             for one, answer in zip(asked, answers, strict=True)
@@ -142,7 +144,7 @@ class EdgeEngine(Engine):
             for several in asked
         ]
         answers = self._shard.query_batch(q.QueryBatchRequest(requests))
-        return [[Hit(hit.id, hit.score, None) for hit in answer] for answer in answers]
+        return [[Hit(hit.id, hit.score) for hit in answer] for answer in answers]
 
     def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
         """The vectors of these points."""
@@ -181,24 +183,12 @@ def _copy_with_holes(source: Path, target: Path) -> None:
     with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
         write.truncate(os.fstat(read.fileno()).st_size)
         end = 0
-        while (start := _next_data(read.fileno(), end)) is not None:
+        while (start := next_data(read.fileno(), end)) is not None:
             end = os.lseek(read.fileno(), start, os.SEEK_HOLE) if hasattr(os, "SEEK_HOLE") else start + _AT_ONCE
             read.seek(start)
             write.seek(start)
             while (piece := read.read(min(_AT_ONCE, end - read.tell()))) != b"":
                 write.write(piece)
-
-
-def _next_data(file: int, at: int) -> int | None:
-    """Where, from `at` on, a file holds anything."""
-    if not hasattr(os, "SEEK_DATA"):
-        return at if at < os.fstat(file).st_size else None
-    try:
-        return os.lseek(file, at, os.SEEK_DATA)
-    except OSError as fault:
-        if fault.errno == errno.ENXIO:  # a hole to the end
-            return None
-        raise
 
 
 def _given(vector: Vector) -> Any:

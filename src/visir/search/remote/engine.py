@@ -30,7 +30,7 @@ class Hit:
 
     key: UUID
     score: float
-    vector: Vector | None
+    vector: Vector | None = None
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,10 @@ class Engine(ABC):
         """Build what searches need, as far as this engine does so on demand, and put everything on disk."""
 
     @abstractmethod
-    def ask(self, asked: Sequence[Nearest]) -> list[list[Hit]]:
-        """The nearest points by inner product, with their vectors, for each of several searches, in one request."""
+    def ask(self, asked: Sequence[Nearest], *, vectors: bool) -> list[list[Hit]]:
+        """The nearest points by inner product for each of several searches, in one request; with their `vectors`, or
+        without.
+        """
 
     @abstractmethod
     def fuse(self, asked: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[Hit]]:

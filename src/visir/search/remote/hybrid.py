@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +13,7 @@ from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings
 from visir.search.answers import Found, run_of
 from visir.search.asking import in_order
+from visir.search.folder import read_manifest
 from visir.search.parts import DENSE, SPARSE
 from visir.search.remote.dense import QdrantIndex
 from visir.search.remote.engine import Nearest, Space
@@ -38,9 +39,9 @@ class HybridCollection:
     documents that score equally, which one stands first is the engine's choice.
     """
 
-    def __init__(self, kept: Kept, dense: Embeddings, sparse: SparseEmbeddings) -> None:
+    def __init__(self, kept: Kept) -> None:
         self._kept = kept
-        self._dense, self._sparse = dense, sparse
+        self._dense, self._sparse = kept.state.own
 
     @classmethod
     def build(cls, dense: Embeddings, sparse: SparseEmbeddings, folder: Path | None = None, **options: Any) -> Self:
@@ -72,23 +73,21 @@ class HybridCollection:
             dense.ids,
             lambda: _batches(dense, sparse, settings),
             write_space,
+            _read_space,
         )
-        return cls(kept, *like)
+        return cls(kept)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """What is in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
         folder = Path(folder)
-        kept = Kept.load(folder, DenseSettings)
-        said = kept.manifest
-        if said["kind"] != KIND:
+        kind = read_manifest(folder)["kind"]
+        if kind != KIND:
             raise ConfigurationError(
-                f"{folder}: holds an index of kind {said['kind']!r}, no collection of both forms.",
+                f"{folder}: holds an index of kind {kind!r}, no collection of both forms.",
                 hint="visir.search.kinds.load reads it",
             )
-        dense = DENSE.read(folder / "space" / "dense", said["modality"], EncoderCard(**said["encoder"]))
-        sparse = SPARSE.read(folder / "space" / "sparse", said["modality"], EncoderCard(**said["sparse encoder"]))
-        return cls(kept, dense, sparse)
+        return cls(Kept.load(folder, DenseSettings, _read_space))
 
     def add(self, dense: Embeddings, sparse: SparseEmbeddings) -> None:
         """Add documents; as `Index.add`."""
@@ -139,6 +138,14 @@ class HybridCollection:
         about = {"search": KIND, "depth": depth, "constant": constant, **asdict(settings)}
         ledger = state.ledger
         return run_of(Found.joined(found), asked.ids, asked.encoder, ledger.gallery, k, self._dense.encoder, about)
+
+
+def _read_space(path: Path, said: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:
+    """No vectors, of the two spaces."""
+    return (
+        DENSE.read(path / "dense", said["modality"], EncoderCard(**said["encoder"])),
+        SPARSE.read(path / "sparse", said["modality"], EncoderCard(**said["sparse encoder"])),
+    )
 
 
 def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> Iterator[list[Point]]:

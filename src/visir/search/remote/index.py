@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,11 +16,11 @@ from visir.errors import EmbeddingError
 from visir.records import EncoderCard, Run, strings
 from visir.search.answers import Found, run_of
 from visir.search.asking import in_order
-from visir.search.folder import IndexFolderError
 from visir.search.index import Index, IndexInfo, Vectors
 from visir.search.parts import Form
 from visir.search.remote.engine import EngineError, Nearest, Space
-from visir.search.remote.kept import Kept, State
+from visir.search.remote.kept import Kept, State, WriteSpace
+from visir.search.remote.ledger import Ledger
 from visir.search.remote.points import Point, Vector, keys_of
 from visir.search.rows import places_of, refuse_unlike
 from visir.search.settings import searching, settings_of
@@ -36,13 +36,15 @@ _QUERIES = 64
 class RemoteIndex(Index[Vectors]):
     """Documents as points of an engine's collection, each under a UUID made from its id.
 
-    The engine finds; visir scores: the vectors of what was found come back with it, and a pair gets the same score as
-    everywhere else. Where the engine finds fewer documents than there are, it is asked again, exactly; where the last
-    ones of its answer are equal, it is asked for more, so that ties are the same here as everywhere.
+    The engine finds; visir scores, so that a pair gets the same score as everywhere else. Where the engine finds fewer
+    documents than there are, it is asked again, exactly; where the last ones of its answer are equal, it is asked for
+    more, so that ties are the same here as everywhere.
 
-    Without the setting `url` the engine is embedded and its files lie in the index's folder. With it, they lie on a
-    server or cluster, and the folder keeps only what counts: the ids, and what a vector of the index is like. Nothing
-    else differs: building, searching, adding, deleting and loading are the same calls.
+    Without the setting `url` the engine is embedded and its files lie in the index's folder, beside a copy of the
+    vectors that visir scores from: bringing them out of the engine takes longer than the search. With it, they lie on a
+    server or cluster and come back with what was found, and the folder keeps only what counts: the ids, and what a
+    vector of the index is like. Nothing else differs: building, searching, adding, deleting and loading are the same
+    calls.
 
     `save` copies an embedded index; of one on a server it makes a second collection.
     """
@@ -52,9 +54,9 @@ class RemoteIndex(Index[Vectors]):
     space: ClassVar[str]
     exact = False
 
-    def __init__(self, kept: Kept, like: Vectors) -> None:
+    def __init__(self, kept: Kept) -> None:
         self._kept = kept
-        self._like: Vectors = like
+        self._like: Vectors = kept.state.own.select([])
         """No vectors, of the space and encoder of those in the index."""
 
     @property
@@ -78,7 +80,6 @@ class RemoteIndex(Index[Vectors]):
         if len(documents) == 0:
             raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
         cls._refuse(documents, settings)
-        like = documents.select([])
         facts = {"kind": cls.kind, "modality": documents.modality, "encoder": documents.encoder.to_dict()}
         space = Space(cls.space, cls._dimension(documents))
         kept = Kept.create(
@@ -88,24 +89,15 @@ class RemoteIndex(Index[Vectors]):
             [space],
             documents.ids,
             lambda: cls._batches(documents, settings),
-            lambda path: cls.form.write(like, path),
+            lambda path: cls.form.write(documents.select([]) if settings.url else cls._sent(documents, settings), path),
+            cls._read,
         )
-        return cls(kept, like)
+        return cls(kept)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The index in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
-        folder = Path(folder)
-        kept = Kept.load(folder, cls.settings_type)
-        try:
-            encoder = EncoderCard(**kept.manifest["encoder"])
-            like = cls.form.read(folder / kept.manifest["space"], kept.manifest["modality"], encoder)
-        except (KeyError, TypeError, ValueError, OSError, EmbeddingError) as fault:
-            raise IndexFolderError(
-                f"{folder}: the index is damaged: {type(fault).__name__}: {fault}",
-                hint="build the index again (visir index build)",
-            ) from fault
-        return cls(kept, like)
+        return cls(Kept.load(Path(folder), cls.settings_type, cls._read))
 
     def save(self, folder: Path) -> None:
         """Write a copy into `folder`, which must be new or empty; of an index on a server, with its own collection."""
@@ -118,11 +110,11 @@ class RemoteIndex(Index[Vectors]):
         """Add documents. Ids that are there already, another encoder, dimension or modality are errors."""
         refuse_unlike(self.form, documents, self._like, same_modality=True)
         self._refuse(documents, self.settings)
-        self._kept.add(documents.ids, lambda: self._batches(documents, self.settings))
+        self._kept.add(documents.ids, lambda: self._batches(documents, self.settings), self._kept_vectors(documents))
 
     def delete(self, ids: object) -> None:
         """Delete documents by id; unknown ids are an error that names them, and then nothing is deleted."""
-        self._kept.delete(ids)
+        self._kept.delete(ids, self._kept_vectors(None))
 
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
         """The best `k` documents of each query, by falling score, ties by id; queries in order of their ids.
@@ -165,17 +157,20 @@ class RemoteIndex(Index[Vectors]):
         state = self._kept.state
         wanted = strings(ids)
         places_of(wanted, state.ledger.ids)
+        if not self.settings.url:
+            held: Vectors = state.own.select(wanted)
+            return held
         keys, raw = keys_of(wanted), []
         step = max(1, VALUES // max(self._width(), 1))
         for start in range(0, len(keys), step):
-            held = state.engine.get(keys[start : start + step], self.space)
+            there = state.engine.get(keys[start : start + step], self.space)
             for at, key in enumerate(keys[start : start + step], start):
-                if key not in held:
+                if key not in there:
                     raise EngineError(
                         f"{self.folder}: the engine does not hold {wanted[at].as_py()!r}, which the index names.",
                         hint="was it deleted by another program? delete it here too, or build the index again",
                     )
-                raw.append(held[key])
+                raw.append(there[key])
         return self._made(wanted, raw)
 
     @classmethod
@@ -197,11 +192,39 @@ class RemoteIndex(Index[Vectors]):
     def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> Vectors:
         """What came back from the engine as vectors of the index."""
 
+    @classmethod
+    @abstractmethod
+    def _sent(cls, documents: Vectors, settings: Any) -> Vectors:
+        """The vectors as the engine gets them, in order of their ids."""
+
+    @abstractmethod
+    def _arrays(self, given: Vectors | list[Vector]) -> Any:
+        """Vectors that are kept here, or that came back from the engine, as `_scored` takes them."""
+
     @abstractmethod
     def _scored(
-        self, queries: Vectors, query: NDArray[np.int64], raw: list[Vector], settings: Any
+        self, queries: Vectors, query: NDArray[np.int64], held: Any, rows: NDArray[np.int64], settings: Any
     ) -> NDArray[np.float32]:
-        """(p,) the score of each pair of a query (its row) and a vector that came back."""
+        """(p,) the score of each pair of a query (its row) and a row of `held`, of `_arrays`."""
+
+    @classmethod
+    def _read(cls, path: Path, manifest: Mapping[str, Any]) -> Vectors:
+        found: Vectors = cls.form.read(path, manifest["modality"], EncoderCard(**manifest["encoder"]))
+        return found
+
+    def _kept_vectors(self, added: Vectors | None) -> WriteSpace | None:
+        """How the copy of the vectors is written after documents were added or deleted; None on a server."""
+        if self.settings.url:
+            return None
+
+        def write(ledger: Ledger, path: Path) -> None:
+            own = self._kept.state.own
+            if added is not None:
+                some = [own, self._sent(added, self.settings)]
+                own = self.form.join(some, pa.concat_arrays([one.ids for one in some]))
+            self.form.write(own.select(ledger.ids), path)
+
+        return write
 
     def _width(self) -> int:
         """Numbers in a vector, about."""
@@ -228,7 +251,7 @@ class RemoteIndex(Index[Vectors]):
     def _find(self, state: State, queries: Vectors, k: int, settings: Any) -> Found:
         asked = self._outgoing(queries, 0, len(queries), settings)
         wanted = min(k, len(state.ledger))
-        engine = state.engine
+        engine, own = state.engine, None if self.settings.url else self._arrays(state.own)
         step = max(1, min(_QUERIES, _ANSWERED // ((wanted + 1) * max(self._width(), 1))))
         found = []
         for first in range(0, len(queries), step):
@@ -236,7 +259,8 @@ class RemoteIndex(Index[Vectors]):
             rows = range(first, min(first + step, len(queries)))
             waiting = [(at, wanted + 1, False) for at in rows if _has_values(asked[at])]
             while waiting:
-                answers = engine.ask([self._nearest(asked[at], limit, exact, settings) for at, limit, exact in waiting])
+                sent = [self._nearest(asked[at], limit, exact, settings) for at, limit, exact in waiting]
+                answers = engine.ask(sent, vectors=own is None)
                 again, query, places = [], [], []
                 raw: list[Vector] = []
                 for (at, limit, exact), answer in zip(waiting, answers, strict=True):
@@ -247,13 +271,20 @@ class RemoteIndex(Index[Vectors]):
                     elif len(scores) < wanted and self._falls_short and not exact:
                         again.append((at, limit, True))
                     else:
-                        query += [at] * len(answer)
-                        places.append(place)
-                        raw += [hit.vector for hit in answer if hit.vector is not None]
+                        query += [at] * len(scores)
+                        places.append(place[place >= 0])
+                        raw += [
+                            hit.vector
+                            for hit, known in zip(answer, place >= 0, strict=True)
+                            if known and hit.vector is not None
+                        ]
                 if query:
-                    of_query = np.array(query, np.int64)
-                    scored = self._scored(queries, of_query, raw, settings)
-                    found.append(Found(of_query, np.concatenate(places), scored))
+                    of_query, of_document = np.array(query, np.int64), np.concatenate(places)
+                    if own is None:
+                        scored = self._scored(queries, of_query, self._arrays(raw), np.arange(len(raw)), settings)
+                    else:
+                        scored = self._scored(queries, of_query, own, of_document, settings)
+                    found.append(Found(of_query, of_document, scored))
                 waiting = again
         return Found.joined(found)
 

@@ -1,8 +1,8 @@
 """An index in an engine as it is kept: a folder that says what counts, and a collection that holds the vectors.
 
-The folder holds `index.json`, the ids (the ledger), what a vector of the index is like (`space`), and the embedded
-engine's files, if that is where the vectors are. Everything that counts is named in `index.json`, which is replaced in
-one step.
+The folder holds `index.json`, the ids (the ledger), what a vector of the index is like (`space`), and, if that is where
+the vectors are, the embedded engine's files and (in `space`) a copy of the vectors. Everything that counts is named in
+`index.json`, which is replaced in one step.
 
 Embedded, every change is made in a copy of the engine's folder, which then takes the place of the old one; who searches
 meanwhile keeps the old one to the end.
@@ -16,7 +16,6 @@ it, an addition when all of its points are there.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
 import tempfile
 import weakref
@@ -29,28 +28,38 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, EmbeddingError
 from visir.files import atomic_folder, atomic_path
 from visir.progress import Progress
 from visir.search.folder import IndexFolderError, bytes_of, changing, check, new_folder, publish, read_manifest
 from visir.search.remote.edge import EdgeEngine, copied
 from visir.search.remote.engine import Engine, EngineError, Space
 from visir.search.remote.ledger import Ledger
+from visir.search.remote.making import noted
 from visir.search.remote.points import Point, keys_of
 from visir.search.remote.server import ServerEngine
 
 Batches = Callable[[], Iterator[list[Point]]]
 """The points to put in, piece by piece."""
+WriteSpace = Callable[[Ledger, Path], None]
+"""Writes what the folder is to keep of the vectors, for the documents of a ledger, into an empty folder."""
+ReadSpace = Callable[[Path, Mapping[str, Any]], Any]
+"""Reads it back, given the manifest."""
 _AT_ONCE = 1000
 """Points deleted in one request."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything that changes, changed by replacing all of it."""
+    """Everything that changes, changed by replacing all of it.
+
+    `own`: what the folder keeps of the vectors: all of them in the order of the ledger beside an embedded engine, none
+    of them (but what they are like) on a server.
+    """
 
     ledger: Ledger
     engine: Engine
+    own: Any
     generation: int
     bytes: int
 
@@ -58,11 +67,14 @@ class State:
 class Kept:
     """A folder and its collection. `facts` are what else the manifest says; a folder of None is a temporary one."""
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any], settings: Any, state: State) -> None:
+    def __init__(
+        self, folder: Path, manifest: Mapping[str, Any], settings: Any, state: State, read_space: ReadSpace
+    ) -> None:
         self.folder = folder
         self.manifest = manifest
         self.settings = settings
         self.state = state
+        self._read_space = read_space
 
     @classmethod
     def create(
@@ -74,6 +86,7 @@ class Kept:
         ids: pa.StringArray,
         batches: Batches,
         write_space: Callable[[Path], None],
+        read_space: ReadSpace,
     ) -> Kept:
         """A new one, in a new or empty folder.
 
@@ -86,20 +99,22 @@ class Kept:
                     hint="name one (--out FOLDER); it takes some tens of bytes for each document",
                 )
             scratch = Path(tempfile.mkdtemp(prefix="visir-index-"))
-            made = cls.create(scratch / "index", facts, settings, spaces, ids, batches, write_space)
+            made = cls.create(scratch / "index", facts, settings, spaces, ids, batches, write_space, read_space)
             weakref.finalize(made, shutil.rmtree, scratch, ignore_errors=True)
             return made
+        index = uuid4().hex
         if settings.url and not settings.collection:
-            settings = replace(settings, collection=_named_after(folder))
-        with contextlib.ExitStack() as undone, new_folder(folder) as temporary:
+            settings = replace(settings, collection=_named_after(folder, index))
+        with contextlib.ExitStack() as noting, contextlib.ExitStack() as undone, new_folder(folder) as temporary:
             manifest: dict[str, Any] = {**facts, "generation": 1, "settings": asdict(settings)}
             names = [manifest.setdefault("ids", "ids-1.parquet"), manifest.setdefault("space", "space")]
             (temporary / "space").mkdir()
             write_space(temporary / "space")
             Ledger.of(ids, facts["modality"]).write(temporary / manifest["ids"])
             if settings.url:
-                manifest["index"] = uuid4().hex
-                server = ServerEngine.create(settings.collection, spaces, settings, manifest["index"])
+                manifest["index"] = index
+                noting.enter_context(noted(folder, settings, index))
+                server = ServerEngine.create(settings.collection, spaces, settings, index)
                 undone.callback(_destroyed, server)
                 _fill(server, batches(), len(ids))
                 server.mark(manifest["index"], 1)
@@ -113,10 +128,10 @@ class Kept:
                 EdgeEngine.seal(temporary / "engine-1")
             publish(temporary, manifest, names)
             undone.pop_all()
-        return cls.load(folder, type(settings))
+        return cls.load(folder, type(settings), read_space)
 
     @classmethod
-    def load(cls, folder: Path, settings_type: type[Any]) -> Kept:
+    def load(cls, folder: Path, settings_type: type[Any], read_space: ReadSpace) -> Kept:
         """What is in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
         while True:
             manifest = read_manifest(folder)
@@ -124,10 +139,11 @@ class Kept:
                 check(folder, manifest)
                 settings = settings_type(**manifest["settings"])
                 ledger = Ledger.read(folder / manifest["ids"], manifest["modality"])
+                own = read_space(folder / manifest["space"], manifest)
                 engine = _engine(folder, manifest, settings)
-                state = State(ledger, engine, manifest["generation"], bytes_of(manifest))
-                return cls(folder, manifest, settings, state)
-            except (IndexFolderError, KeyError, TypeError, ValueError, OSError) as fault:
+                state = State(ledger, engine, own, manifest["generation"], bytes_of(manifest))
+                return cls(folder, manifest, settings, state, read_space)
+            except (IndexFolderError, EmbeddingError, KeyError, TypeError, ValueError, OSError) as fault:
                 # Another process may have replaced files while they were read; then there is a newer list of them.
                 if read_manifest(folder).get("generation") != manifest.get("generation"):
                     continue
@@ -150,24 +166,33 @@ class Kept:
                     shutil.copyfile(self.folder / name, temporary / name)
             publish(temporary, {key: value for key, value in manifest.items() if key != "files"}, copied_files)
 
-    def add(self, ids: pa.StringArray, batches: Batches) -> None:
-        """Add documents; those that are there already are an error that names them."""
+    def add(self, ids: pa.StringArray, batches: Batches, write_space: WriteSpace | None = None) -> None:
+        """Add documents; those that are there already are an error that names them.
+
+        `write_space`: where the folder keeps more of the vectors than what they are like.
+        """
         self.state.ledger.refuse_there(ids)
         if len(ids):
-            self._change(self.state.ledger.add(ids), ids, batches)
+            self._change(self.state.ledger.add(ids), ids, batches, write_space)
 
-    def delete(self, ids: object) -> None:
+    def delete(self, ids: object, write_space: WriteSpace | None = None) -> None:
         """Delete documents; unknown ids are an error that names them."""
         ledger, gone = self.state.ledger.delete(ids)
         if len(gone):
-            self._change(ledger, gone, None)
+            self._change(ledger, gone, None, write_space)
 
-    def _change(self, ledger: Ledger, touched: pa.StringArray, put: Batches | None) -> None:
+    def _change(
+        self, ledger: Ledger, touched: pa.StringArray, put: Batches | None, write_space: WriteSpace | None
+    ) -> None:
         """Put the points of `put` in, or take those of the touched ids out."""
         with changing(self.folder, self.state.generation) as generation:
             manifest = {**read_manifest(self.folder), "generation": generation, "ids": f"ids-{generation}.parquet"}
             with atomic_path(self.folder / manifest["ids"]) as path:
                 ledger.write(path)
+            if write_space is not None:
+                manifest["space"] = f"space-{generation}"
+                with atomic_folder(self.folder / manifest["space"]) as temporary:
+                    write_space(ledger, temporary)
             if self.settings.url:
                 self._change_server(ledger, touched, put, manifest)
             else:
@@ -213,7 +238,8 @@ class Kept:
         said = {key: value for key, value in manifest.items() if key != "files"}
         size = publish(self.folder, said, [said[one] for one in ("ids", "space", "engine", "pending") if one in said])
         self.manifest = said
-        self.state = State(ledger, engine, said["generation"], size)
+        own = self._read_space(self.folder / said["space"], said)
+        self.state = State(ledger, engine, own, said["generation"], size)
 
 
 def _engine(folder: Path, manifest: Mapping[str, Any], settings: Any) -> Engine:
@@ -253,8 +279,7 @@ def _destroyed(server: ServerEngine) -> None:
         server.destroy()
 
 
-def _named_after(folder: Path) -> str:
-    """A name for the collection: the folder's, and a hash of where it is, so that two folders do not meet by chance."""
-    place = hashlib.blake2b(str(folder.resolve()).encode(), digest_size=4).hexdigest()
+def _named_after(folder: Path, index: str) -> str:
+    """A name for the collection: the folder's, and a piece of the index's number, so that no two meet by chance."""
     kept = "".join(one if one.isalnum() and one.isascii() else "-" for one in folder.name)[:60].strip("-")
-    return f"visir-{kept}-{place}" if kept else f"visir-{place}"
+    return f"visir-{kept}-{index[:12]}" if kept else f"visir-{index[:12]}"

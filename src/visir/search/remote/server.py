@@ -82,6 +82,10 @@ class ServerEngine(Engine):
                 hint="copy that folder here; only one copy may be changed",
             )
 
+    def belongs_to(self, index: str) -> bool:
+        """Whether the collection was made for this index, complete or not."""
+        return self._said().get("index") == index
+
     def put(self, points: Sequence[Point]) -> None:
         """Put points in, and wait until they are there."""
         models = _models()
@@ -103,20 +107,22 @@ class ServerEngine(Engine):
     def settle(self) -> None:
         """Nothing: a server builds its graphs by itself; until it has, it looks at every vector."""
 
-    def ask(self, asked: Sequence[Nearest]) -> list[list[Hit]]:
-        """The nearest points, with their vectors."""
+    def ask(self, asked: Sequence[Nearest], *, vectors: bool) -> list[list[Hit]]:
+        """The nearest points, with or without their vectors."""
         models = _models()
         requests = [
             models.QueryRequest(
                 query=_given(one.vector),
                 using=one.space,
                 limit=one.limit,
-                with_vector=[one.space],
+                with_vector=[one.space] if vectors else None,
                 params=models.SearchParams(hnsw_ef=one.ef, exact=one.exact),
             )
             for one in asked
         ]
         answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
+        if not vectors:
+            return [[Hit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
         return [
             [Hit(UUID(str(hit.id)), hit.score, _taken(hit.vector[one.space])) for hit in answer.points]
             for one, answer in zip(asked, answers, strict=True)
@@ -142,7 +148,7 @@ class ServerEngine(Engine):
             for several in asked
         ]
         answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
-        return [[Hit(UUID(str(hit.id)), hit.score, None) for hit in answer.points] for answer in answers]
+        return [[Hit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
 
     def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
         """The vectors of these points."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.records import SparseEmbeddings
@@ -47,16 +48,24 @@ class QdrantSparseIndex(RemoteIndex[SparseEmbeddings]):
         rows = (documents.row(at) for at in range(start, stop))
         return [(terms.tolist(), values.tolist()) for terms, values in rows]
 
+    @classmethod
+    def _sent(cls, documents: SparseEmbeddings, settings: Any) -> SparseEmbeddings:
+        return documents.select(documents.ids.take(pc.sort_indices(documents.ids)))
+
     def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> SparseEmbeddings:
         offsets, terms, values = _rows(raw)
         return replace(self._like, ids=ids, offsets=offsets, terms=terms, values=values)
 
+    def _arrays(self, given: SparseEmbeddings | list[Vector]) -> tuple[NDArray[Any], ...]:
+        if isinstance(given, list):
+            return _rows(given)
+        return np.asarray(given.offsets), np.asarray(given.terms), np.asarray(given.values)
+
     def _scored(
-        self, queries: SparseEmbeddings, query: NDArray[np.int64], raw: list[Vector], settings: SparseSettings
+        self, queries: SparseEmbeddings, query: NDArray[np.int64], held: Any, rows: NDArray[np.int64], settings: Any
     ) -> NDArray[np.float32]:
-        left = (np.asarray(queries.offsets), np.asarray(queries.terms), np.asarray(queries.values))
         scores = np.empty(len(query), np.float32)
-        score_pairs(left, query, _rows(raw), np.arange(len(query)), scores)
+        score_pairs(self._arrays(queries), query, held, rows, scores)
         return scores
 
     def _width(self) -> int:

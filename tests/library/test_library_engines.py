@@ -1,0 +1,197 @@
+"""Libraries whose vectors lie in an engine: one setting says where, and another brings them elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
+pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
+sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
+
+from library_toys import SCENES, draw, head_over, vectors_of_scenes
+from qdrant_wire import WireServer
+from typer.testing import CliRunner
+
+from visir.cli.main import app
+from visir.errors import ConfigurationError
+from visir.library import Library, LibraryError, update
+from visir.library.check import check
+from visir.library.removal import remove
+from visir.library.searcher import Searcher
+from visir.search.remote import server as server_module
+from visir.search.remote.engine import EngineError
+
+SYSTEMS = ("dense", "sparse", "captions")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
+
+
+@pytest.fixture
+def server() -> Iterator[WireServer]:
+    with WireServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("models")
+    model = vectors_of_scenes(folder)
+    return model, str(head_over(model, folder))
+
+
+def said(library: Path) -> dict[str, Any]:
+    return json.loads((library / "library.json").read_text())
+
+
+def names(server: WireServer) -> list[str]:
+    return sorted(one.name for one in server.held.get_collections().collections)
+
+
+def answers(library: Path) -> Any:
+    """What is like each of the first pictures, and the captions nearest to it."""
+    with Searcher.open(library) as searcher:
+        items = searcher.library.indexes["dense"].ids[:3].to_pylist()
+        found = [searcher.similar(item, 4, system="hybrid") for item in items]
+        hits = [[(hit.item, hit.parts) for hit in one.hits] for one in found]
+        return hits, [searcher.captions(item, 3) for item in items]
+
+
+def test_a_library_goes_to_a_server_and_back_and_answers_the_same(
+    models: tuple[str, str], server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, head = models
+    monkeypatch.setenv("VISIR_QDRANT_API_KEY", "s3cret")
+    monkeypatch.setattr("warnings.warn", lambda *_, **__: None)  # the client warns of keys without TLS
+    at, run = tmp_path / "library", CliRunner().invoke
+    made = run(app, ["index", SCENES, "-m", model, "--sparse", head, "--out", str(at)])
+    assert made.exit_code == 0, made.output
+    local, generation = answers(at), said(at)["generation"]
+    moved = run(app, ["index", str(at), "--kind", "qdrant", "--set", f"url={server.url}", "--set", "collection=f8k"])
+    assert moved.exit_code == 0 and "12 unchanged" in moved.output, moved.output
+    assert said(at)["kinds"] == {"dense": "qdrant", "sparse": "qdrant-sparse", "captions": "qdrant"}
+    assert said(at)["settings"]["sparse"] == {"url": server.url, "collection": "f8k-sparse"}
+    assert said(at)["generation"] == generation + 1  # whoever serves it takes the new one
+    assert names(server) == ["f8k-captions", "f8k-dense", "f8k-sparse"]
+    assert [server.count(f"f8k-{one}") for one in SYSTEMS] == [12, 12, 60]
+    assert answers(at) == local and check(at) == []
+    server.requests.clear()
+    assert update(None, at).same and not any(method != "GET" for method, *_ in server.requests)
+    assert b"s3cret" not in b"".join(one.read_bytes() for one in at.rglob("*") if one.is_file())
+    back = run(app, ["index", str(at), "--set", "url="])  # the embedded engine
+    assert back.exit_code == 0 and f"curl -X DELETE {server.url}/collections/f8k-dense" in back.output, back.output
+    assert names(server) == ["f8k-captions", "f8k-dense", "f8k-sparse"]  # told, not deleted
+    assert answers(at) == local and check(at) == []
+    update(None, at, kind=["exact", "inverted"])
+    assert said(at)["settings"] == {} and said(at)["kinds"]["captions"] == "exact"
+    assert answers(at) == local and check(at) == []
+    assert sorted(one.name for one in at.iterdir() if not one.name.startswith(".")) == [
+        "captions", "dense", "items.sqlite", "library.json", "sparse", "thumbnails"
+    ]  # fmt: skip
+
+
+def test_a_library_on_a_server_is_brought_up_to_date(server: WireServer, tmp_path: Path) -> None:
+    photos, at = tmp_path / "photos", tmp_path / "library"
+    draw(photos, range(6))
+    update(photos, at, model="pixels", kind="qdrant", settings={"url": server.url})
+    draw(photos, range(6, 9))
+    (photos / "0.png").unlink()
+    assert (found := update(None, at)).added == 3 and found.deleted == 1
+    [name] = names(server)
+    with Library.open(at) as library:
+        ids = library.indexes["dense"].ids.to_pylist()
+    assert len(ids) == 8 and server.count(name) == 8 and check(at) == []
+    remove(at, ids[:1])
+    assert server.count(name) == 7 and len(Library.open(at)) == 7
+
+
+def test_a_server_that_is_away_is_said_to_be_and_nothing_is_lost(server: WireServer, tmp_path: Path) -> None:
+    photos, at = tmp_path / "photos", tmp_path / "library"
+    draw(photos, range(6))
+    settings = {"url": server.url, "retries": "1"}
+    server.away = True
+    with pytest.raises(EngineError, match="no answer, asked 2 times to look for the collection"):
+        update(photos, at, model="pixels", kind="qdrant", settings=settings)
+    server.away = False
+    update(photos, at, model="pixels", kind="qdrant", settings=settings)
+    draw(photos, [6])
+    server.away = True
+    for ask in (lambda: Library.open(at), lambda: update(None, at)):
+        with pytest.raises(EngineError, match="no answer, asked 2 times") as caught:
+            ask()
+        assert f"curl {server.url}/readyz" in str(caught.value) and "copy" not in str(caught.value)
+    assert "no answer" in check(at)[0]
+    shown = CliRunner().invoke(app, ["search", str(at), "a circle"])
+    assert shown.exit_code != 0 and isinstance(shown.exception, EngineError)
+    server.away = False
+    assert update(None, at).added == 1 and len(Library.open(at)) == 7 and check(at) == []
+
+
+def test_a_move_that_was_cut_off_is_finished_by_the_next_update(
+    models: tuple[str, str], server: WireServer, tmp_path: Path
+) -> None:
+    model, head = models
+    at, settings = tmp_path / "library", {"url": server.url, "retries": "0"}
+    update(SCENES, at, model=model, head=head)
+    local, cuts = answers(at), 0
+    while True:
+        server.fail_after = cuts
+        try:
+            update(None, at, kind="qdrant", settings=settings)
+        except EngineError:
+            server.fail_after = None
+            assert answers(at) == local and check(at) == [], cuts
+            cuts += 1
+            if cuts % 2:
+                update(None, at, kind=["exact", "inverted"])  # or it is given up
+                assert answers(at) == local and check(at) == [], cuts
+            continue
+        server.fail_after = None
+        break
+    assert cuts >= 3
+    assert answers(at) == local and check(at) == [] and update(None, at).same
+
+
+def test_what_a_killed_build_left_on_the_server_is_removed_by_the_next(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos, at = tmp_path / "photos", tmp_path / "library"
+    draw(photos, range(4))
+    asked = {"model": "pixels", "kind": "qdrant", "settings": {"url": server.url}}
+    with monkeypatch.context() as killed:  # no clearing up: neither the collection nor the note of it
+        killed.setattr("visir.search.remote.kept._destroyed", lambda _: None)
+        killed.setattr("pathlib.Path.unlink", lambda *_, **__: None)
+        killed.setattr(server_module.ServerEngine, "mark", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            update(photos, at, **asked)
+    [left] = names(server)
+    update(photos, at, **asked)
+    [name] = names(server)
+    assert name != left and not list(at.glob(".dense.making*")) and server.count(name) == 4
+
+
+def test_settings_of_no_index_and_kinds_that_are_named_beside_the_engine(
+    models: tuple[str, str], server: WireServer, tmp_path: Path
+) -> None:
+    model, head = models
+    at = tmp_path / "library"
+    asked: dict[str, Any] = {"model": model, "head": head, "kind": ["qdrant", "inverted"]}
+    with pytest.raises(ConfigurationError, match=r"no index of it has a setting 'urk' .*did you mean 'url'"):
+        update(SCENES, at, **asked, settings={"urk": "http://here:6333"})
+    with pytest.raises(ConfigurationError, match="holds a user, a password or a query"):
+        update(SCENES, at, **asked, settings={"url": "http://me:secret@here:6333"})
+    with pytest.raises(LibraryError, match="holds sparse vectors, and this library has none"):
+        update(SCENES, at, model=model, kind=["qdrant", "qdrant-sparse"])
+    assert not at.exists()
+    update(SCENES, at, **asked, settings={"url": server.url})
+    assert said(at)["kinds"] == {"dense": "qdrant", "sparse": "inverted", "captions": "qdrant"}
+    assert "sparse" not in said(at)["settings"] and len(names(server)) == 2
