@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -53,55 +53,67 @@ class Encoding:
             texts = [text for text, asked in zip(said, systems, strict=True) if text is not None and system in asked]
             if texts:
                 self._texts(system).vectors(texts)
+        words = self._words_of([text for text, asked in zip(said, systems, strict=True) if text and "sparse" in asked])
         for query, asked in zip(queries, systems, strict=True):
             try:
-                found.append(self._one(query, asked, library))
+                found.append(self._one(query, asked, library, words))
             except VisirError as fault:
                 found.append(fault)
         return found
 
-    def _one(self, query: Query, systems: set[str], library: Library) -> Asked:
+    def _one(self, query: Query, systems: set[str], library: Library, words: Mapping[str, Words]) -> Asked:
         dense: NDArray[np.float32] | None = None
         sparse: Words | None = None
         if "dense" in systems:
-            dense = _mixed(*self._sides("dense", query, library), query.share)
+            dense = _mixed(*self._sides(query, library), query.share)
             if dense is None:
                 raise QueryError(
                     f"{_name(query)} has no vector: the model knows none of its words.",
                     hint="ask in other words, in the language that the model was trained on",
                 )
         if "sparse" in systems:
-            sparse = self._words(query, library)
+            sparse = self._words(query, library, words)
         return Asked(dense, sparse)
 
-    def _sides(self, system: str, query: Query, library: Library) -> tuple[Side, Side]:
+    def _sides(self, query: Query, library: Library) -> tuple[Side, Side]:
         """The dense vector of the text, and of the picture or the item; None for what is not given."""
         text: Side = None
         other: Side = None
         if query.said is not None:
-            text = self._texts(system).vectors([query.said])[0]
+            text = self._texts("dense").vectors([query.said])[0]
         if query.image is not None:
-            other = self._dense(system).encode_images([query.image])[0]
-        elif query.item is not None and system == "dense":
+            other = self._dense("dense").encode_images([query.image])[0]
+        elif query.item is not None:
             other = np.asarray(_held(library, "dense", query.item).vectors[0], np.float32)
         return text, other
 
-    def _words(self, query: Query, library: Library) -> Words:
-        head, text = self._head(), query.said
-        sides = self._sides("sparse", query, library)
-        kinds: tuple[Modality, Modality] = ("text", "image")
-        words: list[Words | None] = [None, None]
-        for at, (vector, modality) in enumerate(zip(sides, kinds, strict=True)):
-            if vector is not None:
-                own = head.tokenizer.terms([text or ""]) if modality == "text" and not head.expanded else None
-                row = head.sparsify(Embeddings(modality, ["query"], vector[None], head.dense.card), own).row(0)
-                words[at] = dict(zip(row[0].tolist(), row[1].tolist(), strict=True))
-        if query.item is not None:
-            row = _held(library, "sparse", query.item).row(0)
-            words[1] = dict(zip(row[0].tolist(), row[1].tolist(), strict=True))
-        if words[0] is None or words[1] is None:
-            return words[0] or words[1] or {}
-        return _mixed_words(words[0], words[1], query.share)
+    def _words(self, query: Query, library: Library, said: Mapping[str, Words]) -> Words:
+        text = None if query.said is None else said.get(query.said, {})
+        other: Words | None = None
+        if query.image is not None:
+            [other] = self._weighed("image", self._dense("sparse").encode_images([query.image]))
+        elif query.item is not None:
+            other = _bag(_held(library, "sparse", query.item), 0)
+        if text is None or other is None:
+            return text or other or {}
+        return _mixed_words(text, other, query.share)
+
+    def _words_of(self, texts: Sequence[str]) -> dict[str, Words]:
+        """What texts are in weighted words, together: a text's weights depend on its own vector alone."""
+        distinct = [*dict.fromkeys(texts)]
+        if not distinct:
+            return {}
+        return dict(
+            zip(distinct, self._weighed("text", self._texts("sparse").vectors(distinct), distinct), strict=True)
+        )
+
+    def _weighed(
+        self, modality: Modality, vectors: NDArray[np.float32], texts: Sequence[str] | None = None
+    ) -> list[Words]:
+        head, ids = self._head(), [f"{at:06}" for at in range(len(vectors))]
+        own = head.tokenizer.terms(texts) if texts is not None and not head.expanded else None
+        rows = head.sparsify(Embeddings(modality, ids, vectors, head.dense.card), own)
+        return [_bag(rows, at) for at in range(len(rows))]
 
     def card(self, system: str) -> EncoderCard:
         """Of the encoder whose vectors a system compares."""
@@ -144,6 +156,11 @@ def _held(library: Library, system: str, item: str) -> Any:
     """The vector of an item. Raises `LibraryError` when the library has no such item."""
     library.item(item)
     return library.indexes[system].select([item])
+
+
+def _bag(rows: SparseEmbeddings, at: int) -> Words:
+    terms, weights = rows.row(at)
+    return dict(zip(terms.tolist(), weights.tolist(), strict=True))
 
 
 def _mixed(text: Side, other: Side, share: float) -> Side:

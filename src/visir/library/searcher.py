@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,8 +70,14 @@ class Searcher:
         return self.encoding.models.encoder.matcher is not None
 
     def load(self) -> None:
-        """Load the models now and encode something, so that the first question need not wait."""
-        self.search_each([Query(text="a photo", k=1)])
+        """Load the models, compile kernels and touch every index now, so that the first question need not wait."""
+        query = Query(text="a photo", k=1)
+        answers = self.search_each([replace(query, system=one) for one in self.systems])  # type: ignore[arg-type]
+        for answer in answers:
+            if isinstance(answer, Answer) and answer.hits:
+                with suppress(VisirError):  # whoever asks is told
+                    self.explain(query, answer.hits[0].item)
+                break
 
     def reload(self) -> bool:
         """Go over to the library's newest generation; whether there was one. Searches under way end in the old one."""
