@@ -307,7 +307,14 @@ def test_filters_and_categories(watched: Watched) -> None:
     expect(page.locator(".chip")).to_have_count(1)
     page.get_by_label("Value").press("Escape")
     expect(page.locator("#filters")).to_be_hidden()
-    page.get_by_role("button", name="Clear the search").click()
+    page.locator("#text").fill("")
+    page.locator("#text").press("Enter")
+    expect(page.get_by_role("status").first).to_have_text("44 pictures")  # they hold without a search too
+    page.goto("/?where=width+%3E%3D+100&where=camera_kind+%3D+phone&category=farm/spring")
+    expect(page.get_by_role("status").first).to_have_text("9 pictures")  # of 23: wide is n % 5 in (1, 3)
+    page.goto("/?where=width+%3E+100000")
+    page.get_by_role("button", name="Remove all filters").click()
+    expect(page.get_by_role("status").first).to_have_text("90 pictures")
 
     page.get_by_role("button", name="Categories").click()
     tree = page.get_by_role("navigation", name="Categories")
@@ -421,7 +428,7 @@ def test_what_the_data_says_stays_text(watched: Watched) -> None:
         f"/?open={HACK}&like=x",
     ):
         page.goto(address.replace("#", "%23"))
-        page.wait_for_timeout(150)
+        expect(page.locator(".grid a, .error, .empty").first).to_be_attached()
         assert page.evaluate("window.hacked") is None
     # The service refuses what these addresses ask, and Chromium writes refused requests into the console.
     watched.said = [line for line in watched.said if "Failed to load resource" not in line]
@@ -515,6 +522,30 @@ def _more_like_it(page: Any) -> None:
     answered(page, "blue")
 
 
+def _dragged(page: Any) -> None:
+    page.evaluate("""() => {
+      const data = new DataTransfer();
+      data.items.add(new File([1], "a.png", { type: "image/png" }));
+      document.body.dispatchEvent(new DragEvent("dragenter", { dataTransfer: data, bubbles: true }));
+    }""")
+    expect(page.locator("#drop")).to_be_visible()
+
+
+def _waiting(page: Any) -> None:
+    """A question that is never answered, where nothing stood before."""
+    page.route("**/search", lambda route: None)
+    page.goto(f"/?q={DOG}")
+    expect(page.locator(".skeleton").last).to_be_attached()
+
+
+def _refused(page: Any) -> None:
+    said = {"error": {"code": "unauthorised", "message": "a token is needed.", "hint": ""}}
+    page.unroute("**/search")
+    page.route("**/v1/libraries", lambda route: route.fulfill(status=401, json=said))
+    page.goto("/")
+    expect(page.get_by_role("dialog", name="This service asks for a token")).to_be_visible()
+
+
 STATES: dict[str, tuple[str, Any]] = {
     "browsing": ("/", None),
     "results": (f"/?q={DOG}", lambda page: page.locator(".grid a").nth(2).focus()),
@@ -524,7 +555,11 @@ STATES: dict[str, tuple[str, Any]] = {
     "like this": (f"/?q={DOG}&system=hybrid", _more_like_it),
     "empty": ("/?q=dog&where=width+%3E+100000", None),
     "error": ("/?q=dog&where=widht+%3E+1", None),
+    "nothing here": ("/?where=width+%3E+100000", None),
     "keys": ("/", lambda page: page.keyboard.press("Tab") or page.locator("#help").click()),
+    "dragged": ("/", _dragged),
+    "waiting": ("/", _waiting),
+    "token": ("/", _refused),
 }
 
 

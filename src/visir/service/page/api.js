@@ -89,6 +89,14 @@ export async function get(path, signal) {
   return (await ask(path, { signal })).json();
 }
 
+/** Which libraries there are: theme.js has asked already. */
+export async function librariesThere() {
+  const early = window.early;
+  window.early = null; // a response is read once; whoever tries again asks again
+  const response = await early;
+  return response?.ok ? response.json() : get("/v1/libraries");
+}
+
 export async function post(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
   return (await ask(path, { method: "POST", headers, body: JSON.stringify(body), signal })).json();

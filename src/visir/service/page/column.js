@@ -5,6 +5,7 @@ import { askToken, get, path, picture, post } from "./api.js";
 import { button, count, duration, el, icon, pictures } from "./dom.js";
 
 const PAGE = 36;
+const FIRST = 12; // their pictures are asked for before the others
 const DEEPEST = 1000; // the service pages no further
 const BY_SCROLLING = 240; // beyond that the button is pressed: nobody scrolls through 8,000 pictures by accident
 
@@ -15,9 +16,10 @@ const KEPT = 40;
 const shape = ({ width, height }) => (width > 0 && height > 0 ? Math.min(2.2, Math.max(0.6, width / height)) : 1);
 
 export class Column {
-  /** `address(item)`: where the details of a result are; `open(item)`: open them; `shown()`: the results have changed. */
-  constructor({ label, address, open, shown }) {
-    Object.assign(this, { address, open, shown });
+  /** `address(item)`: where the details of a result are; `open(item)`: open them; `shown()`: the results have
+   * changed; `free()`: take filters and category away. */
+  constructor({ label, address, open, shown, free }) {
+    Object.assign(this, { address, open, shown, free });
     this.hits = [];
     this.question = "";
     this.abort = new AbortController();
@@ -33,11 +35,11 @@ export class Column {
     new IntersectionObserver((seen) => seen.at(-1).isIntersecting && this.hits.length < BY_SCROLLING && this.more(), { rootMargin: "200px" }).observe(this.further);
   }
 
-  /** Ask, unless that is what was asked. `body`: of a search, or null to look through the library. */
-  async show(library, body, category) {
-    const question = JSON.stringify([library.name, library.generation, body, body ? null : category]);
+  /** Ask, unless that is what was asked. `body`: of a search, or null to look through the library within `limits`. */
+  async show(library, body, limits) {
+    const question = JSON.stringify([library.name, library.generation, body, body ? null : limits]);
     if (question === this.question && !this.failed) return;
-    Object.assign(this, { library, body, category, question, failed: false, next: null });
+    Object.assign(this, { library, body, limits, question, failed: false, next: null });
     this.abort.abort();
     this.abort = new AbortController();
     const before = kept.get(question);
@@ -47,7 +49,7 @@ export class Column {
       return;
     }
     this.busy(true);
-    if (!this.hits.length) this.skeletons();
+    if (!this.hits.length && !this.list.firstChild) this.skeletons();
     await this.attempt(async (signal) => {
       const answer = await this.page(0, signal);
       this.replace(answer, answer.hits, answer.next_offset);
@@ -69,7 +71,8 @@ export class Column {
   page(offset, signal) {
     if (this.body) return post(path(this.library.name, "search"), { ...this.body, k: Math.min(PAGE, DEEPEST - offset), offset }, signal);
     const given = new URLSearchParams({ offset, k: PAGE });
-    if (this.category) given.set("category", this.category);
+    if (this.limits.category) given.set("category", this.limits.category);
+    if (this.limits.where) given.set("where", JSON.stringify(this.limits.where));
     return get(`${path(this.library.name, "items")}?${given}`, signal).then((answer) => ({ ...answer, hits: answer.items }));
   }
 
@@ -93,16 +96,18 @@ export class Column {
     this.tail = [];
     this.list.replaceChildren();
     this.message.replaceChildren();
+    this.count.after(this.message);
     this.append(hits, next);
     if (!hits.length) this.message.append(this.nothing());
     this.count.replaceChildren(...this.summary());
   }
 
   append(hits, next) {
+    const at = this.hits.length;
     this.hits = this.hits.concat(hits);
     this.next = next;
     this.list.classList.remove("partial");
-    this.list.append(...this.tail, ...hits.map((hit) => this.tile(hit)));
+    this.list.append(...this.tail, ...hits.map((hit, n) => this.tile(hit, at + n)));
     this.further.hidden = next === null || next === undefined;
     this.tail = this.further.hidden ? [] : this.unfinished();
     for (const tile of this.tail) tile.remove();
@@ -121,9 +126,9 @@ export class Column {
     return first > 0 ? tiles.slice(first) : [];
   }
 
-  tile(hit) {
+  tile(hit, at) {
     const name = hit.caption || hit.name || "picture";
-    const image = el("img", { alt: name, width: hit.width || 1, height: hit.height || 1, loading: "lazy", decoding: "async", draggable: "false" });
+    const image = el("img", { alt: name, width: hit.width || 1, height: hit.height || 1, loading: "lazy", decoding: "async", draggable: "false", fetchpriority: at < FIRST ? "high" : "low" });
     const missing = () => image.replaceWith(el("span", { class: "missing" }, name));
     image.addEventListener("error", missing);
     const tile = el(
@@ -149,23 +154,25 @@ export class Column {
   }
 
   nothing() {
-    const hint = this.body?.where || this.category
-      ? "Remove a filter or the category, or say it in other words."
-      : this.body?.system === "sparse"
-        ? "No picture shares a word with this search. Say it in other words, or ask the dense system."
-        : this.body
-          ? "Say it in other words."
-          : "This library has no pictures yet.";
-    return el("div", { class: "empty" }, el("p", null, "Nothing was found."), el("p", { class: "muted" }, hint));
+    const limited = this.limits.where || this.limits.category;
+    return el("div", { class: "empty" }, el("p", null, "Nothing was found."), el("p", { class: "muted" }, this.wayOn()), limited && el("div", { class: "actions" }, button("Remove all filters", this.free)));
+  }
+
+  wayOn() {
+    if (this.limits.where || this.limits.category) return `Remove a filter or the category${this.body ? ", or say it in other words" : ""}.`;
+    if (!this.body) return "This library has no pictures yet.";
+    if (this.body.system === "sparse") return "No picture shares a word with this search. Say it in other words, or ask the dense system.";
+    return "Say it in other words.";
   }
 
   /** Say what went wrong, with a way on; `again` is what the button does. */
   fail(failure, again = () => this.again()) {
     this.failed = true;
-    this.list.querySelectorAll(".skeleton").forEach((each) => each.remove());
     const other = async () => (await askToken(failure.message)) && again();
     if (failure.status === 0) addEventListener("online", () => this.failed && again(), { once: true });
-    if (!this.hits.length) this.count.replaceChildren();
+    // What stands there is not of this question; but where only its next page is missing, the reason stands at its end.
+    if (!this.loading) this.clear();
+    (this.hits.length ? this.list : this.count).after(this.message);
     this.message.replaceChildren(
       el(
         "div",
@@ -177,12 +184,19 @@ export class Column {
     );
   }
 
+  clear() {
+    this.hits = [];
+    this.list.replaceChildren();
+    this.count.replaceChildren();
+    this.further.hidden = true;
+  }
+
   again() {
     this.failed = false;
     this.message.replaceChildren();
     if (this.hits.length && this.next) return this.more();
     this.question = "";
-    return this.show(this.library, this.body, this.category);
+    return this.show(this.library, this.body, this.limits);
   }
 
   busy(yes) {

@@ -56,7 +56,7 @@ export class Details {
     await Promise.all([
       part(this.about, async () => {
         const known = await get(path(library.name, "items", item), signal);
-        this.name.textContent = known.captions?.[0] ?? known.files?.[0]?.path ?? item;
+        this.name.textContent = known.captions?.[0] ?? known.files?.[0]?.name ?? item;
         return this.facts(known);
       }),
       part(this.why, async () => body && reasons(await post(path(library.name, "items", item, "explain"), body, signal), body, column.hits[at])),
@@ -91,7 +91,7 @@ export class Details {
     const focused = this.bar.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
     this.bar.replaceChildren(
       step(this.before, "Previous", "previous"),
-      el("span", { class: "count", role: "status" }, at < 0 ? "" : `${count(at + 1)} of ${count(column.answer.total)}`),
+      el("span", { class: "count", role: "status" }, at < 0 ? [] : [count(at + 1), el("span", { class: "of" }, ` of ${count(column.answer.total)}`)]),
       step(this.after, "Next", "next"),
       el("span", { class: "gap" }),
       button("More like this", () => this.go({ item: this.item, text: "", photo: null, lostPhoto: false, open: null }), null, icon("like"), "More like this"),
@@ -129,8 +129,8 @@ export class Details {
   facts(known) {
     const row = (name, ...value) => (value.filter((each) => each || each === 0).length ? [el("dt", null, name), el("dd", null, ...value)] : []);
     const { captions, duplicates } = known;
+    const same = duplicates.map((item) => ({ item, name: "nearly the same picture", thumbnail: `${path(this.of, "items", item)}/thumbnail` }));
     const files = known.files.map((file) => el("div", null, file.path));
-    const link = (item) => el("a", { href: this.address(item), onclick: (event) => this.follow(event, item) }, item.slice(0, 8));
     return [
       captions.length > 1 ? el("div", { class: "others" }, el("h3", null, "Its other captions"), el("ul", { class: "captions" }, captions.slice(1).map((text) => el("li", null, text)))) : null,
       el("h3", null, "About"),
@@ -143,8 +143,9 @@ export class Details {
         row("Camera", known.camera),
         row("Category", known.category ? el("button", { type: "button", class: "link", onclick: () => this.go({ category: known.category, open: null }) }, known.category) : ""),
         Object.entries(known.fields).map(([name, value]) => row(name, String(value))),
-        row("Duplicates", ...duplicates.flatMap((each, n) => [n ? ", " : null, link(each)])),
       ),
+      same.length ? el("h3", null, "Nearly the same") : null,
+      same.length ? this.strip(same) : null,
       known.words?.length ? el("h3", null, "Its words") : null,
       known.words?.length ? words(known.words) : null,
     ].filter(Boolean);
@@ -153,19 +154,20 @@ export class Details {
   likes({ hits }) {
     const others = hits.filter((hit) => hit.item !== this.item).slice(0, 10);
     if (!others.length) return [];
-    return [
-      el("h3", null, "Similar pictures"),
-      el(
-        "ul",
-        { class: "strip" },
-        others.map((hit) => {
-          const image = el("img", { alt: hit.caption || hit.name || "picture", loading: "lazy", width: 96, height: 96 });
-          image.addEventListener("error", () => image.replaceWith(el("span", { class: "missing" }, image.alt)));
-          if (hit.thumbnail) picture(image, hit.thumbnail);
-          return el("li", null, el("a", { href: this.address(hit.item), onclick: (event) => this.follow(event, hit.item) }, hit.thumbnail ? image : el("span", { class: "missing" }, image.alt)));
-        }),
-      ),
-    ];
+    return [el("h3", null, "Similar pictures"), this.strip(others)];
+  }
+
+  strip(hits) {
+    return el(
+      "ul",
+      { class: "strip" },
+      hits.map((hit) => {
+        const image = el("img", { alt: hit.caption || hit.name || "picture", loading: "lazy", width: 96, height: 96 });
+        image.addEventListener("error", () => image.replaceWith(el("span", { class: "missing" }, image.alt)));
+        if (hit.thumbnail) picture(image, hit.thumbnail);
+        return el("li", null, el("a", { href: this.address(hit.item), onclick: (event) => this.follow(event, hit.item) }, hit.thumbnail ? image : el("span", { class: "missing" }, image.alt)));
+      }),
+    );
   }
 
   follow(event, item) {

@@ -65,3 +65,8 @@ export function remember(key, value) {
     // A browser that keeps nothing forgets it with the page.
   }
 }
+
+/** Add a style sheet; done when it holds, or cannot. */
+export function style(name) {
+  return new Promise((done) => document.head.append(el("link", { rel: "stylesheet", href: `/static/${name}`, onload: done, onerror: done })));
+}

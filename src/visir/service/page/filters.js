@@ -19,7 +19,7 @@ export function form(place, fields, add) {
     op.replaceChildren(...Object.entries(WORDS[chosen.type] ?? WORDS.text).map(([sign, words]) => option(sign, words)));
     const listed = chosen.values?.length;
     const types = { number: "number", date: "date" };
-    const input = el("input", { type: types[chosen.type] ?? "text", step: "any", required: true, maxlength: "200", "aria-label": "Value", list: listed ? "values" : null });
+    const input = el("input", { type: types[chosen.type] ?? "text", step: "any", required: true, maxlength: "200", placeholder: "value", "aria-label": "Value", list: listed ? "values" : null });
     value.replaceChildren(input, ...(listed ? [el("datalist", { id: "values" }, chosen.values.map((each) => option(each, String(each))))] : []));
   };
   field.addEventListener("change", refresh);

@@ -1,13 +1,14 @@
 // The page: its state (see state.js), and what each part shows of it. Every change goes through `go` and `render`.
 
-import { get, path, picture } from "./api.js";
+import { librariesThere, path, picture } from "./api.js";
 import { Column } from "./column.js";
-import { $, chip, el, option, remember } from "./dom.js";
+import { $, chip, el, option, remember, style } from "./dom.js";
 import { listen } from "./drop.js";
-import { query, read, write } from "./state.js";
+import { limits, query, read, write } from "./state.js";
 
 const PAUSE = 250; // milliseconds without a key before a search: fewer would search for halves of words
 const SIGNS = { ">=": "≥", "<=": "≤", "!=": "≠" };
+const DESCRIBE = matchMedia("(hover: hover)").matches ? "Describe a picture, or drop one" : "Describe a picture";
 const MEANING = {
   dense: "Compares what pictures and words mean, as vectors",
   sparse: "Compares weighted words, which can be read",
@@ -57,6 +58,7 @@ const columns = ["Results", "Results of the second system"].map((label, side) =>
     address: address(side),
     open: (item) => go({ open: item, side }),
     shown: () => compare(),
+    free: () => unfilter({ category: null, where: [] }),
   });
   const point = (event) => state.other && columns.forEach((each) => each.point(event.target.closest?.("[data-item]")?.dataset.item));
   for (const kind of ["pointerover", "pointerleave", "focusin"]) column.list.addEventListener(kind, point);
@@ -129,7 +131,7 @@ async function results() {
       const chosen = system(of, side.system);
       choices[n].show(of, chosen);
       columns[n].renewAddresses();
-      return columns[n].show(of, query(state, of, chosen), state.category);
+      return columns[n].show(of, query(state, of, chosen), limits(state, of));
     }),
   );
   compare();
@@ -137,7 +139,7 @@ async function results() {
 
 let details = null;
 async function dialog() {
-  const { Details } = await import("./details.js");
+  const [{ Details }] = await Promise.all([import("./details.js"), style("details.css")]);
   details ??= new Details($("details"), {
     go,
     address: (item) => write({ ...state, open: item }),
@@ -174,7 +176,7 @@ function tools(of) {
     parts.push(chip("like this", () => drop({ item: null }), "picture", image));
   }
   $("chips").replaceChildren(...parts);
-  text.placeholder = parts.length ? "Add words" : "Describe a picture, or drop one";
+  text.placeholder = parts.length ? "Add words" : DESCRIBE;
 
   const mixed = parts.length > 0 && state.text.trim();
   const slider = $("share").querySelector("input");
@@ -199,9 +201,7 @@ function tools(of) {
     ? "This link was made with a photo, and a link cannot carry one. Drop or choose the photo again."
     : state.photo
       ? "The photo is sent for the search only; a link to this page does not carry it."
-      : state.where.length && !state.text.trim() && !state.item
-        ? "Filters apply to a search: describe a picture."
-        : "";
+      : "";
   say(note);
 }
 
@@ -382,7 +382,7 @@ async function start() {
   columns[0].busy(true);
   columns[0].skeletons();
   try {
-    libraries = await get("/v1/libraries");
+    libraries = await librariesThere();
     if (!Array.isArray(libraries)) ({ libraries } = libraries);
     if (!libraries.length) throw Object.assign(new Error("This service has no library."), { hint: "Make one with visir index, and give its folder to visir serve." });
   } catch (failure) {

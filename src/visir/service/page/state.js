@@ -65,9 +65,12 @@ export function query(state, library, system) {
   if (state.item) body.item = state.item;
   if (state.photo) body.image = { data: state.photo.data };
   if (body.text && (body.item || body.image)) body.share = state.share / 100;
-  if (state.category) body.category = state.category;
+  return { ...body, ...limits(state, library) };
+}
+
+/** What the pictures must satisfy: a category, conditions, both or nothing. */
+export function limits(state, library) {
   const types = Object.fromEntries((library.fields ?? []).map((field) => [field.name, field.type]));
   const where = state.where.map((text) => condition(text, types)).filter(Boolean);
-  if (where.length) body.where = where;
-  return body;
+  return { ...(state.category ? { category: state.category } : {}), ...(where.length ? { where } : {}) };
 }

@@ -1,4 +1,5 @@
-// Runs before the first paint: the colours that were chosen, and room for the categories where they were left open.
+// Runs before the first paint: the colours that were chosen, room for the categories where they were left open, and the
+// question which libraries there are, so that its answer travels while the modules do (api.js asks again with a token).
 try {
   const theme = localStorage.getItem("visir-theme");
   if (theme) document.documentElement.dataset.theme = theme;
@@ -6,3 +7,4 @@ try {
 } catch {
   // A browser that keeps nothing follows the system.
 }
+window.early = fetch("/v1/libraries").catch(() => null);
