@@ -77,3 +77,33 @@ def test_many_faults_are_counted() -> None:
     with pytest.raises(CollectionError, match=r"x \(30 faults\)[\s\S]*and 10 more"):
         raise_faults(CollectionError, "x", [f"fault {i}" for i in range(30)])
     raise_faults(CollectionError, "x", [])
+
+
+def test_a_digest_leaves_out_what_is_nothing_but_zeros_and_does_not_ask_how_it_is_stored(tmp_path: Path) -> None:
+    from hashlib import blake2b
+
+    from visir.files import digest_of
+
+    mib = 2**20
+    plain, holes, filled = (tmp_path / name for name in ("plain", "holes", "filled"))
+    plain.write_bytes(b"some bytes" * 200_000)
+    assert digest_of(plain) == (2_000_000, blake2b(plain.read_bytes(), digest_size=16).hexdigest())
+    with holes.open("wb") as stream:  # 0 1 2 3 4½: data in 1 and 3, zeros elsewhere
+        for at in (1, 3):
+            stream.seek(at * mib + 7)
+            stream.write(b"data")
+        stream.truncate(4 * mib + mib // 2)
+    filled.write_bytes(holes.read_bytes())
+    assert digest_of(holes) == digest_of(filled)
+    seen = {digest_of(holes)}
+    for at, byte in ((0, 1), (2 * mib, 1), (mib + 7, 0), (4 * mib + 9, 1)):  # a byte anywhere is another digest
+        changed = bytearray(holes.read_bytes())
+        changed[at] ^= byte or 255
+        filled.write_bytes(changed)
+        seen.add(digest_of(filled))
+    whole = holes.read_bytes()
+    for moved in (whole[mib:] + whole[:mib], whole + bytes(mib // 2), whole + bytes(mib)):  # the same data elsewhere
+        filled.write_bytes(moved)
+        seen.add(digest_of(filled))
+    assert len(seen) == 8
+    assert digest_of(tmp_path / "plain") != digest_of(holes)
