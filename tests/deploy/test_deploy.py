@@ -98,11 +98,37 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
         assert service["read_only"] and service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert service["mem_limit"] and service["pids_limit"] and service["restart"] == "unless-stopped"
-        named = {volume.split(":")[0] for volume in service["volumes"] if not volume.startswith(".")}
+        named = {volume.split(":")[0] for volume in service["volumes"] if not volume.startswith((".", "$"))}
         assert named <= set(said["volumes"])
         assert not service["image"].endswith("latest")
     # A container is killed when the time is over that requests in flight get to finish.
     assert int(visir["stop_grace_period"].removesuffix("s")) > found["grace"]
+
+
+@pytest.mark.parametrize("place", ["deploy/compose.yaml", "docs/deploy.md"])
+def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_where_qdrant_is(place: str) -> None:
+    from visir.cli.index import app
+    from visir.search.remote.settings import Place
+
+    text = (DEPLOY.parent / place).read_text().replace("\n#", "\n").replace("\\\n", " ")
+    [command] = [line for line in text.splitlines() if "run --rm visir" in line]
+    index, *arguments = shlex.split(command.partition("run --rm visir")[2])
+    group = typer.main.get_command(app)
+    name, made, rest = group.resolve_command(group.make_context("index", list(arguments)), list(arguments))
+    found = made.make_context(name, rest).params
+    said = compose()
+    visir = said["services"]["visir"]
+    settings = dict(one.split("=", 1) for one in found["setting"])
+    host, port = Place(**settings).url.removeprefix("http://").split(":")
+    assert index == "index" and found["kind"] == ["qdrant"] and port == "6333"
+    assert set(visir["networks"]) & set(said["services"][host]["networks"])
+    assert found["out"] == served(visir["command"])["libraries"][0]
+    mounted = {volume.rsplit(":", 2 if volume.endswith(":ro") else 1)[1]: volume for volume in visir["volumes"]}
+    assert mounted[found["place"]].startswith("${PHOTOS:?") and mounted[found["place"]].endswith(":ro")
+    assert str(found["out"].parent) in mounted
+    assert all(f"{one}=" in text for one in ("PHOTOS", "QDRANT_API_KEY"))  # what the compose file asks for is given
+    ignored = (DEPLOY.parent / ".gitignore").read_text().splitlines()
+    assert {"/deploy/.env", "/deploy/tokens.json", "/deploy/libraries/"} <= set(ignored)
 
 
 def test_the_unit_runs_what_exists_and_may_do_little() -> None:
