@@ -29,7 +29,7 @@ from visir.search.remote.edge import EdgeEngine
 from visir.search.timing import best_of, kth_scores, share_found
 
 CARD = EncoderCard("generated", "imported")
-EFS = (32, 64, 128, 192, 256)
+EFS = (32, 48, 64, 96, 128)
 K = 10
 
 
