@@ -10,6 +10,7 @@ times; the median is printed. "slow" is what Lighthouse calls mobile: a quarter 
 - FCP, LCP: first and largest contentful paint, ms after the request
 - CLS: layout shift, as the sum over the view (Lighthouse takes its worst window, which is never more)
 - TBT: main thread blocked, ms: what is beyond 50 ms of every long task after FCP
+- CPU: processor time of the main thread, ms: unlike the others it does not depend on what else the machine does
 - bytes: over the wire, headers included; own: of them, the page's own files; shown: the last picture of the view
 - search: from Enter to results in the page ("answer"), and to the last picture in view ("shown")
 
@@ -75,6 +76,7 @@ COLUMNS = [
     ("LCP", 6, "lcp", ".0f"),
     ("CLS", 7, "cls", ".3f"),
     ("TBT", 5, "tbt", ".0f"),
+    ("CPU", 5, "cpu", ".0f"),
     ("answer", 8, "answer", ".0f"),
     ("shown", 7, "shown", ".0f"),
     ("requests", 10, "requests", ".0f"),
@@ -87,7 +89,8 @@ class Traffic:
     """Bytes and requests of a page since `clear`."""
 
     def __init__(self, session: Any) -> None:
-        self.session, self.of = session, {}
+        self.session = session
+        self.of: dict[str, str] = {}
         self.clear()
         session.on("Network.requestWillBeSent", self._asked)
         session.on("Network.loadingFinished", self._finished)
@@ -119,16 +122,24 @@ def once(browser: Any, url: str, words: str, slow: bool) -> dict[str, dict[str, 
         session.send("Network.emulateNetworkConditions", SLOW)
         session.send("Emulation.setCPUThrottlingRate", {"rate": 4})
 
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def cpu() -> float:
+        measured = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+        return 1000 * float(measured["TaskDuration"])
+
     def view() -> dict[str, float]:
         traffic.clear()
         page.goto(url)
         page.wait_for_function(IN_VIEW, timeout=60_000)
         page.wait_for_load_state("networkidle")
         found: dict[str, float] = page.evaluate(FIRST_VIEW)
+        found["cpu"] = cpu()  # counted anew for every document
         return found | {"requests": traffic.requests, "bytes": traffic.bytes, "own": traffic.own}
 
     empty, warm = view(), view()
     traffic.clear()
+    before = cpu()
     page.evaluate(CLOCK)
     page.locator("#text").fill(words)
     page.locator("#text").press("Enter")
@@ -140,6 +151,7 @@ def once(browser: Any, url: str, words: str, slow: bool) -> dict[str, dict[str, 
         "() => ({ answer: window.clock.answer, shown: Math.max(window.clock.answer,"
         " ...performance.getEntriesByType('resource').map((entry) => entry.responseEnd - window.clock.asked)) })"
     )
+    search["cpu"] = cpu() - before
     search |= {"cls": max(0.0, shifts), "requests": traffic.requests, "bytes": traffic.bytes, "own": traffic.own}
     context.close()
     return {"first view, empty cache": empty, "first view, warm cache": warm, "search": search}

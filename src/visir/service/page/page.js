@@ -398,4 +398,4 @@ async function start() {
 
 text.value = state.text;
 history.replaceState({ depth: 0, photo: history.state?.photo }, "");
-start();
+setTimeout(start); // in a task of its own: the first paint need not wait for it
