@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
+import select
 import socket
 import threading
 import time
@@ -15,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+from PIL import Image
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
@@ -32,6 +36,8 @@ class Running:
     folder: Path
     process: Any
     port: int
+    large: str
+    """The path of a photo of 4 MB, more than the system takes from the service on behalf of a client."""
 
     def said_to(self, data: bytes) -> bytes:
         """What it answers to these bytes, until it closes."""
@@ -45,13 +51,38 @@ class Running:
         answer = httpx.post(f"http://127.0.0.1:{self.port}{AT}/search", json={"text": "a boat"}, timeout=20)
         return answer.status_code == 200 and self.process.poll() is None
 
+    def stubborn(self) -> socket.socket:
+        """A client that has hardly room for an answer."""
+        made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        made.settimeout(30)
+        made.connect(("127.0.0.1", self.port))
+        return made
+
+    def memory(self) -> int:
+        """MiB that the process holds; 0 where the system does not tell."""
+        about = Path(f"/proc/{self.process.pid}/statm")
+        return int(about.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20 if about.is_file() else 0
+
+
+def reset(client: socket.socket) -> bool:
+    """Whether the other side has dropped this connection; nothing is read."""
+    waiting = select.poll()
+    waiting.register(client, 0)  # faults are told always
+    return bool(waiting.poll(0))
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = make(tmp_path_factory.mktemp("wire"))
+    place = tmp_path_factory.mktemp("wire")
+    photo = place / "source" / "noise.png"
+    photo.parent.mkdir()
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (1200, 1200, 3), np.uint8)).save(photo)
+    large = f"{AT}/items/{hashlib.sha256(photo.read_bytes()).hexdigest()[:32]}/image"
+    folder = make(place)
     patience = {"header_timeout": 1.0, "body_timeout": 1.0, "stall": 1.0, "connections": 60}
     with process(folder, rate=0.0, body=100_000, bodies=300_000, threads=1, **patience) as (found, port):
-        yield Running(folder, found, port)
+        yield Running(folder, found, port, large)
         assert found.poll() is None
 
 
@@ -152,6 +183,64 @@ def test_slow_headers_and_slow_bodies(running: Running) -> None:
     for one in held:
         one.close()
     assert running.fine()
+
+
+@pytest.mark.skipif(not hasattr(select, "poll"), reason="this system has no poll")
+def test_answers_that_nobody_takes(running: Running) -> None:
+    """20 clients ask for a photo of 4 MB three times and read nothing: they are dropped after a second or so."""
+    asked = f"GET {running.large} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 3
+    held = [running.stubborn() for _ in range(20)]
+    for one in held:
+        one.sendall(asked)
+    assert not all(reset(one) for one in held) and running.fine()
+    began = time.monotonic()
+    while not all(reset(one) for one in held):
+        assert time.monotonic() - began < 30, f"{sum(map(reset, held))} of 20 are dropped"
+        time.sleep(0.1)
+    for one in held:
+        one.close()
+    assert running.fine()
+
+
+def test_who_reads_slowly_gets_everything(running: Running) -> None:
+    """A small answer, then 4 MB over five times the patience with one that takes nothing: all of it comes."""
+    with contextlib.closing(running.stubborn()) as asked:
+        for path in ("/v1/health", running.large):
+            close = "Connection: close\r\n" if path == running.large else ""
+            asked.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{close}\r\n".encode())
+        said, began = bytearray(), time.monotonic()
+        while part := asked.recv(100_000):
+            said += part
+            time.sleep(max(0.0, len(said) / 850_000 - (time.monotonic() - began)))
+    health, _, photo = said.partition(b"HTTP/1.1 200 OK\r\n")[2].partition(b"HTTP/1.1 200 OK\r\n")
+    assert b'"ok"' in health
+    digest = hashlib.sha256(photo.partition(b"\r\n\r\n")[2]).hexdigest()
+    assert digest.startswith(running.large.split("/")[-2])
+
+
+def test_requests_without_end(running: Running) -> None:
+    """Requests one behind another, and no answer is ever read: left at once, before they take memory."""
+    before = running.memory()
+    with contextlib.closing(running.stubborn()) as asked:
+        began = time.monotonic()
+        with pytest.raises(ConnectionError):
+            while time.monotonic() - began < 20:
+                asked.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
+    assert running.fine() and running.memory() - before < 50
+    few = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20
+    said = running.said_to(few + b"GET /v1/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert said.count(b"HTTP/1.1 200 OK") == 21  # that much is nobody's harm, and in order
+
+
+def test_one_address_does_not_hold_all(running: Running) -> None:
+    with process(running.folder, connections_per_address=2) as (_, port):
+        held = [connect(port), connect(port)]
+        time.sleep(0.2)
+        said = everything(connect(port))
+        assert said.startswith(b"HTTP/1.1 503") and b"from this address" in said and b"retry-after" in said
+        held.pop().close()
+        time.sleep(0.2)
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/health").status_code == 200
 
 
 def test_nobody_is_called(running: Running) -> None:

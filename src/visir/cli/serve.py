@@ -32,6 +32,9 @@ def serve(
     max_body: Annotated[float, typer.Option(min=0.01, help="MiB of one request.")] = 16.0,
     max_pixels: Annotated[float, typer.Option(min=0.01, help="Megapixels of a photo to search with.")] = 32.0,
     connections: Annotated[int, typer.Option(min=1, help="Open at once.")] = 512,
+    connections_per_address: Annotated[
+        int, typer.Option(min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none.")
+    ] = 64,
     queue: Annotated[int, typer.Option(min=1, help="Searches that may wait, of each library.")] = 512,
     batch: Annotated[int, typer.Option(min=1, help="Searches that are answered together.")] = 64,
     threads: Annotated[int, typer.Option(min=0, help="Of one matrix product; 0: every core.")] = 0,
@@ -72,6 +75,7 @@ def serve(
         burst=burst,
         timeout=timeout,
         connections=connections,
+        connections_per_address=0 if is_loopback(host) else connections_per_address,
         queue=queue,
         batch=batch,
         threads=threads,

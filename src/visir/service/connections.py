@@ -6,6 +6,9 @@ uvicorn closes idle connections by itself, but waits for ever for a client that 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import struct
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -14,6 +17,10 @@ from visir.service.settings import Settings
 
 _HEADER_BYTES = 64 * 1024
 _HEADERS = 100
+_WAITING = 32
+"""Requests that may wait behind one that is answered. Browsers send none ahead of its answer. uvicorn would take any
+number: a client that sends requests without end and never reads an answer had half a GiB of them waiting after 20 s,
+and never looked stalled, for the kernel takes the first MiB of answers as if they had arrived."""
 
 
 def protocol(settings: Settings) -> type[asyncio.Protocol]:
@@ -28,6 +35,10 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
             self._unsent = (0, self.loop.time())
             if len(self.connections) > settings.connections:
                 self._leave(busy(f"{settings.connections} connections are open already.", 5))
+                return
+            most = settings.connections_per_address
+            if most and sum(_address(one) == _address(self) for one in self.connections) > most:
+                self._leave(busy(f"{most} connections are open already from this address.", 5))
                 return
             self._watch()
 
@@ -50,6 +61,8 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
             self._body_since = self.loop.time()
             if not self.transport.is_closing():
                 super().on_headers_complete()
+            if len(self.pipeline) > _WAITING:
+                self._leave(Refused(429, f"more than {_WAITING} requests wait on this connection."))
 
         def on_message_complete(self) -> None:
             self._body_since = None
@@ -60,6 +73,11 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
             if self.cycle is not None:
                 super().on_body(body)
 
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self.pipeline and not self.transport.is_closing():
+                self.flow.pause_reading()  # what has come is answered before more is read
+
         def send_400_response(self, msg: str) -> None:
             self._leave(Refused(400, "not an HTTP request that can be understood."))
 
@@ -68,10 +86,10 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
             if self.transport.is_closing() and not self.transport.get_write_buffer_size():
                 return
             now, size = self.loop.time(), self.transport.get_write_buffer_size()
-            if size == 0 or self._unsent[0] == 0 or size < self._unsent[0]:
-                self._unsent = (size, now)
+            took = size == 0 or self._unsent[0] == 0 or size < self._unsent[0]
+            self._unsent = (size, now if took else self._unsent[1])  # more than before: the next answer has begun
             if now - self._unsent[1] > settings.stall:
-                self.transport.abort()
+                self._drop()
                 return
             if self._headers_since is not None and now - self._headers_since > settings.header_timeout:
                 self._leave(Refused(408, f"the headers took longer than {settings.header_timeout:g} s."))
@@ -79,11 +97,19 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
                 self._leave(Refused(408, f"the body took longer than {settings.body_timeout:g} s."))
             self.loop.call_later(1.0, self._watch)
 
+        def _drop(self) -> None:
+            """Close at once, and have the system forget the MiB that it still holds for this client."""
+            opened = self.transport.get_extra_info("socket")
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("hh" if os.name == "nt" else "ii", 1, 0))
+            self.transport.abort()
+
         def _leave(self, refused: Refused) -> None:
-            """Say why, unless an answer has begun, and close."""
+            """Say why, unless an answer has begun or requests wait for theirs, and close."""
             if self.transport.is_closing():
                 return
-            if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
+            if self.pipeline:
+                pass  # `cycle` is the last of them; an answer to the first may be on its way
+            elif self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
                 data = refused.body()
                 head = f"HTTP/1.1 {refused.status} \r\ncontent-type: application/json\r\nconnection: close\r\n"
                 more = "".join(f"{name.lower()}: {value}\r\n" for name, value in refused.headers.items())
@@ -91,3 +117,7 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
             self.transport.close()
 
     return Connection
+
+
+def _address(connection: HttpToolsProtocol) -> str:
+    return connection.client[0] if connection.client else ""

@@ -34,7 +34,8 @@ class Settings:
     - `batch`: searches that are encoded and searched together
     - `wait`: how long a batch that follows upon another waits for more; nothing waits when nobody else is asking
     - `threads`: of one matrix product; 0 takes every core
-    - `connections`: open at once; `header_timeout`, `body_timeout`: a client that sends a request more slowly than this
+    - `connections`: open at once; `connections_per_address`: of one address, 0 for no limit (behind a proxy all come
+      from the proxy's); `header_timeout`, `body_timeout`: a client that sends a request more slowly than this
       is left; `stall`: one that takes nothing of its answer for so long is left too
     - `grace`: how long running requests may take to finish after SIGTERM
     - `reload`: how often is looked whether another process has updated a library; 0 never
@@ -58,6 +59,7 @@ class Settings:
     wait: float = 0.002
     threads: int = 0
     connections: int = 512
+    connections_per_address: int = 0
     header_timeout: float = 10.0
     body_timeout: float = 60.0
     stall: float = 30.0
@@ -89,6 +91,7 @@ _AT_LEAST: dict[str, float] = {
     "wait": 0,
     "threads": 0,
     "connections": 1,
+    "connections_per_address": 0,
     "header_timeout": 0.01,
     "body_timeout": 0.01,
     "stall": 0.01,
