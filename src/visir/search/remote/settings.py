@@ -50,8 +50,8 @@ class Graph:
     )
     threads: int = setting(
         1,
-        "threads that build the embedded graph; with more than one it depends a little on their timing (a server has "
-        "its own setting)",
+        "threads that build the embedded graph, which is drawn by chance whatever their number (a server has its own "
+        "setting)",
         least=1,
     )
 
