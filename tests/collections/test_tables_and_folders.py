@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import tarfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from toys import jpeg
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.collections.readers.webdataset import expand
-from visir.errors import CollectionError, VisirError
+from visir.errors import CollectionError, ImageError, VisirError
 
 RED, BLUE = jpeg("red", form="PNG"), jpeg("blue", form="PNG")
 
@@ -290,6 +292,34 @@ def test_photos(write, tmp_path: Path) -> None:
     assert colours(found) == ["red"] * 3
     with pytest.raises(CollectionError, match="no pictures in it"):
         open_collection(write("empty/notes.txt", "x").parent, format="photos")
+
+
+@pytest.mark.parametrize("tarred", [False, True])
+def test_a_name_that_is_no_unicode(write, tmp_path: Path, tarred: bool) -> None:
+    """Latin-1 names of old disks: that photo cannot be had until it is renamed; the others can."""
+    place = write("old/red.png", RED).parent
+    try:
+        for name in (b"caf\xe9.png", b"\xff/b.png", b"caf\\udce9.png"):  # the last one says what the first is shown as
+            path = place / os.fsdecode(name)
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(BLUE)
+    except (OSError, UnicodeError):
+        pytest.skip("this file system refuses such names")
+    if tarred:
+        with tarfile.open(tmp_path / "old.tar", "w") as made:
+            made.add(place, "")
+        collection = open_collection(tmp_path / "old.tar", format="photos")
+    else:
+        collection = open_collection(place)
+    ids = collection.images["id"].to_pylist()
+    assert sorted(ids) == ["\\udcff/b.png", "caf\\udce9.png", "caf\\udce9.png?", "red.png"]
+    reader = ImageReader(collection)
+    assert reader.open(ids.index("red.png")).getpixel((0, 0)) == (255, 0, 0)
+    assert reader.open(ids.index("caf\\udce9.png")).getpixel((0, 0)) == (0, 0, 255)
+    for one in ("caf\\udce9.png?", "\\udcff/b.png"):
+        with pytest.raises(ImageError, match="not valid Unicode") as caught:
+            reader.open(ids.index(one))
+        assert caught.value.hint == "rename it"
 
 
 def test_photos_in_an_archive(write) -> None:

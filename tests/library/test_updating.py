@@ -99,6 +99,24 @@ def test_a_broken_photo_is_tried_again_only_when_it_changes(photos: Path, tmp_pa
     assert found.broken == {} and found.added == 1
 
 
+def test_a_name_that_is_no_unicode_stops_nothing(photos: Path, tmp_path: Path) -> None:
+    """Set aside with its name escaped, while all others are indexed; as a new photo once it is renamed."""
+    at, bad = tmp_path / "library", photos / os.fsdecode(b"caf\xe9.png")
+    good = (photos / "0.png").read_bytes()
+    try:
+        bad.write_bytes(good + b" ")
+    except (OSError, UnicodeError):
+        pytest.skip("this file system refuses such names")
+    others = len(list(photos.rglob("*.png"))) - 1
+    found = update(photos, at, model="pixels")
+    assert found.added == others and list(found.broken) == ["caf\\udce9.png"]
+    assert "not valid Unicode" in found.broken["caf\\udce9.png"]
+    assert update(None, at).same
+    bad.rename(photos / "café.png")
+    found = update(None, at)
+    assert found.broken == {} and found.added == 1
+
+
 def test_time_and_size_decide_unless_verified(photos: Path, tmp_path: Path) -> None:
     at, path = tmp_path / "library", photos / "0.png"
     draw(photos, range(12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 from pathlib import Path
 
@@ -19,6 +20,8 @@ FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "HEIF", "BMP", "DIB", "T
 program, which Pillow hands to Ghostscript, and decoders of what nobody keeps photos in are seldom looked at."""
 MAX_SCANS = 100
 """A JPEG that is drawn in more passes is refused: encoders take about ten, and 10 kB of passes cost seconds."""
+_ESCAPED = re.compile(r"\\ud[c-f][0-9a-f]{2}")
+"""What `visir.collections.readers.names.escaped` makes of a byte that is no UTF-8."""
 SCENE = "scene:"
 """Paths with this prefix are not files: the picture is rendered by `visir.collections.scenes`."""
 
@@ -144,11 +147,14 @@ class ImageReader:
             if archive is not None:
                 return self._archive(archive).read(path)
             return bytes((self._root / path).read_bytes())
-        except OSError as fault:
+        except (OSError, CollectionError) as fault:
+            if _ESCAPED.search(path):
+                reason = f"{self.where(row)}: its name is not valid Unicode (the part that is not is shown escaped)."
+                raise ImageError(reason, hint="rename it") from fault
+            if isinstance(fault, CollectionError):  # the archive, or the member in it
+                raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
             reason = f"{self.where(row)}: cannot be read: {fault.strerror or fault}."
             raise ImageError(reason, hint="visir data check lists all such images") from fault
-        except CollectionError as fault:  # the archive, or the member in it
-            raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
 
     def open(self, row: int) -> Image.Image:
         """The picture, upright RGB."""

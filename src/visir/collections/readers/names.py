@@ -83,3 +83,8 @@ def whole(least: int) -> Callable[[str], int]:
         return number
 
     return parse
+
+
+def escaped(name: str) -> str:
+    """The name of a file as text: what is no valid Unicode in it as `\\udce9`, other names as they are."""
+    return name.encode("utf-8", "backslashreplace").decode()

@@ -8,7 +8,7 @@ from visir.collections.archives import open_archive
 from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
 from visir.collections.readers.locate import PICTURES, walk
-from visir.collections.readers.names import SPLITS
+from visir.collections.readers.names import SPLITS, escaped
 from visir.errors import CollectionError
 
 
@@ -16,7 +16,9 @@ def read(path: Path) -> Draft:
     """Read all pictures under a folder (or in a zip or tar), whatever lies between them.
 
     Image ids are paths relative to the folder. A first folder called train, val or test (or the like) is the split;
-    hidden files and folders are passed over, as are files whose names do not end like a picture's.
+    hidden files and folders are passed over, as are files whose names do not end like a picture's. A name that is no
+    Unicode (a byte of Latin-1 from an old disk) is told with that byte escaped, `caf\\udce9.jpg`; until it is renamed,
+    reading that picture, and no other, says so.
     """
     inside = None if path.is_dir() else path.name
     files = list(walk(path)) if path.is_dir() else sorted(open_archive(path).names())
@@ -26,7 +28,12 @@ def read(path: Path) -> Draft:
         raise CollectionError(f"{path}: no pictures in it.", hint=f"it looks for names that end in {endings}")
     root = path if path.is_dir() else path.parent
     draft = Draft(path.absolute().name, root, f"photos in {path.absolute().name}")
-    for name in pictures:
+    taken = set(pictures)
+    for real in pictures:
+        name = escaped(real)
+        while name != real and name in taken:  # another file has just that name
+            name += "?"
+        taken.add(name)
         first = name.split("/", 1)[0].lower() if "/" in name else ""
         draft.add_image(name, name, SPLITS.get(first, ""))
         draft.paths.append(name)
