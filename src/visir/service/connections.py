@@ -37,7 +37,7 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
                 self._leave(busy(f"{settings.connections} connections are open already.", 5))
                 return
             most = settings.connections_per_address
-            if most and sum(_address(one) == _address(self) for one in self.connections) > most:
+            if most and sum(_address(one.transport) == _address(transport) for one in self.connections) > most:
                 self._leave(busy(f"{most} connections are open already from this address.", 5))
                 return
             self._watch()
@@ -119,5 +119,5 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
     return Connection
 
 
-def _address(connection: HttpToolsProtocol) -> str:
-    return connection.client[0] if connection.client else ""
+def _address(transport: asyncio.Transport) -> object:
+    return (transport.get_extra_info("peername") or ("",))[0]
