@@ -74,13 +74,29 @@ def test_a_shape_that_gives_other_bits_is_never_used_again() -> None:
     assert np.array_equal(pinned.vectors(fours[0]), pinned.vectors(fours[0])) and len(encoder.asked) == 13  # kept
 
 
-def test_a_shape_is_used_when_four_texts_gave_the_same_bits() -> None:
+def test_a_shape_is_used_when_enough_texts_gave_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visir.library.pinned.COMPARED", 4)
     encoder = Unsteady()
     pinned = PinnedTexts(encoder)
     for at in range(6):
         pinned.vectors([f"a {at}"])
     # alone and as a pair, four times; then alone
     assert [len(one) for one in encoder.asked] == [1, 2] * 4 + [1, 1]
+
+
+def test_what_was_learnt_ahead_costs_no_question_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visir.library.pinned.COMPARED", 4)
+    encoder = Unsteady()
+    pinned = PinnedTexts(encoder)
+    pinned.learn([f"a {at}" for at in range(4)])
+    # defined as pairs; then in batches of 1, of 2, and once of each larger size, which differ
+    assert [len(one) for one in encoder.asked] == [2] * 4 + [1] * 4 + [2] * 2 + [4, 8, 16, 32]
+    encoder.asked.clear()
+    assert pinned.vectors(["b 5"])[0].tolist() == [3, hash("b") % 7]
+    assert [len(one) for one in encoder.asked] == [1]
+    encoder.asked.clear()
+    pinned.vectors(["c 5", "d 6", "e 7", "f 8"])  # batches of four are known to differ
+    assert [len(one) for one in encoder.asked] == [2] * 4
 
 
 def test_batches_are_filled_up() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,13 +15,14 @@ from visir.encoders.base import Encoder
 from visir.errors import VisirError
 from visir.library.library import Library
 from visir.library.models import Models
-from visir.library.pinned import PinnedTexts
+from visir.library.pinned import COMPARED, PinnedTexts
 from visir.library.query import Query, QueryError
 from visir.records import Embeddings, EncoderCard, Modality, SparseEmbeddings
 from visir.sparse.encoder import SparseEncoder
 
 Words = dict[int, float]
 """A weighted bag of words: term → weight."""
+_COMMON = ["a", "the", "two", "in", "on", "with", "and", "dog", "man", "red", "blue", "house", "street", "old", "car"]
 Side: TypeAlias = "NDArray[np.float32] | None"
 
 
@@ -60,6 +62,14 @@ class Encoding:
             except VisirError as fault:
                 found.append(fault)
         return found
+
+    def learn(self) -> None:
+        """Learn with made-up texts, short ones and long ones, in which batches texts can be encoded."""
+        drawn = random.Random(0)
+        texts = [" ".join(drawn.choices(_COMMON, k=length)) for length in (8, 18) for _ in range(COMPARED)]
+        for system, held in (("dense", self.models.dense), ("sparse", self.models.sparse)):
+            if held is not None and "text" in self._dense(system).modalities:
+                self._texts(system).learn(texts)
 
     def _one(self, query: Query, systems: set[str], library: Library, words: Mapping[str, Words]) -> Asked:
         dense: NDArray[np.float32] | None = None

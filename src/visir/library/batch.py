@@ -111,6 +111,11 @@ class Asking:
             self.total = max(len(state.library.indexes[one].ids) for one in self.systems)
             self.total -= query.item is not None
 
+    @property
+    def shown(self) -> int:
+        """How many of the best are looked at: a page's, those before it, and one more, which tells of a next page."""
+        return max(self.query.offset + self.query.k, self.query.rerank) + 1
+
     def depth(self, state: State) -> int:
         """How far down the systems' lists go: a function of this query alone, and the same for each of its pages where
         the order depends on it (fused lists, and approximate kinds, which find other documents when asked for more).
@@ -118,7 +123,7 @@ class Asking:
         exact = all(kind_is_exact(state.library, one) for one in self.systems)
         if self.system == "hybrid" or not exact:
             return DEEPEST + 2
-        return max(self.query.offset + self.query.k, self.query.rerank) + 1 + (self.query.item is not None)
+        return self.shown + (self.query.item is not None)
 
 
 def kind_is_exact(library: Library, system: str) -> bool:
@@ -191,7 +196,7 @@ def _answer(state: State, group: Sequence[Asking], encoding: Encoding, stages: S
             }
             one.ranked = [
                 Hit(item, place, score, {system: told[item] for system, told in places.items() if item in told})
-                for place, (item, score) in enumerate(whole.answer(one.name), 1)
+                for place, (item, score) in enumerate(whole.answer(one.name)[: one.shown], 1)
             ]
 
 

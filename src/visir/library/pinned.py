@@ -16,8 +16,9 @@ Given = TypeVar("Given")
 
 WIDEST = 32
 """Texts of one batch."""
-COMPARED = 4
-"""Texts that a shape must have given the defined vectors of, before it is used."""
+COMPARED = 32
+"""Texts that a shape must have given the defined vectors of, before it is used. Sums that are cut otherwise still round
+to the same bits now and then: in a network of a few dimensions for every second text."""
 KEPT = 2048
 """Vectors of texts that are kept: 6 MB at 768 dimensions."""
 
@@ -32,9 +33,10 @@ class PinnedTexts:
 
     Batches of other sizes are only a faster way to the same bits. They hold texts that are padded to one length
     (`Encoder.text_lengths`), and 1, 2, 4, 8, 16 or 32 of them, filled up with one of them again, so there are few
-    shapes. Those of a shape are encoded both ways until `COMPARED` texts were; only when all vectors are the defined
-    ones is that shape used from then on, otherwise never, and its texts are encoded one by one. So that the ways agree
-    is measured on the machine that runs, not assumed. An encoder that cannot tell lengths encodes one by one.
+    shapes. Those of a shape are encoded both ways until `COMPARED` texts were (`learn` does it ahead); only when all
+    vectors are the defined ones is that shape used from then on, otherwise never, and its texts are encoded one by one.
+    So that the ways agree is measured on the machine that runs, not assumed. An encoder that cannot tell lengths
+    encodes one by one.
 
     A head over a frozen encoder is defined on four rows, and used on 4, 8, … in the same way.
 
@@ -63,6 +65,19 @@ class PinnedTexts:
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return np.stack([found[text] for text in texts]) if texts else np.empty((0, self.encoder.dimension), np.float32)
+
+    def learn(self, texts: Sequence[str]) -> None:
+        """Find out with these texts which shapes can be used, so that nobody's question pays for it.
+
+        `COMPARED` texts or more of one length settle all shapes of it.
+        """
+        with self._lock:
+            if self._below is not None:
+                self._below.learn(texts)
+                self._heads.learn(0, list(self._below.vectors(texts)))
+                return
+            for length, alike in self._by_length(list(dict.fromkeys(texts))).items():
+                self._texts.learn(length, alike)
 
     def _made(self, texts: list[str]) -> list[NDArray[np.float32]]:
         if self._below is not None:
@@ -98,6 +113,22 @@ class Shapes(Generic[Given]):
         for group, size in _cut(inputs):
             found += self._batch(kind, group, size)
         return found
+
+    def learn(self, kind: int, inputs: list[Given]) -> None:
+        """Compare every size of batch of one kind with the defined vectors."""
+        if kind < 0 or not inputs:
+            return
+        defined = [self._defined(one) for one in inputs]
+        for size in (1 << power for power in range(WIDEST.bit_length())):
+            agreed = self._agreed.get((kind, size), 0)
+            for start in range(0, len(inputs), size):
+                if not 0 <= agreed < COMPARED:
+                    break
+                some = inputs[start : start + size]
+                together = self._network([*some, *[some[-1]] * (size - len(some))])
+                same = np.array_equal(together[: len(some)], np.stack(defined[start : start + size]))
+                agreed = agreed + len(some) if same else -1
+            self._agreed[kind, size] = agreed
 
     def _batch(self, kind: int, inputs: list[Given], size: int) -> list[NDArray[np.float32]]:
         agreed = self._agreed.get((kind, size), 0)

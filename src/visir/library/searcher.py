@@ -71,11 +71,13 @@ class Searcher:
 
     def load(self) -> None:
         """Load the models, compile kernels and touch every index now, so that the first question need not wait."""
+        with suppress(VisirError):  # vectors made elsewhere: whoever asks is told
+            self.encoding.learn()
         query = Query(text="a photo", k=1)
         answers = self.search_each([replace(query, system=one) for one in self.systems])  # type: ignore[arg-type]
         for answer in answers:
             if isinstance(answer, Answer) and answer.hits:
-                with suppress(VisirError):  # whoever asks is told
+                with suppress(VisirError):
                     self.explain(query, answer.hits[0].item)
                 break
 

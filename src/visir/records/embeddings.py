@@ -94,8 +94,13 @@ class Embeddings:
 
     def select(self, ids: object) -> Embeddings:
         """The embeddings of the given ids, in the given order (copied into memory)."""
-        rows = self.rows(ids)
-        return Embeddings(self.modality, strings(ids), self.vectors[rows], self.encoder, self.normalised)
+        return self.take(self.rows(ids))
+
+    def take(self, rows: NDArray[np.int64]) -> Embeddings:
+        """The embeddings of the given rows, in the given order (copied into memory)."""
+        return Embeddings(
+            self.modality, self.ids.take(pa.array(rows)), self.vectors[rows], self.encoder, self.normalised
+        )
 
     def normalise(self) -> Embeddings:
         """Unit vectors in float32 (so that a dot product is a cosine); zero vectors are an error that names them."""

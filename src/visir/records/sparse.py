@@ -118,12 +118,21 @@ class SparseEmbeddings:
 
     def select(self, ids: object) -> SparseEmbeddings:
         """The embeddings of the given ids, in the given order (copied into memory)."""
-        rows = self.rows(ids)
+        return self.take(self.rows(ids))
+
+    def take(self, rows: NDArray[np.int64]) -> SparseEmbeddings:
+        """The embeddings of the given rows, in the given order (copied into memory)."""
         lengths = (self.offsets[1:] - self.offsets[:-1])[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         flat = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return SparseEmbeddings(
-            self.modality, strings(ids), offsets, self.terms[flat], self.values[flat], self.vocabulary, self.encoder
+            self.modality,
+            self.ids.take(pa.array(rows)),
+            offsets,
+            self.terms[flat],
+            self.values[flat],
+            self.vocabulary,
+            self.encoder,
         )
 
     def to_scipy(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic
@@ -15,6 +16,9 @@ from visir.errors import EmbeddingError
 from visir.records import EncoderCard, Gallery, strings
 from visir.search.index import Vectors
 from visir.search.parts import Form
+
+FEW = 16
+"""Ids that are looked for one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +117,10 @@ class Rows(Generic[Vectors]):
 
     def find(self, ids: object) -> NDArray[np.int64]:
         """The row of each id; unknown ids are an error that names them."""
-        rows: NDArray[np.int64] = self.live[places_of(ids, self.ids)]
+        wanted = strings(ids)
+        # Arrow would put all ids into a hash table to look for one.
+        places = _searched(wanted, self.ids) if len(wanted) <= FEW else None
+        rows: NDArray[np.int64] = self.live[places_of(wanted, self.ids) if places is None else places]
         return rows
 
     def select(self, ids: object) -> Vectors:
@@ -123,9 +130,8 @@ class Rows(Generic[Vectors]):
         part = np.searchsorted(self.starts, rows, side="right") - 1
         some, names = [], []
         for p in np.unique(part):
-            chosen = self.parts[p].ids.take(pa.array(rows[part == p] - self.starts[p]))
-            some.append(self.parts[p].select(chosen))
-            names.append(chosen)
+            some.append(self.parts[p].take(rows[part == p] - self.starts[p]))
+            names.append(some[-1].ids)
         if len(some) == 0:
             return self.parts[0].select(wanted)
         joined = self.form.join(some, pa.concat_arrays(names))
@@ -144,6 +150,17 @@ def refuse_there(ids: pa.StringArray, held: pa.StringArray) -> None:
             f"{len(there)} ids are in the index already: {_named(there)}.",
             hint="delete them first, or add the others only",
         )
+
+
+def _searched(ids: pa.StringArray, held: pa.StringArray) -> NDArray[np.int64] | None:
+    """Where each of a few ids stands among those that are held, which are sorted; None when one is not there."""
+    places = np.empty(len(ids), np.int64)
+    for at, one in enumerate(ids.to_pylist()):
+        place = bisect_left(range(len(held)), one, key=lambda row: held[row].as_py())
+        if place == len(held) or held[place].as_py() != one:
+            return None
+        places[at] = place
+    return places
 
 
 def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
