@@ -115,6 +115,11 @@ def test_a_name_that_is_no_unicode_stops_nothing(photos: Path, tmp_path: Path) -
     bad.rename(photos / "café.png")
     found = update(None, at)
     assert found.broken == {} and found.added == 1
+    whole = photos.rename(tmp_path / os.fsdecode(b"phot\xf6s"))
+    with pytest.raises(LibraryError, match=r"phot\\udcf6s: its name is not valid Unicode"):
+        update(whole, tmp_path / "second", model="pixels")
+    (tmp_path / "link").symlink_to(whole)
+    assert update(tmp_path / "link", tmp_path / "second", model="pixels").added == others + 1
 
 
 def test_time_and_size_decide_unless_verified(photos: Path, tmp_path: Path) -> None:

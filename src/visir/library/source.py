@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from visir.collections.images import SCENE
 from visir.collections.open import open_collection, resolve
+from visir.collections.readers.names import escaped
 from visir.encoders.content import image_marks
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns
@@ -136,7 +137,12 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
     if path.exists():
         tail = f"?{text.rpartition('?')[2]}" if query else ""
         text = f"{found.name}:{path.absolute()}{tail}"
-    return text, tuple(str(Path(one).absolute()) if str(one) != "none" else "none" for one in images)
+    places = tuple(str(Path(one).absolute()) if str(one) != "none" else "none" for one in images)
+    for one in (text, *places):
+        if escaped(one) != one:
+            message = f"{escaped(one)}: its name is not valid Unicode (the part that is not is shown escaped)."
+            raise LibraryError(message, hint="rename the folder, or give a link to it: ln -s FOLDER photos")
+    return text, places
 
 
 def source_of(manifest: Manifest) -> Source:
