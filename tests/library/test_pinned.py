@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asked_toys import texts, write_models
 from numpy.typing import NDArray
 
+from asked_toys import texts, write_models
 from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.library.pinned import PinnedTexts, _cut

@@ -269,6 +269,7 @@ def test_damage_while_serving_tells_no_places(serve: Any, folder: Path, tmp_path
     assert service.search(text="a dog")["hits"]
 
 
+@pytest.mark.slow
 def test_no_pattern_goes_back_and_forth() -> None:
     """Every regular expression of service and library, over texts that make bad ones backtrack (ReDoS)."""
     found: dict[str, re.Pattern[Any]] = {}

@@ -46,11 +46,6 @@ def post(body: bytes, *more: str) -> bytes:
     return "\r\n".join([*head, f"Content-Length: {len(body)}", *more, "", ""]).encode() + body
 
 
-@pytest.mark.xfail(
-    reason="PinnedTexts believes a shape of batches after one look; with these small towers half of the batches of two "
-    "agree by chance and the rest do not",
-    strict=False,
-)
 def test_an_answer_does_not_depend_on_its_neighbours(folder: Path, running: int) -> None:
     """65 requests all at once, and one after another in another process: the same bytes but for the times.
 

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from visir.encoders.towers.base import Inputs
 from visir.errors import VisirError
+from visir.launched import launched
 from visir.training.curve import Epoch
 from visir.training.fit import Fitted, fit
 from visir.training.inputs.base import Draw, Examples, Source
-from visir.launched import launched
 from visir.training.processes import Processes
 
 TRAIN, VALIDATION = planted(61, seed=1, views=2, targets=True), planted(30, seed=2)

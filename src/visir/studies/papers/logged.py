@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from visir.locks import locked
 from visir.errors import VisirError
 from visir.files import read_bytes, read_json, write_json
 from visir.fingerprint import hash_json
+from visir.locks import locked
 from visir.studies.papers.act import Act, Work
 from visir.studies.papers.places import place, places
 from visir.training.recipe import expand
