@@ -8,6 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -39,7 +40,7 @@ def test_every_command_names_verbs_and_options_that_exist() -> None:
     for _, verb, *words in commands:
         command = get_command(app).commands[verb]  # type: ignore[attr-defined]
         if hasattr(command, "commands"):
-            command = command.commands[words.pop(0)]
+            _, command, words = command.resolve_command(click.Context(command), words)
         known = {option for parameter in command.params for option in parameter.opts}
         used = {word for word in words if word.startswith("-")}
         assert used <= known, f"visir {verb}: {used - known}"

@@ -157,7 +157,8 @@ def test_exported_vectors_come_back_with_the_card_of_their_encoder(tmp_path: Pat
         "image": Embeddings("image", collection.images["id"], IMAGES, card),
         "text": Embeddings("text", collection.captions["id"], TEXTS, card),
     }
-    folder = export(tmp_path / "out", made)  # type: ignore[arg-type]
+    folder = tmp_path / "out"
+    export(folder, made)  # type: ignore[arg-type]
     again = load(folder)
     assert again.card == card
     done = encode_collection(again, collection.split("test"), "text")
