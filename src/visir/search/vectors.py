@@ -15,7 +15,7 @@ from visir.threads import Share, piece, spread
 Similarity = Literal["cosine", "dot"]
 """How two vectors are scored: "cosine" (each vector is divided by its length first) or "dot" (taken as they are)."""
 
-IN_MEMORY = 256 * 2**20
+IN_MEMORY = 2**30
 """Sides of up to this many bytes as float32 are converted once and kept; larger ones block by block, each time."""
 BLOCK = 8192
 

@@ -31,7 +31,7 @@ class FlatIndex(StoredIndex[Embeddings]):
 
     Its answers are those of `visir.search.exact.search` over the same documents, bit by bit, however the documents came
     in and whatever was deleted meanwhile: the score of a pair depends on its two vectors alone, so parts can be
-    searched one by one. Vectors that take up to 256 MiB as float32 are held in memory after the first search; larger
+    searched one by one. Vectors that take up to 1 GiB as float32 are held in memory after the first search; larger
     parts are read block by block.
     """
 
