@@ -67,9 +67,10 @@ class Encoding:
         """Learn with made-up texts, short ones and long ones, in which batches texts can be encoded."""
         drawn = random.Random(0)
         texts = [" ".join(drawn.choices(_COMMON, k=length)) for length in (8, 18) for _ in range(COMPARED)]
-        for system, held in (("dense", self.models.dense), ("sparse", self.models.sparse)):
-            if held is not None and "text" in self._dense(system).modalities:
-                self._texts(system).learn(texts)
+        held = (("dense", self.models.dense), ("sparse", self.models.sparse))
+        asked = [system for system, model in held if model is not None and "text" in self._dense(system).modalities]
+        for pinned in dict.fromkeys(map(self._texts, asked)):  # one, where the head stands on the dense model
+            pinned.learn(texts)
 
     def _one(self, query: Query, systems: set[str], library: Library, words: Mapping[str, Words]) -> Asked:
         dense: NDArray[np.float32] | None = None
