@@ -27,8 +27,9 @@ from flickr8k_trajectories import KINDS, draw
 from visir.evaluation.crossed import CUTOFFS, crossed_test, rsum_by_image
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
-from visir.files import read_json, write_bytes
+from visir.files import read_json
 from visir.records import DIRECTIONS
+from visir.storage import write_new
 from visir.studies.trial import CHECKPOINT, Trial
 from visir.studies.trials import carry_out
 from visir.training.recipe import read_recipe
@@ -103,7 +104,7 @@ def show(rows: list[list[str]], out: Path) -> None:
         table.add_row(*row)
     Console(width=max(150, Console().width)).print(table)
     lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
-    write_bytes(out / "table.md", ("\n".join(lines) + "\n").encode())
+    write_new(out / "table.md", ("\n".join(lines) + "\n").encode(), replace=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

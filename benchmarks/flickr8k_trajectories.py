@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.published.figures import Trajectory, ltd_trajectories
-from visir.files import atomic_path, read_json
+from visir.files import read_json
 from visir.reports.svg import INK, SERIES, drawing
+from visir.storage import new_file
 from visir.studies.trial import CHECKPOINT
 from visir.training.folder import CURVE_FILE
 from visir.training.step_log import STEPS_FILE, read_steps
@@ -67,7 +68,7 @@ def draw(checkpoints: Mapping[str, Sequence[Path]], title: str, out: Path) -> li
         written = []
         for suffix in ("svg", "png"):
             path = out / f"trajectories-{title.lower()}.{suffix}"
-            with atomic_path(path) as temporary:
+            with new_file(path, replace=True) as temporary:
                 figure.savefig(temporary, format=suffix, dpi=110, facecolor="white")
             written.append(path)
     return written

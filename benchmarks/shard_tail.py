@@ -196,8 +196,8 @@ def tables(draws: dict[str, Draw], queries: int, seed: int = 0) -> str:
 
 
 def plot(draws: dict[str, Draw], queries: int, path: Path) -> None:
-    from visir.files import write_bytes
     from visir.reports.svg import DASHES, MARKERS, SERIES, drawing, to_svg
+    from visir.storage import write_new
 
     with drawing(9.2, 3.6, 1, 2) as (figure, (left, right)):
         for number, (name, draw) in enumerate(draws.items()):
@@ -228,7 +228,7 @@ def plot(draws: dict[str, Draw], queries: int, path: Path) -> None:
         right.set_title(f"16 shards, {next(iter(draws))}")
         left.legend(loc=(0.3, 0.42), fontsize=8)
         right.legend(loc="upper left", fontsize=8)
-        write_bytes(path, to_svg(figure).encode())
+        write_new(path, to_svg(figure).encode(), replace=True)
 
 
 def main() -> None:

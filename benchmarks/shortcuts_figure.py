@@ -24,9 +24,9 @@ from visir.errors import VisirError
 from visir.evaluation.crossed import CUTOFFS
 from visir.evaluation.published.figures import shortcut_bars
 from visir.evaluation.results import load_evaluation
-from visir.files import atomic_path
 from visir.reports.chance import expected_by_chance
 from visir.reports.svg import DASHES, FAINT, MARKERS, SERIES, drawing
+from visir.storage import new_file
 from visir.studies.shortcut_setups import WITH, WITHOUT, setup_trial
 from visir.studies.trial import Trial
 from visir.studies.trials import carry_out
@@ -111,7 +111,7 @@ def draw(panels: Mapping[str, Sums], out: Path) -> list[Path]:
         written = []
         for suffix in ("svg", "png"):
             path = out / f"figure-4.5.{suffix}"
-            with atomic_path(path) as temporary:
+            with new_file(path, replace=True) as temporary:
                 figure.savefig(temporary, format=suffix, dpi=110, facecolor="white")
             written.append(path)
         return written

@@ -18,11 +18,11 @@ from typing import Any
 
 from rich.console import Console
 
-from visir.files import write_bytes
 from visir.reports import to_terminal
 from visir.reports.sparse_plots import cost_and_effect, overlap_histogram
 from visir.reports.sparse_study import QUOTED, coactivation, deviation, effectiveness, faithfulness
 from visir.sparse.recipe import read_sparse_recipe
+from visir.storage import write_new
 from visir.studies.sparse_shapes import shapes
 from visir.studies.sparse_study import ETAS, SEEDS, VARIANTS, SparseStudy, study
 from visir.training.shipped import find_recipe
@@ -46,7 +46,7 @@ def draw(found: SparseStudy, out: Path) -> list[Path]:
     written = []
     for name, svg in figures.items():
         written.append(out / f"{name}.svg")
-        write_bytes(written[-1], svg.encode())
+        write_new(written[-1], svg.encode(), replace=True)
     return written
 
 

@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.files import read_lines, write_bytes
+from visir.files import read_lines
 from visir.robustness.language.wordnet import FILE, Pos, WordNet
+from visir.storage import write_new
 
 FILES: dict[Pos, str] = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 
@@ -47,7 +48,7 @@ def main() -> None:
                 content = build(Path(unpacked) / "usr/share/wordnet")
     except VisirError as fault:
         raise SystemExit(str(fault)) from None
-    write_bytes(FILE, content)
+    write_new(FILE, content, replace=True)
     print(f"{FILE}: {FILE.stat().st_size:,} bytes")
 
 

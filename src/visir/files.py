@@ -1,15 +1,12 @@
-"""Files: atomic writes, transparent decompression, and where things live on disk."""
+"""Files: transparent decompression, digests, and where things live on disk. What visir writes: `visir.storage`."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gzip
 import hashlib
 import lzma
 import os
-import shutil
-import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,57 +17,6 @@ import orjson
 from visir.errors import VisirError
 
 _MIB = 2**20
-
-
-@contextlib.contextmanager
-def atomic_path(target: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `target`; on success it replaces `target` in one step, on failure nothing changed.
-
-    The file is flushed to disk before the rename, so that a power cut leaves either the old file or the new one.
-    """
-    target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        _to_disk(temporary)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def atomic_folder(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield a temporary folder beside `target` that becomes `target` in one rename on success.
-
-    An existing `target` is an error unless `replace`; it is swapped out only after the new one is complete.
-    """
-    target = Path(target)
-    if target.exists() and not replace:
-        raise VisirError(
-            f"{target} exists already.", hint="choose another folder, or ask for it to be replaced (--force)"
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
-    try:
-        yield temporary
-        temporary.chmod(0o777 & ~_umask())
-        for written in temporary.rglob("*"):
-            if written.is_file():
-                written.chmod(0o666 & ~_umask())  # safetensors writes for the owner alone
-                _to_disk(written)
-        if target.exists():
-            old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".old"))
-            target.replace(old / target.name)
-            temporary.replace(target)
-            shutil.rmtree(old)
-        else:
-            temporary.replace(target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def digest_of(path: Path) -> tuple[int, str]:
@@ -114,15 +60,9 @@ def next_data(file: int, at: int) -> int | None:
         raise
 
 
-def write_bytes(target: str | Path, data: bytes) -> None:
-    """Write a whole file atomically."""
-    with atomic_path(target) as temporary:
-        temporary.write_bytes(data)
-
-
-def write_json(target: str | Path, value: Any) -> None:
-    """Write JSON atomically: indented, keys in the given order, NumPy numbers allowed."""
-    write_bytes(target, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+def json_bytes(value: Any) -> bytes:
+    """JSON: indented, keys in the given order, NumPy numbers allowed."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY) + b"\n"
 
 
 def read_json(path: str | Path) -> Any:
@@ -219,12 +159,6 @@ def _undecompressed(path: str | Path, fault: Exception) -> VisirError:
     return VisirError(f"{path}: cannot be decompressed: {fault}", hint="is the download complete?")
 
 
-def _to_disk(written: Path) -> None:
-    """Wait until the bytes are on disk: a rename that overtakes them leaves an empty file after a power cut."""
-    with written.open("rb") as stream:
-        os.fsync(stream.fileno())
-
-
 def _missing_hint(path: Path) -> str:
     if path.is_dir():
         return "this is a folder; name the file inside it"
@@ -234,9 +168,3 @@ def _missing_hint(path: Path) -> str:
 
     close = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], n=1)
     return f"in that folder there is {close[0]!r}" if close else "check the path"
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

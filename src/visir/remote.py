@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from visir.errors import VisirError, require
-from visir.files import atomic_folder, atomic_path, cache_directory
 from visir.fingerprint import hash_json
-from visir.locks import locked
+from visir.storage import FolderKind, Store
+
+COPIES = FolderKind("copy", "a copy of a place elsewhere", remedy="delete it: it is copied again")
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "https": "aiohttp"}
@@ -107,18 +108,20 @@ def local_copy(url: str) -> Path:
     inside = {one: "" if is_file else one[len(path) :].lstrip("/") for one in found}
     state = {inside[one]: [info.get("size"), _tag(info)] for one, info in found.items()}
     name = url.rpartition("/")[2] or "source"
-    place = cache_directory() / "remote" / hash_json({"url": url, "state": state}) / name
-    with locked(place.parent.with_suffix(".lock"), waiting=f"another process is copying {url}; waiting for it"):
-        if not place.exists():
-            with atomic_path(place) if is_file else atomic_folder(place) as temporary, _reaching(url):
-                for one, info in found.items():
-                    target = temporary / inside[one] if inside[one] else temporary
-                    if temporary.resolve() not in (target.resolve(), *target.resolve().parents):
-                        raise VisirError(f"{url}: it holds a file named {inside[one]!r}, which leaves the folder.")
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    files.get_file(one, str(target))
-                    os.utime(target, ns=(_time(info), _time(info)))
-    return place
+    store, key = Store(COPIES, name="remote"), hash_json({"url": url, "state": state})
+    if store.find(key, hashed=lambda name: False) is None:
+        waiting = f"another process is copying {url}; waiting for it"
+        with store.writing(key, waiting=waiting, resume=False) as change, _reaching(url):
+            for one, info in found.items() if change.manifest.generation == 0 else ():
+                try:
+                    target = change.file(f"{name}/{inside[one]}" if inside[one] else name)
+                except ValueError as fault:
+                    raise VisirError(
+                        f"{url}: it holds a file named {inside[one]!r}, which leaves the folder."
+                    ) from fault
+                files.get_file(one, str(target))
+                os.utime(target, ns=(_time(info), _time(info)))
+    return store.path(key) / name
 
 
 def here(place: str) -> str:

@@ -19,25 +19,25 @@ from visir.products.trained import trained_systems
 
 
 def test_tables_and_files(tmp_path: Path) -> None:
-    said = say(evaluate, "generated:150", "--baselines", "bm25,text:bow", "--folds", 2, "--out", tmp_path)
+    said = say(evaluate, "generated:150", "--baselines", "bm25,text:bow", "--folds", 2, "--out", tmp_path / "out")
     assert said.status == 0, said.text
     for part in ("Most general categories (3 in each split)", "BM25", "bow:4096, titles", "unseen", "report.html"):
         assert part in said.text, said.text
-    written = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    written = json.loads((tmp_path / "out" / "result.json").read_text("utf-8"))
     assert {(one["system"], one["setting"]) for one in written["results"]} == {
         (system, setting) for system in ("BM25", "bow:4096, titles") for setting in ("all", "general", "specific")
     }
     one = next(found for found in written["results"] if found["setting"] == "all")
-    queries = pq.read_table(tmp_path / "per_query.parquet").to_pandas()
+    queries = pq.read_table(tmp_path / "out" / "per_query.parquet").to_pandas()
     mine = queries[(queries.system == one["system"]) & (queries.setting == "all")]
     by_split = mine.groupby("split")["rprecision"].mean()
     assert one["measures"]["rprecision"]["mean"] == pytest.approx(by_split.mean())
     assert one["measures"]["rprecision"]["sd"] == pytest.approx(by_split.std())
     assert one["first answers"]["queries"] == len(mine)
-    answers = pq.read_table(tmp_path / "answers.parquet").to_pandas()
+    answers = pq.read_table(tmp_path / "out" / "answers.parquet").to_pandas()
     firsts = answers[(answers.system == one["system"]) & (answers.setting == "all") & (answers["rank"] == 1)]
     assert firsts.relevant.sum() == one["first answers"]["right"] == mine["precision@1"].sum()
-    assert "<html" in (tmp_path / "report.html").read_text("utf-8")
+    assert "<html" in (tmp_path / "out" / "report.html").read_text("utf-8")
 
 
 def test_all_faults_at_once() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from verbs import say
 
+from manifests import write_json
 from visir.cli.compare import compare
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.results import load, save
-from visir.files import write_json
 from visir.records import Collection, Embeddings, EncoderCard
 
 IDS = [f"i{at}" for at in range(40)]

@@ -141,7 +141,7 @@ def test_after_kill_9_a_process_goes_on_inside_its_shard(tmp_path: Path) -> None
     one = start("one", 0, 1)
     killed = start("two", 1, 2)
     while killed.poll() is None:
-        if any(path.stat().st_size for path in (tmp_path / "two").rglob("*.unfinished/journal.jsonl")):
+        if any(path.stat().st_size for path in (tmp_path / "two").rglob("journal.jsonl")):
             killed.kill()
             break
         time.sleep(0.02)

@@ -41,7 +41,7 @@ def test_table_card_and_files(vectors: Path, tmp_path: Path) -> None:
     assert "<html" in (out / "report.html").read_text("utf-8")
     again = say(evaluate, SCENES, "--embeddings", vectors, "--out", out)
     assert again.status == 2
-    assert "holds a result already" in again.text
+    assert "out: exists already (a folder of kind 'result')" in again.text
     assert say(evaluate, SCENES, "--embeddings", vectors, "--out", out, "--force").status == 0
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from verbs import say
 
+from manifests import write_json
 from visir.cli.evaluate import evaluate
 from visir.cli.explain import explain
 from visir.evaluation.results import load
-from visir.files import write_json
 
 
 def test_a_result_is_explained(tmp_path: Path) -> None:

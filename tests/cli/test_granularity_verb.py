@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from verbs import say
 
+from manifests import write_json
 from visir.cli.granularity import granularity
-from visir.files import read_json, write_json
+from visir.files import read_json
 
 pytest.importorskip("HanTa")
 

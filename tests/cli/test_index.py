@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 from verbs import Said, say
 
+from manifests import content_of, rewrite
 from visir.cli.index import app
 from visir.cli.search import search
 from visir.collections import open_collection
@@ -156,7 +157,7 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
     (filled / "a").write_text("a")
     build = ("build", "no/such/collection", "-m", "bow", "--out")
     for arguments, fault in (
-        ((*build, filled), "filled: exists and is not an empty folder"),
+        ((*build, filled), "filled: holds files that visir did not write (a)"),
         ((*build, tmp_path / "x", "--to", "image"), "did you mean 'images'?"),
         ((*build, tmp_path / "x", "--kind", "hnws"), "did you mean 'hnsw'?"),
         ((*build, tmp_path / "x", "--kind", "hnsw", "--set", "m=many"), "m: a whole number, not 'many'"),
@@ -167,7 +168,7 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
         (("delete", filled), "no document is named"),
         (("search", filled), "ask with a text or with --queries FILE, one of the two"),
         (("search", filled, "--queries", "q.tsv"), "where is the run to be written"),
-        (("search", filled, "a dog"), "holds no index (no index.json)"),
+        (("search", filled, "a dog"), "holds no index (no visir.json)"),
     ):  # fmt: skip
         said = run(*arguments)
         assert said.status == 2 and fault in said.text, said.text
@@ -185,9 +186,9 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
 
 def test_a_model_that_has_moved(tmp_path: Path) -> None:
     good("build", SMALL, "-m", "bow", "--to", "captions", "--out", tmp_path / "index")
-    manifest = json.loads((tmp_path / "index" / "index.json").read_text())
+    manifest = content_of(tmp_path / "index")
     manifest["encoder"]["name"] = "gone/away/model"
-    (tmp_path / "index" / "index.json").write_text(json.dumps(manifest))
+    rewrite(tmp_path / "index", manifest)
     said = run("search", tmp_path / "index", "a dog")
     assert said.status == 2 and "its model, gone/away/model, cannot be loaded" in said.text
     assert "say where it is now: --model MODEL" in said.text

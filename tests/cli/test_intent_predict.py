@@ -59,7 +59,7 @@ def test_a_study_and_its_page(log_folder: Path, tmp_path: Path) -> None:
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert {row["scheme"] for row in numbers["rows"]} == {"grouped", "temporal", "ungrouped"}
     before = page.read_bytes()
-    said("report", str(study), "--out", str(page), "--json", str(tmp_path / "numbers.json"))
+    said("report", str(study), "--out", str(page), "--json", str(tmp_path / "numbers.json"), "--force")
     assert page.read_bytes() == before
 
 

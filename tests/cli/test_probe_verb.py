@@ -40,7 +40,7 @@ def test_table_and_files(vectors: Path, tmp_path: Path) -> None:
     assert found["weather"]["readings"]["untold"]["accuracy"] < 0.3  # six values: one in six
     assert "<html" in (out / "probes.html").read_text("utf-8")
     again = say(probe, SCENES, "--model", f"npz:{vectors}", "--out", out)
-    assert again.status == 2 and "holds a probe report already" in again.text
+    assert again.status == 2 and "out: exists already (a folder of kind 'probes')" in again.text
 
 
 def test_a_small_split_is_refused_by_name(vectors: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from manifests import content_of
 from visir.cli.epochs import EpochLines
 from visir.cli.train import train
 from visir.encoders import load
@@ -185,5 +186,5 @@ def test_torchrun_trains_with_two_processes_and_one_writes(recipe: Path, tmp_pat
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("checkpoint: ") == 1 and done.stdout.count(" 2/2") == 1
-    assert read_json(out / "visir.json")["facts"]["processes"] == 2
+    assert content_of(out)["facts"]["processes"] == 2
     assert load(out).dimension == 8

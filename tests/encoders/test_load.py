@@ -12,6 +12,7 @@ from visir.encoders import FAMILIES, load
 from visir.encoders.families import Family, family_of
 from visir.encoders.loading import hub_unreachable, require_packages
 from visir.errors import EncoderError, MissingPackageError, VisirError
+from visir.storage import Manifest
 
 
 @pytest.mark.parametrize(
@@ -97,12 +98,12 @@ def test_no_network_is_said_with_what_goes_without() -> None:
 
 
 def test_an_unknown_kind_of_checkpoint_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "visir.json").write_text('{"kind": "tower"}')
+    (tmp_path / "visir.json").write_bytes(Manifest("tower").to_bytes())
     with pytest.raises(VisirError, match="unknown kind of checkpoint 'tower'") as caught:
         load(tmp_path)
     assert "did you mean 'towers'?" in caught.value.hint
     (tmp_path / "visir.json").write_text("[]")
-    with pytest.raises(EncoderError, match='must be an object with a "kind"'):
+    with pytest.raises(EncoderError, match="does not describe a folder that visir made"):
         load(tmp_path)
 
 

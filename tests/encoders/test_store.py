@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +20,16 @@ from encoder_toys import Means, photos
 
 from visir.encoders import Store, encode, encode_collection
 from visir.encoders.journal import HEADER_BYTES, Journal
+from visir.encoders.store import VECTORS
 from visir.errors import EmbeddingError, VisirError
 from visir.records import Collection, EncoderCard
+from visir.storage import changing
 
 HERE = Path(__file__).parent
 
 
 def entry_files(store: Store) -> dict[str, bytes]:
-    found = [path for path in store.root.rglob("*") if path.is_file() and path.suffix != ".lock"]
+    found = [path for path in store.root.rglob("*") if path.is_file()]
     return {path.name: path.read_bytes() for path in found if path.name in ("vectors.npy", "ids.parquet")}
 
 
@@ -42,8 +46,8 @@ def test_what_was_encoded_is_found_and_memory_mapped(tmp_path: Path) -> None:
     assert found.embeddings.ids.to_pylist() == collection.images["id"].to_pylist()
     folder = made.folder
     assert folder is not None
-    assert sorted(path.name for path in folder.iterdir()) == ["card.json", "ids.parquet", "vectors.npy"]
-    card = json.loads((folder / "card.json").read_text())
+    assert sorted(path.name for path in folder.iterdir()) == ["ids.parquet", "vectors.npy", "visir.json"]
+    card = json.loads((folder / "visir.json").read_text())["content"]
     assert (card["count"], card["dimension"], card["modality"], card["broken"]) == (10, 3, "image", {})
     assert np.load(folder / "vectors.npy").shape == (10, 3)  # a plain NPY for anyone else
 
@@ -128,10 +132,12 @@ def test_a_damaged_entry_is_noticed_and_encoded_again(tmp_path: Path) -> None:
     data = bytearray(sound)
     data[-1] ^= 1
     (folder / "vectors.npy").write_bytes(data)
-    with pytest.warns(UserWarning, match=r"damaged \(the vectors are not those that were written\)"):
+    with pytest.warns(UserWarning, match=r"damaged \(vectors.npy is not as it was written\)"):
         again = encode_collection(Means(), collection, "image", store=store)
     assert again.computed == 5
     assert (folder / "vectors.npy").read_bytes() == sound
+    aside = folder.with_name(f"{folder.name}.damaged-1")
+    assert (aside / "vectors.npy").read_bytes() == data  # not as visir wrote it, so not visir's to remove
 
 
 CHILD = """
@@ -182,7 +188,7 @@ def test_a_killed_encode_goes_on_and_ends_with_identical_bytes(tmp_path: Path, s
     assert resumed.resumed >= 3
     assert resumed.computed == total - resumed.resumed
     assert entry_files(killed) == entry_files(whole)
-    assert not list(killed.root.rglob("*.unfinished"))
+    assert not list(killed.root.rglob("journal.jsonl"))
 
 
 def test_two_writers_encode_once(tmp_path: Path) -> None:
@@ -212,7 +218,7 @@ def test_a_full_disk_leaves_nothing_half_valid_and_is_resumed(tmp_path: Path) ->
     assert "cannot be written" in failed.stderr
     assert "make room (or name another place in VISIR_CACHE) and run the same again" in failed.stderr
     assert "Traceback" in failed.stderr  # only the command line hides it
-    assert not list(store.root.rglob("card.json"))
+    assert not list(store.root.rglob("visir.json"))
     resumed = encode_collection(Means(), collection, "image", store=store)
     assert 0 < resumed.computed < 100
     assert resumed.computed + resumed.resumed == 100
@@ -224,14 +230,19 @@ def test_a_full_disk_leaves_nothing_half_valid_and_is_resumed(tmp_path: Path) ->
 def test_a_cache_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     encoder = Means()
-    with pytest.raises(VisirError, match=r"cannot be written or locked \(Not a directory\)") as caught:
+    with pytest.raises(VisirError, match=r"cannot be made \(Not a directory\)") as caught:
         encode(encoder, photos(tmp_path / "photos", 2), "image", store=Store(tmp_path / "file"))
     assert "VISIR_CACHE=FOLDER" in caught.value.hint
     assert encoder.seen == []
 
 
-def journal(folder: Path) -> Journal:
-    return Journal(folder, pa.array([f"i{n}" for n in range(10)]), 2, {"key": "k"})
+@contextmanager
+def journal(folder: Path, ids: Sequence[int] = range(10), key: str = "k") -> Iterator[Journal]:
+    with changing(folder, VECTORS, busy="wait", resume=True) as change:
+        with Journal(change, pa.array([f"i{n}" for n in ids]), 2, {"key": key}) as begun:
+            yield begun
+        if not change.manifest.files:
+            change.abandon()
 
 
 def fill(folder: Path) -> None:
@@ -287,8 +298,8 @@ def test_journal_trusts_only_what_still_holds(tmp_path: Path, damage: str, done:
         vectors.write_bytes(data + b"half a part")
     elif damage == "no plan":
         (tmp_path / "plan.json").unlink()
-    ids = pa.array([f"i{n}" for n in (range(9, -1, -1) if damage == "another order" else range(10))])
-    with Journal(tmp_path, ids, 2, {"key": "another" if damage == "another plan" else "k"}) as again:
+    ids = range(9, -1, -1) if damage == "another order" else range(10)
+    with journal(tmp_path, ids, "another" if damage == "another plan" else "k") as again:
         assert again.done == done
         assert vectors.stat().st_size == HEADER_BYTES + again.rows * 2 * 4  # nothing half-written stays behind
 
@@ -322,3 +333,27 @@ def test_wrong_shape_from_an_encoder_is_refused(tmp_path: Path) -> None:
 def test_nothing_to_encode_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VisirError, match="there are no texts to encode"):
         encode(Means(), Collection.build("bare", images={"id": ["a"]}), "text")
+
+
+def test_vectors_of_an_encoder_without_a_version_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Edit the code, run the cell again: the new vectors come out, and nothing stays behind."""
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+
+    class Twice(Means):
+        def embed_images(self, batch):  # type: ignore[no-untyped-def]
+            return 2 * super().embed_images(batch)
+
+    collection = photos(tmp_path / "photos", 5)
+    first = encode_collection(Means(weights=None), collection, "image")
+    changed = encode_collection(Twice(weights=None), collection, "image")
+    assert (changed.embeddings.vectors == 2 * first.embeddings.vectors).all()
+    assert (first.folder, changed.folder, changed.computed) == (None, None, 5)
+    assert changed.source.startswith("encoded at 20")
+    assert not (tmp_path / "cache").exists()
+
+    versioned = Means(weights=None)
+    versioned.card = EncoderCard("means", "toy", revision="1")
+    assert encode_collection(versioned, collection, "image").computed == 5
+    again = encode_collection(versioned, collection, "image")
+    assert again.computed == 0
+    assert again.source.startswith("from the store, encoded at 20")

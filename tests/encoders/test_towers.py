@@ -11,6 +11,7 @@ import torch
 from encoder_toys import Means, photos
 from PIL import Image
 
+from manifests import content_of, rewrite
 from visir.encoders import encode, load
 from visir.encoders.base import Encoder
 from visir.encoders.models.bag_of_words import BagOfWords
@@ -23,7 +24,6 @@ from visir.encoders.towers.resnet import ResNetBody
 from visir.encoders.towers.small_cnn import SmallCNNBody
 from visir.encoders.towers.words import Vocabulary
 from visir.errors import EncoderError, VisirError
-from visir.files import read_json, write_json
 
 TEXTS = ["a red dog", "", "a zebra by the sea", "the dog's red, red ball"]
 IMAGES = [
@@ -83,7 +83,7 @@ def test_loaded_is_saved_bit_for_bit(image: str, text: str, tmp_path: Path) -> N
     assert np.array_equal(again.encode_texts(TEXTS), texts)
     assert again.card.image_preprocessing == encoder.card.image_preprocessing != {}
     assert again.card.text_preprocessing == encoder.card.text_preprocessing != {}
-    assert read_json(folder / "visir.json")["facts"] == {"epochs": 3}
+    assert content_of(folder)["facts"] == {"epochs": 3}
     assert (again.backbone("image") is None, again.backbone("text") is None) == (image != "frozen", text == "gru")
     assert again.embed_images([]).shape == again.embed_texts([]).shape == (0, 6)
 
@@ -104,11 +104,11 @@ def test_the_card_knows_weights_shapes_and_words(tmp_path: Path) -> None:
     def changed() -> str | None:
         return load_checkpoint(folder, "cpu", "float32").card.weights
 
-    description = read_json(folder / "visir.json")
-    write_json(folder / "visir.json", {**description, "facts": {"note": "other facts"}})
+    description = content_of(folder)
+    rewrite(folder, {**description, "facts": {"note": "other facts"}})
     assert changed() == card.weights
     description["text"]["body"]["pooling"] = "max"
-    write_json(folder / "visir.json", description)
+    rewrite(folder, description)
     pooled = changed()
     words = (folder / "text_body/vocabulary.txt").read_text().splitlines()
     (folder / "text_body/vocabulary.txt").write_text("\n".join(reversed(words)) + "\n")
@@ -186,14 +186,14 @@ def test_missing_and_damaged_files_say_so(tmp_path: Path) -> None:
     with pytest.raises(VisirError, match=r"vocabulary.txt: no such file"):
         load(folder)
     vocabulary.write_bytes(words)
-    description = read_json(folder / "visir.json")
+    description = content_of(folder)
     description["text"]["body"]["kind"] = "grue"
-    write_json(folder / "visir.json", description)
+    rewrite(folder, description)
     with pytest.raises(VisirError, match="unknown kind of body 'grue'") as unknown:
         load(folder)
     assert "did you mean 'gru'?" in str(unknown.value)
     del description["text"]
-    write_json(folder / "visir.json", description)
+    rewrite(folder, description)
     with pytest.raises(EncoderError, match=r"visir.json: its entry 'text' does not describe a tower"):
         load(folder)
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from evaluation_toys import make_collection, random_pair
 
+from manifests import write_json
 from visir.errors import VisirError
 from visir.evaluation.compare import compare
 from visir.evaluation.evaluate import Evaluation, evaluate
 from visir.evaluation.results import is_result, load, load_evaluation, save
-from visir.files import read_json, write_json
+from visir.files import read_json
 from visir.records import Gallery
 
 COLLECTION = make_collection(20, 2)
@@ -53,7 +54,12 @@ def test_leftovers_of_an_earlier_result_go_and_other_files_stay(evaluation: Eval
     (tmp_path / "notes.txt").write_text("mine")
     one_way = evaluate(COLLECTION, random_pair(COLLECTION), directions=["t2i"])
     save(one_way.result, tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "per_query_t2i.parquet", "result.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "notes.txt",
+        "per_query_t2i.parquet",
+        "result.json",
+        "visir.json",
+    }
     assert load_evaluation(tmp_path).runs == {}
 
 

@@ -25,10 +25,13 @@ from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.library import Library, LibraryError, update
 from visir.library.check import check
-from visir.library.layout import WORK
+from visir.library.layout import LIBRARY, LibraryCard, thumbnail_name
 from visir.library.removal import remove
+from visir.storage import MANIFEST, Manifest, changing, scratch, sweep
+from visir.storage.removal import files_below
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree"}
+scratch._EMPTY_SECONDS = 0
 os.fsync = lambda _: None  # a kill loses nothing that was written; only a power cut does, and this takes minutes
 
 
@@ -76,10 +79,23 @@ def main(root: Path, only: list[str]) -> None:
             assert check(library) == [], f"{name}, kill {kills}: {check(library)}"
             if name == "remove":
                 update(None, library)  # what a killed removal left is put right by an update
-            left = [one.name for one in library.rglob("*.part")] + [one.name for one in library.glob(WORK)]
-            assert not left, f"{name}, kill {kills}: {left} is left over"
+            with changing(library, LIBRARY, busy="wait", resume=True) as cleared:
+                cleared.abandon()
+            sweep(library.parent)
+            assert strangers(library) == [], f"{name}, kill {kills}: {strangers(library)} is left over"
+            assert sorted(path.name for path in root.iterdir()) == ["library", "photos"], f"{name}, kill {kills}"
         assert kills > 20, f"{name}: only {kills} events; is the hook still in the right place?"
         print(f"{name}: {kills}", flush=True)
+
+
+def strangers(library: Path) -> list[str]:
+    """What lies in a library and is no part of it."""
+    with Library.open(library) as opened:
+        items = [item for (item,) in opened.database.rows("SELECT id FROM items WHERE thumbnail IS NOT NULL")]
+    known = {MANIFEST, *Manifest.read(library).files, *map(thumbnail_name, items)}
+    for name in LibraryCard.read(library).indexes:
+        known |= {f"{name}/{file}" for file in (MANIFEST, *Manifest.read(library / name).files)}
+    return [name for name in files_below(library) if name not in known]
 
 
 def draw(photos: Path, numbers: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from visir.cli.main import app
 from visir.errors import ConfigurationError
 from visir.library import Library, LibraryError, update
 from visir.library.check import check
+from visir.library.layout import LibraryCard
 from visir.library.removal import remove
 from visir.library.searcher import Searcher
 from visir.search.remote import server as server_module
@@ -50,7 +50,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def said(library: Path) -> dict[str, Any]:
-    return json.loads((library / "library.json").read_text())
+    return LibraryCard.read(library).to_content()
 
 
 def names(server: WireServer) -> list[str]:
@@ -94,9 +94,8 @@ def test_a_library_goes_to_a_server_and_back_and_answers_the_same(
     update(None, at, kind=["exact", "inverted"])
     assert said(at)["settings"] == {} and said(at)["kinds"]["captions"] == "exact"
     assert answers(at) == local and check(at) == []
-    assert sorted(one.name for one in at.iterdir() if not one.name.startswith(".")) == [
-        "captions", "dense", "items.sqlite", "library.json", "sparse", "thumbnails"
-    ]  # fmt: skip
+    names_there = sorted(path.name for path in at.iterdir())
+    assert names_there == ["captions", "dense", said(at)["database"], "sparse", "thumbnails", "visir.json"]
 
 
 def test_a_library_on_a_server_is_brought_up_to_date(server: WireServer, tmp_path: Path) -> None:
@@ -169,14 +168,14 @@ def test_what_a_killed_build_left_on_the_server_is_removed_by_the_next(
     asked = {"model": "pixels", "kind": "qdrant", "settings": {"url": server.url}}
     with monkeypatch.context() as killed:  # no clearing up: neither the collection nor the note of it
         killed.setattr("visir.search.remote.kept._destroyed", lambda _: None)
-        killed.setattr("pathlib.Path.unlink", lambda *_, **__: None)
+        killed.setattr("visir.storage.scratch._closed", lambda _, claims: claims.release())
         killed.setattr(server_module.ServerEngine, "mark", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             update(photos, at, **asked)
     [left] = names(server)
     update(photos, at, **asked)
     [name] = names(server)
-    assert name != left and not list(at.glob(".dense.making*")) and server.count(name) == 4
+    assert name != left and not list(at.glob(".visir-*")) and server.count(name) == 4
 
 
 def test_settings_of_no_index_and_kinds_that_are_named_beside_the_engine(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from library_toys import SCENES, draw, head_over, vectors_of_scenes
 from visir.errors import VisirError
 from visir.library import Library, LibraryError, update
 from visir.library.check import check
-from visir.library.layout import LOCK, Manifest
+from visir.library.layout import LIBRARY, LibraryCard
 from visir.library.removal import remove
-from visir.locks import locked
+from visir.storage import MANIFEST, Manifest, changing
 
 SCRIPT = Path(__file__).with_name("library_killed.py")
 
@@ -87,7 +88,7 @@ def test_a_kill_at_any_moment_loses_nothing(changes: list[str], tmp_path: Path) 
 def test_a_flipped_byte_is_found_or_changes_nothing(library: Path) -> None:
     """Every file, some 40 places in each: opening refuses the library, or everything it says is as before."""
     before, found, harmless = said(library), 0, 0
-    files = [path for path in sorted(library.rglob("*")) if path.is_file() and path.name != LOCK]
+    files = [path for path in sorted(library.rglob("*")) if path.is_file()]
     rng = np.random.default_rng(0)
     for path in files:
         if path.suffix == ".webp" and path != next(one for one in files if one.suffix == ".webp"):
@@ -113,8 +114,6 @@ def test_a_flipped_byte_is_found_or_changes_nothing(library: Path) -> None:
                     harmless += 1
             finally:
                 path.write_bytes(whole)
-                for left in library.glob("items.sqlite-*"):
-                    left.unlink()
     assert said(library) == before and found > 300
     print(f"{found} found, {harmless} harmless")
 
@@ -140,7 +139,7 @@ def test_damage_beyond_what_opening_reads_is_found_by_check_and_by_the_next_upda
 def test_a_library_that_was_half_copied(library: Path, tmp_path: Path) -> None:
     """Each file left out, and each cut in the middle."""
     before, copy = said(library), tmp_path / "copy"
-    for path in [one for one in sorted(library.rglob("*")) if one.is_file() and one.name != LOCK]:
+    for path in [one for one in sorted(library.rglob("*")) if one.is_file()]:
         if path.suffix == ".webp" and path.stem != before[3][0].id:
             continue
         for cut in (None, path.stat().st_size // 2):
@@ -166,24 +165,27 @@ def test_a_copy_of_two_states_is_found(photos: Path, tmp_path: Path) -> None:
     shutil.copytree(at, old)
     draw(photos, range(6, 9))
     update(None, at)
-    for name in ("items.sqlite", "dense", "library.json"):
-        mixed = tmp_path / f"mixed-{name}"
+    for names in (("dense",), ("visir.json",), ("visir.json", "items-1.sqlite")):
+        mixed = tmp_path / f"mixed-{'-'.join(names)}"
         shutil.copytree(at, mixed)
-        there = mixed / name
-        shutil.rmtree(there) if there.is_dir() else there.unlink()
-        shutil.copytree(old / name, there) if there.suffix == "" else shutil.copy(old / name, there)
-        if name == "library.json":  # an older list of newer files, as a kill just before it was written leaves it
-            assert len(Library.open(mixed)) == 9
+        for name in names:
+            there = mixed / name
+            if there.is_dir():
+                shutil.rmtree(there)
+            shutil.copytree(old / name, there) if there.suffix == "" else shutil.copy(old / name, there)
+        if len(names) == 2:  # an older state of the library with newer indexes, as a kill before the commit leaves it
+            with Library.open(mixed) as opened:
+                assert len(opened) == 6
             assert update(None, mixed).items == 9 and check(mixed) == []
             continue
-        with pytest.raises(LibraryError, match=r"older copy|lacks 3 of 9 items"):
+        with pytest.raises(LibraryError, match=r"items-1.sqlite is missing|lacks 3 of 9 items"):
             Library.open(mixed)
 
 
 def test_two_writers(photos: Path, tmp_path: Path) -> None:
     at = tmp_path / "library"
     update(photos, at, model="pixels")
-    with locked(at / LOCK, waiting=""):
+    with changing(at, LIBRARY, busy=""):
         for writer in (lambda: update(None, at), lambda: remove(at, ["0"])):
             with pytest.raises(LibraryError, match="another process is updating this library"):
                 writer()
@@ -281,18 +283,21 @@ def test_killed_from_outside_again_and_again(photos: Path, tmp_path: Path) -> No
 def test_a_manifest_that_is_newer_or_no_manifest(photos: Path, tmp_path: Path) -> None:
     at = tmp_path / "library"
     update(photos, at, model="pixels")
-    text = (at / "library.json").read_text()
+    data = (at / MANIFEST).read_bytes()
     for changed, fault in (
-        (text.replace('"layout": 1', '"layout": 9'), "written by a newer visir"),
-        ("[]", "does not describe a library"),
-        ("{", "not valid JSON"),
-        (text.replace('"pixels"', '"bow"', 1), "not as it was written"),
+        (replace(Manifest.read(at), version=9).to_bytes(), "written by a newer visir"),
+        (b"[]", "does not describe a folder that visir made"),
+        (b"{", "not valid JSON"),
+        (data.replace(b'"pixels"', b'"bow"', 1), "not as visir wrote it"),
+        (Manifest("library", {"name": "x"}).to_bytes(), "does not describe a library"),
     ):
-        (at / "library.json").write_text(changed)
+        (at / MANIFEST).write_bytes(changed)
         with pytest.raises(LibraryError, match=fault):
             Library.open(at)
-    (at / "library.json").unlink()
-    with pytest.raises(LibraryError, match=r"holds no library \(no library.json\)"):
+    (at / MANIFEST).unlink()
+    with pytest.raises(LibraryError, match=r"holds no library \(no visir.json\)"):
         Library.open(at)
-    assert update(photos, at, model="pixels").items == 6  # nothing is encoded again
-    assert Manifest.read(at).generation >= 1 and check(at) == []
+    with pytest.raises(LibraryError, match="holds files that visir did not write"):
+        update(photos, at, model="pixels")  # without its manifest nobody can tell whose it is
+    (at / MANIFEST).write_bytes(data)
+    assert LibraryCard.read(at).generation == 1 and check(at) == []

@@ -281,7 +281,7 @@ def test_a_searcher_goes_over_to_the_next_generation(tmp_path: Path) -> None:
         (photos / "0.png").unlink()
         update(None, folder)
         stale = searcher.search([Query(text="sea", system="dense")])[0]
-        assert len(stale.hits) == 2  # what is gone is not shown, even before the new generation is taken
+        assert len(stale.hits) == 3  # one state from beginning to end, until the next one is taken
         assert searcher.reload()
         fresh = searcher.search([Query(text="sea", system="dense")])[0]
         assert (fresh.total, len(fresh.hits), fresh.generation) == (2, 2, stale.generation + 1)

@@ -15,6 +15,7 @@ from visir.reports.sessions_findings import findings
 from visir.reports.sessions_plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.reports.sessions_tables import aside_table, card_rows, statistic_table
 from visir.sessions.describe import Characterisation, Value, describe
+from visir.storage import FolderKind, new_folder
 
 sys.path.append(str(Path(__file__).parent.parent / "sessions"))
 from described import folder, visit
@@ -108,15 +109,17 @@ def test_a_table_is_printed_with_its_intervals(found: Characterisation) -> None:
 
 
 def test_files_of_tables(found: Characterisation, tmp_path: Path) -> None:
-    files = write_sessions_tables(tmp_path / "tables", found)
+    with new_folder(tmp_path / "out", FolderKind("description", "a description")) as change:
+        files = write_sessions_tables(change, "tables", found)
+    tables = tmp_path / "out" / "tables"
     assert "tables/table-6-4.csv" in files
-    rows = list(csv.DictReader((tmp_path / "tables" / "table-6-4.csv").read_text().splitlines()))
+    rows = list(csv.DictReader((tables / "table-6-4.csv").read_text().splitlines()))
     one = next(row for row in rows if row["device"] == EVIL and row["column"] == "Conversion rate")
     assert (float(one["value"]), one["unit"], one["hidden"]) == (50.0, "%", "False")
     assert float(one["low"]) < 50 < float(one["high"])
-    assert "booktabs" not in (tmp_path / "tables" / "table-6-4.tex").read_text()
-    assert "\\toprule" in (tmp_path / "tables" / "table-6-4.tex").read_text()
-    assert "| pc" in (tmp_path / "tables" / "table-6-4.md").read_text()
+    assert "booktabs" not in (tables / "table-6-4.tex").read_text()
+    assert "\\toprule" in (tables / "table-6-4.tex").read_text()
+    assert "| pc" in (tables / "table-6-4.md").read_text()
 
 
 def test_card_and_what_was_set_aside(found: Characterisation) -> None:

@@ -16,6 +16,7 @@ from visir.reports import training_curves as curves
 from visir.reports.svg import SERIES
 from visir.reports.training import write_training_report
 from visir.reports.training_runs import TrainingRun, read_training_run
+from visir.storage import Manifest
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -61,7 +62,7 @@ def folder(path: Path, *, auxiliary: dict[str, Any] | None = None, name: str = "
     steps = [
         {"step": n, "epoch": 1 + (n > 2), "losses": losses, "facts": facts, "learning_rate": 0.1} for n in range(1, 5)
     ]
-    (path / "visir.json").write_text(json.dumps({"kind": "towers", "facts": about}))
+    (path / "visir.json").write_bytes(Manifest("towers", {"facts": about}).to_bytes())
     (path / "curve.json").write_text(json.dumps(curve))
     (path / "steps.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
     (path / "recipe.toml").write_text(f'name = "{name}"\n[data]\ncollection = "{HOSTILE}"\n')

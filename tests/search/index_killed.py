@@ -22,13 +22,16 @@ from pathlib import Path
 
 from index_data import same_run, vectors
 
-from visir.search.folder import IndexFolderError
+from visir.search.folder import IndexFolderError, changing_index, read_index
 from visir.search.kinds import KINDS, build, load
+from visir.storage import MANIFEST, scratch, sweep
+from visir.storage.removal import files_below
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "shutil.rmtree"}
 THREADED = ("seismic", "qdrant", "qdrant-sparse")
 STRIDE = {"qdrant": 17, "qdrant-sparse": 17}
 """Some changes are hundreds of events, most of them files being copied: every so many of them will do."""
+scratch._EMPTY_SECONDS = 0
 os.fsync = lambda _: None  # a kill loses nothing that was written; only a power cut does, and this takes minutes
 
 
@@ -70,7 +73,11 @@ def main(kind: str, root: Path, only: list[str]) -> None:
                     assert name != "build" and same_run(found, load(start).search(queries, 10))
                     change(index)
             assert same_run(load(index).search(queries, 10), after)
-            assert not list(index.glob(".*.part"))
+            with changing_index(index, read_index(index).generation):
+                pass  # the next writer clears what was left
+            sweep(root)
+            assert sorted(files_below(index)) == sorted([*read_index(index).files, MANIFEST]), "something is left over"
+            assert [path.name for path in root.iterdir()] == ["index"], "something is left beside the index"
 
         fresh(end)
         do(lambda change=change: change(end))

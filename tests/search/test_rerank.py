@@ -81,8 +81,8 @@ def test_both_directions_share_their_pairs(toy: Collection) -> None:
 def test_it_travels_as_any_run_does(toy: Collection, tmp_path: Path) -> None:
     for tail in ("dropped", "kept"):
         found = rerank(run("t2i", {"t1": "d c a b"}, toy), toy, Nearness(), 2, tail=tail)  # type: ignore[arg-type]
-        write_run(found, tmp_path / "run.parquet")
-        back = read_run(tmp_path / "run.parquet")
+        write_run(found, tmp_path / f"{tail}.parquet")
+        back = read_run(tmp_path / f"{tail}.parquet")
         assert back.answer("t1") == found.answer("t1") and back.depth == found.depth
         assert back.provenance["rerank"]["tail"] == tail
 

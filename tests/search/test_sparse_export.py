@@ -158,7 +158,7 @@ def test_pisa_queries(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["queries.txt"]
     assert (tmp_path / "queries.txt").read_text() == "q1:w0 w0 w1\n"
     with pytest.raises(EmbeddingError, match="query id 'a:b' holds ':' or a line end"):
-        export("ciff", tmp_path, queries=sparse("text", np.ones((1, TERMS)), ["a:b"]))
+        export("ciff", tmp_path / "new", queries=sparse("text", np.ones((1, TERMS)), ["a:b"]))
 
 
 def test_seismic_reads_its_form(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from PIL import Image
 from served import AT, Service, draw, make
 from served import update as update_library
 
+from visir.library.layout import LibraryCard
+
 ESCAPES = [
     "../../etc/passwd",
     "..%2f..%2fetc%2fpasswd",
@@ -144,7 +146,7 @@ def test_sql_stays_text(service: Service, folder: Path) -> None:
 
 
 def database(folder: Path) -> list[Any]:
-    connection = sqlite3.connect(folder / "items.sqlite")
+    connection = sqlite3.connect(folder / LibraryCard.read(folder).database)
     try:
         return [
             connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in ("items", "files", "meta")
@@ -219,7 +221,8 @@ def test_a_database_that_was_tampered_with(tmp_path: Path, folder: Path) -> None
     shutil.copytree(folder, tmp_path / "photos")
     service = Service(tmp_path / "photos")
     (item,) = (one["item"] for one in service.ask("GET", f"{AT}/items?k=1").json()["items"])
-    connection = sqlite3.connect(tmp_path / "photos" / "items.sqlite")
+    picture = service.ask("GET", f"{AT}/items/{item}/image").content
+    connection = sqlite3.connect(tmp_path / "photos" / LibraryCard.read(folder).database)
     connection.execute("PRAGMA foreign_keys=OFF")
     try:
         for place in PLACES_IN_A_DATABASE:
@@ -227,11 +230,10 @@ def test_a_database_that_was_tampered_with(tmp_path: Path, folder: Path) -> None
                 connection.execute("UPDATE files SET place = ?, archive = ?", (place, archive))
                 connection.commit()
                 answer = service.ask("GET", f"{AT}/items/{item}/image")
-                assert answer.status_code == 404, (place, archive, answer.text[:200])
+                assert answer.status_code == 404 or answer.content == picture, (place, archive, answer.text[:200])
                 harmless(answer.content, tmp_path / "photos" / "x")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.close()
         service.close()
-    with pytest.raises(LibraryError, match=r"items\.sqlite is not as it was written"):
+    with pytest.raises(LibraryError, match=r"items-\d+\.sqlite is not as it was written"):
         Service(tmp_path / "photos")

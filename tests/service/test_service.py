@@ -229,7 +229,7 @@ def test_a_form_is_strict_too(service: Service) -> None:
 def test_unknown_items(service: Service) -> None:
     for path in ("", "/thumbnail", "/image"):
         assert service.refused("GET", f"{AT}/items/{'0' * 32}{path}")[0] == 404
-        assert service.refused("GET", f"{AT}/items/%2e%2e%2flibrary.json{path}")[0] in (404, 422)
+        assert service.refused("GET", f"{AT}/items/%2e%2e%2fvisir.json{path}")[0] in (404, 422)
     assert service.refused("GET", f"{AT}/items/{'0' * 32}/similar")[0] in (404, 422)
     assert service.refused("POST", f"{AT}/items/{'0' * 32}/explain", json={"text": "a"})[0] == 404
 

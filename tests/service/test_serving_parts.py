@@ -15,7 +15,8 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visir.files import read_json, write_json
+from manifests import write_json
+from visir.files import read_json
 from visir.service.batching import Batcher
 from visir.service.errors import Refused
 from visir.service.limits import Bodies, Body, Rate

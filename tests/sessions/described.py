@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.files import write_json
+from manifests import write_json
 
 DAY = 86_400_000_000
 MONDAY = 1_569_801_600_000_000  # 2019-09-30, 00:00 UTC

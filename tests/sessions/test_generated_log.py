@@ -151,7 +151,7 @@ def test_faults_are_told_together(tmp_path: Path) -> None:
     assert not (tmp_path / "log").exists()
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "mine").touch()
-    with pytest.raises(VisirError, match="exists already"):
+    with pytest.raises(VisirError, match=r"holds files that visir did not write \(mine\)"):
         generate(tmp_path / "log", 10)
 
 

@@ -13,8 +13,8 @@ from visir.errors import ConfigurationError
 from visir.sparse.fit import Fitted, fit
 from visir.sparse.training import SparseTraining
 from visir.sparse.validation import validate
+from visir.training.folder import STATE_FILE
 from visir.training.loop import TrainingError
-from visir.training.state import STATE_FILE
 from visir.training.step_log import STEPS_FILE, read_steps
 
 TRAIN, VALIDATION = planted(100, seed=1), planted(40, seed=2)

@@ -11,11 +11,11 @@ import pytest
 from safetensors.torch import load_file, save_file
 from sparse_toys import PIECES, head, library, tokenizer
 
+from manifests import content_of, rewrite
 from visir.collections import open_collection
 from visir.encoders import encode, load
 from visir.encoders.exported import export
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError, VisirError
-from visir.files import read_json, write_json
 from visir.records import Collection, Embeddings, EncoderCard
 from visir.sparse import SparseEncoder, encode_sparse, load_sparse, save_sparse, sparsify
 from visir.sparse.language_model import Words
@@ -89,7 +89,7 @@ def test_the_folder_is_an_encoder_of_weighted_words(made: Path, collection: Coll
         assert len(found.terms) and found.vocabulary.usable[found.terms].all()
         full = encoder.project(side, encode(encoder.dense, collection, side).vectors)
         assert np.array_equal(found.to_scipy().toarray(), full)
-    facts = read_json(made / "out" / "visir.json")["facts"]
+    facts = content_of(made / "out")["facts"]
     assert facts["chosen_epoch"] in (1, 2) and "mrr@10" in facts["validation"] and facts["words"] == "random"
 
 
@@ -161,8 +161,8 @@ def test_damaged_and_foreign_files_are_named(made: Path, tmp_path: Path) -> None
     with pytest.raises(EncoderError, match=r"head\.safetensors: damaged"):
         load(tmp_path / "copy")
     shutil.copy(made / "out" / "head.safetensors", weights)
-    description = read_json(tmp_path / "copy" / "visir.json")
-    write_json(tmp_path / "copy" / "visir.json", {**description, "card": {**description["card"], "weights": "3"}})
+    description = content_of(tmp_path / "copy")
+    rewrite(tmp_path / "copy", {**description, "card": {**description["card"], "weights": "3"}})
     with pytest.raises(EncoderError, match="is not the one this head was trained over: weights: trained with '3'"):
         load(tmp_path / "copy")
     (tmp_path / "copy" / "tokenizer.json").write_text(library(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "z"]).to_str())

@@ -194,7 +194,7 @@ def test_a_killed_training_goes_on_and_ends_in_the_same(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("optimiser.epochs=2", "optimiser.epochs=20"))
     process = subprocess.Popen([sys.executable, str(Path(papers_killed.__file__)), str(path), str(out)])
     deadline = time.monotonic() + 240
-    while not list(out.glob("shared/categories/*general*/*/training.lock")) and time.monotonic() < deadline:
+    while not list(out.glob("shared/categories/*general*/*/.visir-claims")) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()

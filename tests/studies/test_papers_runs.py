@@ -185,7 +185,7 @@ def test_a_training_that_outlives_its_study_is_waited_for(tmp_path: Path) -> Non
     path.write_text(TRAINING.replace("epochs=1", "epochs=4"))
     process = subprocess.Popen([sys.executable, str(Path(papers_killed.__file__)), str(path), str(out)])
     deadline = time.monotonic() + 240
-    while not list(out.glob("shared/trainings/*/seed0/checkpoint/training.lock")) and time.monotonic() < deadline:
+    while not list(out.glob("shared/trainings/*/seed0/checkpoint/.visir-claims")) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from manifests import write_json
 from visir.cli.main import app
 from visir.errors import ConfigurationError, VisirError
-from visir.files import read_json, write_json
+from visir.files import read_json
 from visir.reports.shortcut_audit import audit_plot, audit_table, write_audit_report
 from visir.studies.shortcut_audit import Audit, audit, trials_of
 from visir.studies.shortcut_setups import setup_trial

@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 from two_processes import CASES
 
 from visir.errors import ConfigurationError
+from visir.training.folder import STATE_FILE
 from visir.training.processes import Processes
-from visir.training.state import STATE_FILE
 from visir.training.step_log import STEPS_FILE, read_steps
 
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -16,10 +16,13 @@ from planted import objective, planted, recipe, towers
 from safetensors.torch import load_file
 
 from visir.errors import ConfigurationError, VisirError
+from visir.storage.manifest import LOG
+from visir.storage.removal import files_below
 from visir.training.curve import Epoch
 from visir.training.fit import Fitted, fit
+from visir.training.folder import STATE_FILE, writing_into
 from visir.training.recipe import Recipe
-from visir.training.state import STATE_FILE, load_state, save_state
+from visir.training.state import load_state, save_state
 from visir.training.step_log import STEPS_FILE, Step, StepLog, read_steps
 
 TRAIN, VALIDATION = planted(80, seed=1, views=2, targets=True), planted(30, seed=2)
@@ -156,7 +159,7 @@ def test_a_training_killed_again_and_again_is_as_if_nothing_had_been(tmp_path: P
     assert (parts / STEPS_FILE).read_bytes() == (whole / STEPS_FILE).read_bytes()
     assert len(list(read_steps(whole / STEPS_FILE))) == 4 * 4  # 160 captions: 8 batches, 4 steps, 4 epochs
     # What the kills in the middle of a save left behind is gone.
-    assert {one.name for one in parts.iterdir()} == {STATE_FILE, STEPS_FILE, "final.safetensors"}
+    assert files(parts) == ["final.safetensors", STATE_FILE, STEPS_FILE]
     one, other = load_file(whole / "final.safetensors"), load_file(parts / "final.safetensors")
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
@@ -177,11 +180,13 @@ def test_without_resume_it_begins_anew(tmp_path: Path) -> None:
     settings = recipe(optimiser={"epochs": 2, "batch": 40})
     run(settings, tmp_path)
     before = (tmp_path / STEPS_FILE).read_bytes()
-    (tmp_path / f".{STATE_FILE}.k1ll3d.part").touch()  # what a kill in the middle of a save leaves,
-    (tmp_path / ".tmpk1ll3d").touch()  # and safetensors, which writes under another name first
+    (tmp_path / "saving").mkdir(exist_ok=True)
+    (tmp_path / "saving" / f".new-{STATE_FILE}").touch()  # what a kill in the middle of a save leaves,
+    (tmp_path / "saving" / ".tmpk1ll3d").touch()  # and safetensors, which writes under another name first
     (tmp_path / ".gitignore").touch()
+    (tmp_path / ".tmpm1n3d.tex").touch()
     run(settings, tmp_path)
-    assert sorted(one.name for one in tmp_path.iterdir()) == [".gitignore", STATE_FILE, STEPS_FILE]
+    assert files(tmp_path) == [".gitignore", ".tmpm1n3d.tex", STATE_FILE, STEPS_FILE]
     assert (tmp_path / STEPS_FILE).read_bytes() == before  # not appended to
 
 
@@ -198,7 +203,7 @@ def test_a_full_disk_leaves_the_last_state_whole(
     assert f"{STATE_FILE}: the state of the training could not be written (" in interrupted
     assert "the one written before is whole" in interrupted and "make room, then go on with --resume" in interrupted
     assert len(load_state(tmp_path / STATE_FILE)[1]["curve"]) == 1
-    assert sorted(one.name for one in tmp_path.iterdir()) == [STATE_FILE, STEPS_FILE]
+    assert files(tmp_path) == [STATE_FILE, STEPS_FILE]
     assert same_bits(whole, run(settings, tmp_path, resume=True))
 
 
@@ -214,6 +219,11 @@ def _with_a_broken_writer(folder: Path, patch: pytest.MonkeyPatch, settings: Rec
         run(settings, folder, report=fill)
     patch.undo()
     return str(caught.value)
+
+
+def files(folder: Path) -> list[str]:
+    """What lies there beside the log of claims."""
+    return [name for name in files_below(folder) if name != LOG]
 
 
 LIMITED = """
@@ -242,7 +252,8 @@ def _with_a_small_limit(folder: Path) -> str:
 
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
-    save_state(path, {"now/weight": torch.ones(4)}, {"curve": []})
+    with writing_into(tmp_path) as folder:
+        save_state(folder, {"now/weight": torch.ones(4)}, {"curve": []})
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(
         VisirError, match=r"(?s)state\.safetensors: the state of the training is damaged \(.*bring back a copy"
@@ -254,7 +265,8 @@ def test_state_comes_back_whole_tied_weights_too(tmp_path: Path) -> None:
     path = tmp_path / STATE_FILE
     one = torch.arange(6.0)
     tensors = {"a": one, "tied": one, "view": one[2:], "b": torch.tensor(2.5, dtype=torch.float64)}
-    save_state(path, tensors, {"curve": [1, 0.1]})
+    with writing_into(tmp_path) as folder:
+        save_state(folder, tensors, {"curve": [1, 0.1]})
     found, notes = load_state(path)
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
     assert found["b"].dtype == torch.float64 and notes == {"curve": [1, 0.1]}

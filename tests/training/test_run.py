@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 import visir
+from manifests import content_of
 from visir.collections import open_collection
 from visir.encoders import encode, load
 from visir.encoders.towers.pretrained import own_temperature
@@ -76,7 +77,7 @@ def test_the_folder_holds_what_it_should_and_nothing_of_the_way_there(heads: Pat
     assert names(heads) == sorted([*common, "image_backbone", "text_backbone"])
     assert names(scratch) == sorted([*common, "text_body"])
     assert read_recipe(heads / "recipe.toml") == small()
-    description = read_json(heads / "visir.json")
+    description = content_of(heads)
     facts = description["facts"]
     assert [epoch["epoch"] for epoch in facts["curve"]] == [1, 2, 3]
     assert facts["curve"] == read_json(heads / "curve.json")
@@ -95,7 +96,7 @@ def test_objectives_of_the_recipe_are_in_the_log(scratch: Path) -> None:
     parts = first.losses
     expected = parts["contrastive"] + parts["ltd"] / 0.2 - 1 + 0.1 * parts["itd"]
     assert parts["loss"] == pytest.approx(expected, rel=1e-5)
-    assert read_json(scratch / "visir.json")["facts"]["objective"].keys() == {"temperature", "ltd multiplier"}
+    assert content_of(scratch)["facts"]["objective"].keys() == {"temperature", "ltd multiplier"}
 
 
 @pytest.mark.parametrize("which", ["heads", "scratch"])
@@ -106,7 +107,7 @@ def test_the_loaded_encoder_gives_the_validated_figures_end_to_end(which: str, r
     split = open_collection(SCENES).split("val")
     images, texts = (encode(encoder, split, side).normalise() for side in ("image", "text"))
     found = validate(images.vectors, texts.vectors, images.rows(split.captions["image_id"]))
-    assert found == pytest.approx(read_json(folder / "visir.json")["facts"]["validation"])
+    assert found == pytest.approx(content_of(folder)["facts"]["validation"])
     # What the store gave in one go is what single inputs give.
     alone = encoder.encode_texts([split.captions["text"][0].as_py()])
     alone /= np.linalg.norm(alone)
@@ -166,7 +167,7 @@ def test_two_trainings_do_not_share_a_folder(tmp_path: Path) -> None:
     with pytest.raises(InterruptedError):
         train(small(), tmp_path / "out", report=another)
     train(small(), tmp_path / "out", resume=True)  # the lock went with its holder
-    assert not (tmp_path / "out" / "training.lock").exists()
+    assert not (tmp_path / "out" / ".visir-claims").exists()
 
 
 def test_a_refused_resumption_leaves_the_recipe_of_the_state(tmp_path: Path) -> None:
@@ -185,7 +186,7 @@ def test_a_full_disk_at_the_very_end_loses_nothing(tmp_path: Path, monkeypatch: 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("visir.training.run.write_towers", full)
+        patch.setattr("visir.training.run.write_files", full)
         with pytest.raises(VisirError, match=r"could not be written \(.*No space left.*last state is whole") as caught:
             train(small(), tmp_path / "out")
     assert "the same command with --resume then writes it" in str(caught.value)
@@ -359,7 +360,7 @@ def test_a_checkpoint_is_tuned_further_with_another_objective_and_stands_alone(s
     after = load(path)
     images, texts = (encode(after, split, one).normalise() for one in ("image", "text"))
     found = validate(images.vectors, texts.vectors, images.rows(split.captions["image_id"]))
-    facts = read_json(path / "visir.json")["facts"]
+    facts = content_of(path)["facts"]
     # Twelve pictures, some nearly alike: rounding, which depends on the batch, may move one of 60 captions a rank.
     assert found == pytest.approx(facts["validation"], abs=100 / 60 + 1e-6)
     assert not np.allclose(before.encode_texts(["a red circle"]), after.encode_texts(["a red circle"]), atol=1e-3)

@@ -87,14 +87,15 @@ def evaluate(
     Prints the table and the protocol card. With --out it writes result.json, per-query Parquet files, the runs, and a
     report in one HTML file.
     """
-    from visir.errors import ConfigurationError, VisirError
+    from visir.errors import ConfigurationError
     from visir.evaluation.brittleness_runs import evaluate_log, is_log
     from visir.evaluation.brittleness_runs import read as read_log
     from visir.evaluation.evaluate import evaluate as evaluate_collection
-    from visir.evaluation.results import is_result
+    from visir.evaluation.results import RESULT
+    from visir.storage import check_new_folder
 
-    if out is not None and is_result(out) and not force:
-        raise VisirError(f"{out} holds a result already.", hint="choose another folder, or replace it with --force")
+    if out is not None:
+        check_new_folder(out, RESULT, replace=force)
     if is_log(collection):
         if model or embeddings or run:
             raise ConfigurationError(
@@ -213,26 +214,28 @@ def _show(
 ) -> None:
     from rich.console import Console
 
-    from visir.evaluation.results import save
+    from visir.evaluation.results import RESULT, write_result
     from visir.reports import card_table, measures_table, to_terminal, write_report
+    from visir.storage import new_folder
 
     result = evaluation.result
     if out is not None:  # before anything is printed: whoever pipes the table into `head` loses nothing
-        save(evaluation, out)
-        write_report(
-            out / "report.html",
-            result,
-            runs=evaluation.runs,
-            qrels=evaluation.qrels,
-            collection=collection,
-            training=training,
-            command=_command(),
-            beside={
-                "result.json": "protocol, aggregates, versions, timing",
-                **{f"per_query_{one}.parquet": f"every measure of every query, {one}" for one in result.directions},
-                **{f"run_{one}.parquet": f"what the search answered, {one}" for one in result.directions},
-            },
-        )
+        with new_folder(out, RESULT, replace=True) as change:
+            write_result(change, evaluation)
+            write_report(
+                change.file("report.html"),
+                result,
+                runs=evaluation.runs,
+                qrels=evaluation.qrels,
+                collection=collection,
+                training=training,
+                command=_command(),
+                beside={
+                    "result.json": "protocol, aggregates, versions, timing",
+                    **{f"per_query_{one}.parquet": f"every measure of every query, {one}" for one in result.directions},
+                    **{f"run_{one}.parquet": f"what the search answered, {one}" for one in result.directions},
+                },
+            )
     console = Console()
     console.print(to_terminal(measures_table(result)))
     console.print(to_terminal(card_table(result.protocol)))

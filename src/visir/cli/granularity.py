@@ -52,7 +52,7 @@ def granularity(
     from visir.studies.granularity import BOTH, study
 
     if out is not None and (out / _JSON).is_file() and not force:
-        raise VisirError(f"{out} holds a report already.", hint="choose another folder, or replace it with --force")
+        raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --force")
     if profile not in (*PROFILES, "both"):
         raise ConfigurationError(f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")))
     opened = [open_collection(one) for one in (collection, against) if one is not None]
@@ -91,15 +91,10 @@ def _write(found: GranularityStudy, out: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from visir.files import atomic_path, write_bytes, write_json
     from visir.reports import to_csv
     from visir.reports.granularity import tidy_changes, tidy_means, write_granularity_report
+    from visir.storage import FolderKind, new_folder
 
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(out / _JSON, found.to_dict())
-    write_bytes(out / _MEANS, to_csv(tidy_means(found)).encode())
-    if found.comparisons:
-        write_bytes(out / _CHANGES, to_csv(tidy_changes(found)).encode())
     parts = []
     for of_one in found.counted:
         for profile, one in of_one.items():
@@ -107,6 +102,10 @@ def _write(found: GranularityStudy, out: Path) -> None:
             for at, (name, value) in enumerate((("collection", one.name), ("profile", profile))):
                 table = table.add_column(at, name, pa.array([value] * len(one), pa.string()))
             parts.append(table)
-    with atomic_path(out / _VALUES) as temporary:
-        pq.write_table(pa.concat_tables(parts), temporary)
-    write_granularity_report(out / _PAGE, found, ["visir", *sys.argv[1:]])
+    with new_folder(out, FolderKind("granularity", "a report of granularity"), replace=True) as change:
+        change.write_json(_JSON, found.to_dict())
+        change.write(_MEANS, to_csv(tidy_means(found)).encode())
+        if found.comparisons:
+            change.write(_CHANGES, to_csv(tidy_changes(found)).encode())
+        pq.write_table(pa.concat_tables(parts), change.file(_VALUES))
+        write_granularity_report(change.file(_PAGE), found, ["visir", *sys.argv[1:]])

@@ -117,11 +117,12 @@ def build_command(
     from visir.cli.vectors import collection_vectors, is_sparse
     from visir.collections import open_collection
     from visir.encoders import load
+    from visir.search.folder import check_new_index
     from visir.search.kinds import KINDS, build
 
     side = _modality(to)
     given = pairs_of(setting)
-    _refuse_filled(out)  # before hours of encoding, not after
+    check_new_index(out)  # before hours of encoding, not after
     if kind is not None:
         _refuse_settings(KINDS.get(kind), given)
     opened = open_collection(collection, images=_one(images), split=split)
@@ -221,6 +222,7 @@ def search_command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write a run: a name in .trec, .parquet or .json.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     model: Model = None,
     setting: Settings = None,
     device: Device = None,
@@ -233,6 +235,7 @@ def search_command(
     from visir.errors import ConfigurationError, raise_faults
     from visir.search.formats import write_run
     from visir.search.kinds import load
+    from visir.storage import check_new_file
 
     faults = []
     if (text is None) == (queries is None):
@@ -240,6 +243,8 @@ def search_command(
     if queries is not None and out is None:
         faults.append("where is the run to be written (--out run.trec)?")
     raise_faults(ConfigurationError, "index search", faults, hint='visir index search FOLDER "a dog on a beach"')
+    if out is not None:
+        check_new_file(out, replace=force)
     index = load(folder)
     asked = text_vectors(
         _encoder(index, folder, model, device), read_queries(queries) if queries else {"query": text or ""}
@@ -249,7 +254,7 @@ def search_command(
         asked = replace(asked, modality="image")
     run = index.search(asked, k, **pairs_of(setting))
     if out is not None:
-        write_run(run, out)
+        write_run(run, out, replace=force)
         typer.echo(f"{out}: {len(run):,} queries, {len(run.indices):,} answers")
     else:
         _show(run, asked, index, text or "")
@@ -340,12 +345,6 @@ def _modality(to: str) -> Modality:
         if name == to:
             return side
     raise ConfigurationError(f"--to {to}: there is no such side.", hint=nearest(to, _SIDES.values()))
-
-
-def _refuse_filled(out: Path) -> None:
-    from visir.search.folder import refuse_filled
-
-    refuse_filled(out)
 
 
 def _refuse_settings(kind: Kind, given: dict[str, Any]) -> None:

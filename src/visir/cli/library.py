@@ -11,7 +11,6 @@ import typer
 
 if TYPE_CHECKING:
     from visir.library import Update
-    from visir.library.layout import Manifest
 
 LibraryFolder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The library's folder.", show_default=False)]
 
@@ -150,11 +149,11 @@ def print_library(folder: Path) -> None:
     from visir.library.library import Library
 
     with Library.open(folder) as library:
-        manifest: Manifest = library.manifest
+        card = library.card
         count = library.database.value
         table = Table("library", library.name, show_edge=False)
         rows = {
-            "source": manifest.source + (f", split {manifest.split}" if manifest.split else ""),
+            "source": card.source + (f", split {card.split}" if card.split else ""),
             "pictures": f"{len(library):,}",
             "files": f"{count('SELECT count(*) FROM files'):,}",
             "captions": f"{count('SELECT count(*) FROM captions'):,}",

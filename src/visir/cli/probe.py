@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from visir.evaluation.probes import ProbeResult
+    from visir.storage import FolderKind
 
 _JSON, _PAGE = "probes.json", "probes.html"
 
@@ -47,13 +48,12 @@ def probe(
     """
     from visir.collections import open_collection
     from visir.encoders import encode, load
-    from visir.errors import VisirError, require
+    from visir.errors import require
     from visir.evaluation.probes import probe as probe_vectors
+    from visir.storage import check_new_folder
 
-    if out is not None and (out / _JSON).is_file() and not force:
-        raise VisirError(
-            f"{out} holds a probe report already.", hint="choose another folder, or replace it with --force"
-        )
+    if out is not None:
+        check_new_folder(out, _kind(), replace=force)
     require("sklearn", extra="shortcuts", purpose="visir probe")  # before an hour of encoding, not after
     opened = open_collection(collection)
     if shortcuts:
@@ -66,21 +66,28 @@ def probe(
     _show(probe_vectors(opened, images, texts, folds=folds, seed=seed), out)
 
 
+def _kind() -> FolderKind:
+    from visir.storage import FolderKind
+
+    return FolderKind("probes", "a probe report")
+
+
 def _show(result: ProbeResult, out: Path | None) -> None:
     import shlex
     import sys
 
     from rich.console import Console
 
-    from visir.files import write_json
     from visir.reports import to_terminal
     from visir.reports.probes import facts_table, roles_table, write_probe_report
+    from visir.storage import new_folder
 
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / _JSON, result.to_dict())
         command = shlex.join(["visir", *sys.argv[1:]])
-        write_probe_report(out / _PAGE, result, command=command, beside={_JSON: "every number of this page"})
+        with new_folder(out, _kind(), replace=True) as change:
+            change.write_json(_JSON, result.to_dict())
+            beside = {_JSON: "every number of this page"}
+            write_probe_report(change.file(_PAGE), result, command=command, beside=beside)
     console = Console()
     console.print(to_terminal(facts_table(result)))
     console.print(to_terminal(roles_table(result)))

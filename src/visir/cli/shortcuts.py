@@ -46,21 +46,26 @@ def preview_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="The sheet: a name in .html or .png.")] = Path(
         "shortcuts.html"
     ),
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a sheet of pictures and captions with their shortcuts, as a model sees them at evaluation.
 
     Nothing else is written: shortcuts are put on when a model looks at a picture or a caption, not into the collection.
     """
     from visir.collections import open_collection
+    from visir.reports.page import is_unchanged_page
     from visir.reports.shortcut_sheet import check_suffix, write_sheet
     from visir.shortcuts import inject
     from visir.shortcuts.preview import preview
+    from visir.storage import check_new_file
 
     check_suffix(out)
+    if not is_unchanged_page(out):
+        check_new_file(out, replace=force)
     # Injected first and split afterwards, so that numbers are those of the whole collection.
     view = inject(open_collection(collection, images=images), shortcuts).split(split)
     pairs = preview(view, count, size)
-    write_sheet(out, pairs, view)
+    write_sheet(out, pairs, view, replace=force)
     typer.echo(f"{view.injected}")
     typer.echo(f"{out}: {len(pairs)} pairs")
 

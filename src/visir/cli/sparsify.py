@@ -84,7 +84,7 @@ def sparsify(
 
 def _train(recipe: SparseRecipe, out: Path, resume: bool) -> None:
     from visir.sparse.run import sparsify as run
-    from visir.training.state import STATE_FILE
+    from visir.training.folder import STATE_FILE
 
     lines = _Lines(recipe.optimiser.epochs)
 

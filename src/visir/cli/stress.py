@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from visir.records import Collection
+    from visir.storage import Change, FolderKind
     from visir.studies.stress import Stress
 
 _JSON, _CSV, _PAGE, _QUERIES, _TABLES = "stress.json", "stress.csv", "stress.html", "per_query.parquet", "tables.md"
@@ -85,7 +86,7 @@ def stress(
     --fail-under 90 looks at rsum (R@1 + R@5 + R@10 of the perturbed direction, all queries): status 1 when after any
     one perturbation less than 90 % of the unperturbed rsum is left.
     """
-    from visir.errors import ConfigurationError, VisirError, raise_faults
+    from visir.errors import ConfigurationError, raise_faults
 
     faults = []
     if sum(map(bool, (model, runs, command))) != 1:
@@ -98,8 +99,8 @@ def stress(
         faults.append(f"--fail-under {fail_under:g}: a percentage above 0, up to 100")
     raise_faults(ConfigurationError, "visir stress", faults)
     several = len(collections) * len(model or [""]) > 1
-    if out is not None and not force and ((out / _JSON).is_file() or (out / _TABLES).is_file()):
-        raise VisirError(f"{out} holds a study already.", hint="choose another folder, or replace it with --force")
+    if out is not None:
+        _take(out, force)
     if several and out is not None and len({_slug(one) for one in model or [""]}) < len(model or [""]):
         raise ConfigurationError("two models have the same name, and so the same folder.", hint="name each once")
 
@@ -189,9 +190,9 @@ def _slug(name: str) -> str:
 def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail_under: float | None) -> None:
     from rich.console import Console
 
-    from visir.files import write_bytes
     from visir.reports import to_markdown, to_terminal
     from visir.reports.stress_tables import decrease_table, effects_table, jaccard_table, plain_table, refined_table
+    from visir.storage import changing
 
     tables = [effects_table(one) for one in studies]
     if len(studies) > 1:
@@ -202,17 +203,37 @@ def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail
         tables.append(jaccard_table(studies))
     pages = []
     if out is not None:
-        for study, part in zip(studies, parts, strict=True):
-            folder = out if len(studies) == 1 else out / f"{_slug(study.system)}-{_slug(study.collection)}"
-            pages.append(_write(study, part, folder, fail_under))
-        if len(studies) > 1:
-            write_bytes(out / _TABLES, "\n\n".join(to_markdown(one) for one in tables).encode())
-            pages.append(out / _TABLES)
+        with changing(out, _kind(), busy=f"{out}: another process is writing there; waiting for it") as change:
+            change.keep_only()  # of an earlier study nothing stays beside this one
+            change.commit()
+            for study, part in zip(studies, parts, strict=True):
+                folder = "" if len(studies) == 1 else f"{_slug(study.system)}-{_slug(study.collection)}/"
+                _write(study, part, change, folder, fail_under)
+                pages.append(out / folder / _PAGE)
+            if len(studies) > 1:
+                change.write(_TABLES, "\n\n".join(to_markdown(one) for one in tables).encode())
+                pages.append(out / _TABLES)
     console = Console()
     for table in tables:
         console.print(to_terminal(table))
     for page in pages:
         console.print(f"report: {page}", soft_wrap=True, highlight=False)
+
+
+def _kind() -> FolderKind:
+    from visir.storage import FolderKind
+
+    return FolderKind("stress", "a stress report")
+
+
+def _take(out: Path, force: bool) -> None:
+    """Make the folder, or see that it may be written anew."""
+    from visir.errors import VisirError
+    from visir.storage import Manifest, is_made_by_visir, put
+
+    if is_made_by_visir(out, "stress") and Manifest.read(out).files and not force:
+        raise VisirError(f"{out} holds a study already.", hint="name a new folder, or replace it with --force")
+    put(out, _kind(), {})
 
 
 def _cut_into_words(study: Stress) -> bool:
@@ -223,29 +244,26 @@ def _cut_into_words(study: Stress) -> bool:
     return any(find(one).needs_words for one in steps)
 
 
-def _write(study: Stress, part: Collection, folder: Path, fail_under: float | None) -> Path:
+def _write(study: Stress, part: Collection, change: Change, folder: str, fail_under: float | None) -> None:
     import shlex
     import sys
 
     import pyarrow.parquet as pq
 
-    from visir.files import atomic_path, write_bytes, write_json
     from visir.reports import to_csv
     from visir.reports.stress import granularity_line, write_stress_report
     from visir.reports.stress_tables import as_dict, effects_table, per_query
 
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / _JSON, as_dict(study))
-    write_bytes(folder / _CSV, to_csv(effects_table(study, wide=True)).encode())
-    with atomic_path(folder / _QUERIES) as temporary:
-        pq.write_table(per_query(study), temporary, compression="zstd")
+    change.write_json(f"{folder}{_JSON}", as_dict(study))
+    change.write(f"{folder}{_CSV}", to_csv(effects_table(study, wide=True)).encode())
+    pq.write_table(per_query(study), change.file(f"{folder}{_QUERIES}"), compression="zstd")
     beside = {
         _JSON: "every number of this page, and the protocol",
         _CSV: "the table",
         _QUERIES: "every query: what was sent, rsum before and after",
     }
-    return write_stress_report(
-        folder / _PAGE,
+    write_stress_report(
+        change.file(f"{folder}{_PAGE}"),
         study,
         part,
         granularity=granularity_line(part) if _cut_into_words(study) else "",

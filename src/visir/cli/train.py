@@ -63,10 +63,9 @@ def _train(recipe: Recipe, out: Path, resume: bool, tensorboard: bool) -> None:
 
     from visir.cli.epochs import EpochLines
     from visir.launched import launched
-    from visir.reports.training import write_training_report
     from visir.training.curve import Epoch
+    from visir.training.folder import STATE_FILE
     from visir.training.run import train as run
-    from visir.training.state import STATE_FILE
     from visir.training.tensorboard import TensorBoard
 
     lines = EpochLines(recipe.optimiser.epochs)
@@ -86,8 +85,18 @@ def _train(recipe: Recipe, out: Path, resume: bool, tensorboard: bool) -> None:
                 typer.echo(f"\nstopped; the same command with --resume goes on from {out / STATE_FILE}", err=True)
             raise
     if launched()[0] == 0:
-        page = write_training_report(path / "training.html", path)
+        page = _report(path)
         typer.echo(f"checkpoint: {path}\ncurves:     {page}")
+
+
+def _report(folder: Path) -> Path:
+    """The page of a training, beside its checkpoint."""
+    from visir.encoders.models.tower_files import LAYOUT
+    from visir.reports.training import write_training_report
+    from visir.storage import changing
+
+    with changing(folder, LAYOUT.kind, busy=f"{folder}: another process is writing there; waiting for it") as change:
+        return write_training_report(change.file("training.html"), folder)
 
 
 def _print_recipes() -> None:

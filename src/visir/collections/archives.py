@@ -16,8 +16,10 @@ from typing import Protocol
 import orjson
 
 from visir.errors import CollectionError, ImageError
-from visir.files import cache_directory, write_bytes
 from visir.fingerprint import hash_json
+from visir.storage import FolderKind, Store
+
+TAR_INDEX = FolderKind("tar", "the index of a tar", remedy="delete it: it is made again")
 
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".arrow", ".parquet")
 KEEP_INDEX_FROM = 2_000
@@ -148,14 +150,15 @@ class TarArchive:
     def index(self) -> dict[str, tuple[int, int]]:
         """Name to (offset of the data, size) of every plain file, in the order of the tar."""
         about = {"path": str(self.path.resolve()), "size": self._file.size, "time": self.path.stat().st_mtime_ns}
-        kept = cache_directory() / "tar" / f"{hash_json(about)}.json"
-        if kept.is_file():
-            columns = orjson.loads(kept.read_bytes())
+        store, key = Store(TAR_INDEX), hash_json(about)
+        if store.find(key) is not None:
+            columns = orjson.loads((store.path(key) / "index.json").read_bytes())
             return dict(zip(columns["names"], zip(columns["offsets"], columns["sizes"], strict=True), strict=True))
         index = self._scan()
         if len(index) >= KEEP_INDEX_FROM:
             offsets, sizes = zip(*index.values(), strict=True)
-            write_bytes(kept, orjson.dumps({"names": list(index), "offsets": offsets, "sizes": sizes}))
+            with store.writing(key, waiting=f"another process is reading {self.path}; waiting for it") as change:
+                change.write("index.json", orjson.dumps({"names": list(index), "offsets": offsets, "sizes": sizes}))
         return index
 
     def _scan(self) -> dict[str, tuple[int, int]]:

@@ -21,13 +21,15 @@ import pyarrow.parquet as pq
 from visir.collections.descriptor import Format
 from visir.collections.shards import SHARD_BYTES, copy_images, drop_images, link_images
 from visir.errors import CollectionError, VisirError, raise_faults
-from visir.files import atomic_folder, read_json, write_json
+from visir.files import read_json
 from visir.records import Collection
+from visir.storage import FolderKind, new_folder
 
 VERSION = 1
 CARD = "collection.json"
 KIND = "visir collection"
 Images = Literal["copy", "link", "none"]
+PORTABLE = FolderKind("collection", "a collection", remedy="visir data convert makes one", error=CollectionError)
 
 
 def save(
@@ -59,11 +61,11 @@ def save(
             hint="write them first (visir.robustness.corruptions.write_pictures) and save what that returns",
         )
     folder = Path(folder)
-    with atomic_folder(folder, replace=replace_existing) as made:
+    with new_folder(folder, PORTABLE, replace=replace_existing) as change:
         if images == "copy":
-            placed = copy_images(collection, made, shard_bytes=shard_bytes)
+            placed = copy_images(collection, change, shard_bytes=shard_bytes)
         else:
-            placed = ways[images](collection, made)
+            placed = ways[images](collection, change)
         tables = {
             "images": placed.images,
             "captions": placed.captions,
@@ -74,10 +76,10 @@ def save(
         listed: dict[str, Any] = {}
         for name, table in tables.items():
             if table is not None:
-                file = made / f"{name}.parquet"
+                file = change.file(f"{name}.parquet")
                 pq.write_table(table, file, compression="zstd")
                 listed[name] = {"rows": table.num_rows, "digest": _digest(file)}
-        shards = {path.name: path.stat().st_size for path in sorted(made.glob("images-*.zip"))}
+        shards = {path.name: path.stat().st_size for path in sorted(change.folder.glob("images-*.zip"))}
         card = {
             "kind": KIND,
             "version": VERSION,
@@ -88,7 +90,7 @@ def save(
             "tables": listed,
             "shards": shards,
         }
-        write_json(made / CARD, card)
+        change.write_json(CARD, card)
     return replace(placed, root=folder.absolute())
 
 

@@ -14,13 +14,14 @@ from visir.collections.images import SCENE, ImageReader
 from visir.errors import ImageError, raise_faults
 from visir.progress import Progress
 from visir.records import Collection
+from visir.storage import Change
 
 SHARD_BYTES = 1 << 30
 """A shard is closed when it has grown past this: small enough to move about, large enough to be few."""
 
 
-def copy_images(collection: Collection, folder: Path, *, shard_bytes: int = SHARD_BYTES) -> Collection:
-    """Copy every picture's bytes, unchanged, into `folder/images-00000.zip` …; the collection then points there.
+def copy_images(collection: Collection, change: Change, *, shard_bytes: int = SHARD_BYTES) -> Collection:
+    """Copy every picture's bytes, unchanged, into images-00000.zip, …; the collection then points there.
 
     Stored, not compressed: pictures are compressed already, and a stored member is read with one seek. Generated scenes
     are rendered to PNG. Pictures that are metadata only stay so. All that cannot be read are named in one `ImageError`.
@@ -30,7 +31,7 @@ def copy_images(collection: Collection, folder: Path, *, shard_bytes: int = SHAR
     paths: list[str | None] = []
     archives: list[str | None] = []
     faults: list[str] = []
-    with _Shards(folder, shard_bytes) as shards, Progress("copying", len(names), "images") as advance:
+    with _Shards(change, shard_bytes) as shards, Progress("copying", len(names), "images") as advance:
         for row, name in enumerate(names):
             advance(1)
             paths.append(name)
@@ -49,10 +50,10 @@ def copy_images(collection: Collection, folder: Path, *, shard_bytes: int = SHAR
         faults,
         hint="mend or drop them (visir data check lists them), or keep them in place: images='link'",
     )
-    return _moved(collection, folder, paths, archives)
+    return _moved(collection, change, paths, archives)
 
 
-def link_images(collection: Collection, folder: Path) -> Collection:
+def link_images(collection: Collection, change: Change) -> Collection:
     """Leave the pictures where they are and point there by absolute paths."""
     root = Path(collection.root).resolve()
 
@@ -64,19 +65,19 @@ def link_images(collection: Collection, folder: Path) -> Collection:
         path if archive is not None or path is None or path.startswith(SCENE) else absolute(path)
         for path, archive in zip(collection.images["path"].to_pylist(), archives, strict=True)
     ]
-    return _moved(collection, folder, paths, archives)
+    return _moved(collection, change, paths, archives)
 
 
-def drop_images(collection: Collection, folder: Path) -> Collection:
+def drop_images(collection: Collection, change: Change) -> Collection:
     """Metadata only."""
     nothing: list[str | None] = [None] * collection.images.num_rows
-    return _moved(collection, folder, nothing, nothing)
+    return _moved(collection, change, nothing, nothing)
 
 
-def _moved(collection: Collection, folder: Path, paths: list[str | None], archives: list[str | None]) -> Collection:
+def _moved(collection: Collection, change: Change, paths: list[str | None], archives: list[str | None]) -> Collection:
     images = collection.images.set_column(1, "path", pa.array(paths, pa.string()))
     images = images.set_column(2, "archive", pa.array(archives, pa.string()))
-    return replace(collection, images=images, root=folder)
+    return replace(collection, images=images, root=change.folder)
 
 
 def _names(collection: Collection) -> list[str | None]:
@@ -96,8 +97,8 @@ def _suffix(path: str) -> str:
 class _Shards:
     """Zips that follow one another."""
 
-    def __init__(self, folder: Path, limit: int) -> None:
-        self._folder, self._limit = folder, limit
+    def __init__(self, change: Change, limit: int) -> None:
+        self._change, self._limit = change, limit
         self._open: zipfile.ZipFile | None = None
         self._written = 0
         self._names = self._numbered()
@@ -106,7 +107,7 @@ class _Shards:
         """Store one member; returns the shard's file name."""
         if self._open is None or self._written >= self._limit:
             self.__exit__()
-            self._open, self._written = zipfile.ZipFile(self._folder / next(self._names), "x"), 0
+            self._open, self._written = zipfile.ZipFile(self._change.file(next(self._names)), "x"), 0
         # A fixed date, so that the same collection gives the same bytes.
         self._open.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
         self._written += len(data)

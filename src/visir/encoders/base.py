@@ -100,6 +100,15 @@ class Encoder(ABC):
         """(n, dimension) vectors from (n, backbone's dimension) vectors of the backbone."""
         raise EncoderError(f"{self.card.name} has no backbone; its vectors are its own.")
 
+    def check_versioned(self, why: str) -> None:
+        """Raise `EncoderError` unless vectors of this encoder may outlive the process."""
+        if not self.card.is_versioned:
+            raise EncoderError(
+                f"{self.card.name}: {why}, and its card has neither weights nor a revision: nothing would tell that "
+                "its code has changed.",
+                hint='name a version: EncoderCard(…, revision="1"), another one after every change',
+            )
+
     def cannot(self, modality: Modality) -> EncoderError:
         """The error for an input of a kind that this encoder does not take."""
         other = "text" if modality == "image" else "image"

@@ -1,16 +1,27 @@
-"""Folders that visir wrote: `visir.json` says of which kind a folder is, and the kind says who reads it."""
+"""Checkpoints: folders that visir wrote and `load` takes; the kind in `visir.json` says who reads one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from visir.encoders.base import Encoder
-from visir.encoders.families import CHECKPOINT_FILE, KINDS, family_of
+from visir.encoders.families import KINDS, family_of
 from visir.encoders.loading import load
 from visir.errors import EncoderError, MissingPackageError
-from visir.files import read_json, write_json
+from visir.storage import MANIFEST, Change, FileRecord, FolderKind, Manifest, new_folder
+from visir.storage.removal import files_below
+
+COPY_AGAIN = "copy the whole checkpoint again"
+_ENDINGS = "safetensors json parquet npy npz model tiktoken"
+_NAMES = (
+    *(f"**/*.{ending}" for ending in _ENDINGS.split()),
+    *(f"**/{name}" for name in ("vocab.txt", "merges.txt", "words.txt", ".tmp??????")),
+)
+"""What files in the subfolders of a checkpoint are called: tokenizers, configurations, weights."""
 
 
 @runtime_checkable
@@ -19,6 +30,52 @@ class Savable(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write the state into `folder`, `visir.json` included, such that `load(folder)` brings it back."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which files a checkpoint of a kind consists of.
+
+    Attributes:
+        kind: Of the folder.
+        files: Their names.
+        subfolders: Names of folders of further files, each of which may be missing.
+    """
+
+    kind: FolderKind
+    files: tuple[str, ...]
+    subfolders: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, kind: str, files: tuple[str, ...], subfolders: tuple[str, ...] = ()) -> Layout:
+        """The layout of a kind of encoder."""
+        return cls(FolderKind(kind, "a checkpoint", remedy=COPY_AGAIN, error=EncoderError), files, subfolders)
+
+    def claim(self, change: Change) -> None:
+        """Before the files are written."""
+        for name in self.files:
+            change.file(name)
+        for name in self.subfolders:
+            change.expect(name, *_NAMES)
+
+    def count(self, change: Change) -> None:
+        """After they are."""
+        for name in self.subfolders:
+            change.written(name)
+
+    def write(self, folder: str | Path, write: Callable[[Path], Mapping[str, Any]], *, replace: bool = False) -> Path:
+        """Make a checkpoint in a new folder; see `visir.storage.new_folder`.
+
+        Args:
+            folder: A new folder, an empty one, or, with `replace`, a checkpoint of this kind.
+            write: Writes the files into a folder, and returns what `visir.json` is to say.
+            replace: Whether it may take the place of one that is there.
+        """
+        with new_folder(folder, self.kind, replace=replace) as change:
+            self.claim(change)
+            change.content = dict(write(change.folder))
+            self.count(change)
+        return Path(folder)
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
@@ -39,16 +96,16 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """The content of `visir.json`; anything but an object with a "kind" is an error."""
-    description = read_json(folder / CHECKPOINT_FILE)
-    if not isinstance(description, dict) or not isinstance(description.get("kind"), str):
-        raise EncoderError(f'{folder / CHECKPOINT_FILE}: must be an object with a "kind".', hint=f"one of {[*KINDS]}")
-    return description
+    """What `visir.json` says of an encoder: its kind, and the kind's own values."""
+    manifest = Manifest.read(folder, FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError))
+    return {"kind": manifest.kind, **manifest.content}
 
 
-def write_description(folder: Path, kind: str, content: dict[str, Any]) -> None:
-    """Write `visir.json` with its kind first."""
-    write_json(folder / CHECKPOINT_FILE, {"kind": kind, **content})
+def write_description(folder: Path, kind: str, content: Mapping[str, Any]) -> None:
+    """Write `visir.json` into a folder whose other files are all there."""
+    names = [name for name in files_below(folder) if name != MANIFEST]
+    records = {name: FileRecord.of(folder / name) for name in names}
+    (folder / MANIFEST).write_bytes(Manifest(kind, content, records).to_bytes())
 
 
 def save_part(encoder: Encoder, folder: Path, name: str) -> dict[str, Any]:
@@ -57,7 +114,7 @@ def save_part(encoder: Encoder, folder: Path, name: str) -> dict[str, Any]:
     Returns the entry from which `load_part` brings it back.
     """
     if isinstance(encoder, Savable):
-        (folder / name).mkdir()
+        (folder / name).mkdir(exist_ok=True)
         encoder.save(folder / name)
         return {"folder": name}
     return {"name": encoder.card.name, "revision": encoder.card.revision}

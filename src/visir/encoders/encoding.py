@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from visir.encoders.loader import load_images
 from visir.encoders.store import Entry, Store
 from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError
 from visir.progress import Progress
-from visir.records import Collection, Embeddings, Modality
+from visir.records import Collection, Embeddings, Modality, strings
 from visir.shortcuts.view import endings, plain
 
 _WINDOW = 8
@@ -35,7 +36,8 @@ class Encoding:
     - `broken`: id to reason, of the images that were set aside
     - `computed`: how many inputs went through the model now; `resumed`: how many an interrupted run had left. Both are
       0 when everything was found in the store.
-    - `folder`: where the vectors are kept (None for imported ones); `seconds`: wall-clock time of the computation
+    - `folder`: where the vectors are kept (None where they are not); `seconds`: wall-clock time of the computation
+    - `made`: when the vectors were made, in UTC; None for imported ones
     """
 
     embeddings: Embeddings
@@ -44,6 +46,16 @@ class Encoding:
     resumed: int
     seconds: float
     folder: Path | None
+    made: str | None = None
+
+    @property
+    def source(self) -> str:
+        """Where the vectors come from, for people."""
+        if self.made is None:
+            return "imported"
+        if self.computed or self.folder is None:
+            return f"encoded at {self.made}"
+        return f"from the store, encoded at {self.made} ({self.folder})"
 
 
 def encode(
@@ -80,7 +92,8 @@ def encode_collection(
 ) -> Encoding:
     """Encode one modality of a collection, or find it in the store.
 
-    - `store`: where vectors are kept and looked for; by default the user's cache
+    - `store`: where vectors are kept and looked for; by default the user's cache. Vectors of an encoder whose card has
+      neither weights nor a revision are not kept: nothing would tell that its code has changed.
     - `batch_size`: inputs per forward pass (default: the encoder's own)
     - `workers`: threads that read, decode and preprocess (default: one per core)
     - `skip_broken`: set broken images aside instead of stopping at the first; they are in `Encoding.broken`, and a
@@ -117,19 +130,36 @@ def encode_collection(
         )
         found = under.embeddings
         projected = Embeddings(modality, found.ids, encoder.project(modality, found.vectors), encoder.card)
-        return Encoding(projected, under.broken, under.computed, under.resumed, under.seconds, under.folder)
+        return replace(under, embeddings=projected)
 
     inputs = collection.images if modality == "image" else collection.captions
     if inputs.num_rows == 0:
         raise CollectionError(f"{collection.name}: there are no {modality}s to encode.", hint="is the split right?")
-    store = store or Store()
+    if not encoder.card.is_versioned:
+        with Store.temporary() as temporary:
+            made = _encoded(encoder, collection, modality, temporary, batch_size, workers, skip_broken)
+            if os.name == "nt":  # a file that is mapped cannot be removed there
+                made = replace(made, embeddings=replace(made.embeddings, vectors=np.array(made.embeddings.vectors)))
+            return replace(made, folder=None)
+    return _encoded(encoder, collection, modality, store or Store(), batch_size, workers, skip_broken)
+
+
+def _encoded(
+    encoder: Encoder,
+    collection: Collection,
+    modality: Modality,
+    store: Store,
+    batch_size: int | None,
+    workers: int | None,
+    skip_broken: bool,
+) -> Encoding:
+    inputs = collection.images if modality == "image" else collection.captions
     key = store.key(encoder.card, collection, modality)
     entry, done, seconds, computed = usable(store, key, collection), 0, 0.0, 0
     if entry is None:
-        with store.writing(key):
-            entry = usable(store, key, collection)  # another process may have finished it while this one waited
-            if entry is None:
-                with store.journal(key, inputs["id"], encoder.dimension) as journal:
+        with store.writing(key) as change:
+            if change.manifest.generation == 0:  # else another process has finished it while this one waited
+                with Journal(change, strings(inputs["id"]), encoder.dimension, {"key": key}) as journal:
                     done = journal.done
                     computed, seconds = complete(
                         journal,
@@ -140,10 +170,10 @@ def encode_collection(
                         workers=workers,
                         skip_broken=skip_broken,
                     )
-                entry = store.publish(key)
+        entry = store.entry(key)
     refuse_broken(entry.broken, inputs.num_rows, collection, skip_broken)
     embeddings = _in_order(entry, encoder, collection, modality)
-    return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder)
+    return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.card["made"])
 
 
 def complete(
@@ -177,7 +207,7 @@ def complete(
 def card_of(
     encoder: Encoder, collection: Collection, modality: Modality, count: int, seconds: float
 ) -> dict[str, object]:
-    """What an entry's `card.json` says of where its vectors come from."""
+    """What an entry's card says of where its vectors come from."""
     return {
         "modality": modality,
         "encoder": encoder.card.to_dict(),
@@ -263,7 +293,7 @@ def usable(store: Store, key: str, collection: Collection) -> Entry | None:
     entry = store.find(key)
     if entry is None or not mended(entry.broken, collection):
         return entry
-    store.discard(entry)
+    store.remove(key)
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.encoders.checkpoints import read_description, write_description
-from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.checkpoints import Layout, read_description
 from visir.encoders.models.imported import Imported
 from visir.encoders.models.vector_files import Rows
 from visir.errors import EmbeddingError, EncoderError, VisirError
-from visir.files import atomic_folder
 from visir.records import Embeddings, EncoderCard, Modality, strings
 from visir.remote import RemoteFolder, is_url
+from visir.storage import MANIFEST, Manifest, Scratch, check_new_folder
 
 SIDES: tuple[Modality, Modality] = ("image", "text")
 
@@ -32,27 +30,37 @@ def export(place: str | Path, embeddings: Mapping[Modality, Embeddings], *, repl
     refuse_existing(place, replace=replace)
     if is_url(place):
         above, _, name = str(place).rstrip("/").rpartition("/")
-        with tempfile.TemporaryDirectory() as temporary:
-            export(Path(temporary) / name, embeddings)
-            files = sorted((one.name for one in (Path(temporary) / name).iterdir()), key=CHECKPOINT_FILE.__eq__)
-            RemoteFolder(above).put(Path(temporary) / name, name, files)
+        with Scratch.temporary("vectors") as scratch:
+            folder = scratch.made(name)
+            export(folder, embeddings)
+            RemoteFolder(above).put(folder, name, [*Manifest.read(folder).files, MANIFEST])
         return
-    with atomic_folder(place, replace=replace) as temporary:
-        for side, one in embeddings.items():
-            np.save(temporary / f"{side}.npy", one.vectors, allow_pickle=False)
-            pq.write_table(pa.table({"id": one.ids}), temporary / f"{side}.ids.parquet")
-        content: dict[str, Any] = {
-            side: {"encoder": one.encoder.to_dict(), "count": len(one), "dimension": one.dimension}
-            for side, one in embeddings.items()
-        }
-        write_description(temporary, "embeddings", content)
+    layout = Layout.of("embeddings", tuple(file for side in embeddings for file in (f"{side}.npy", _ids_file(side))))
+    layout.write(place, lambda folder: _write(folder, embeddings), replace=replace)
+
+
+def _write(folder: Path, embeddings: Mapping[Modality, Embeddings]) -> dict[str, Any]:
+    for side, one in embeddings.items():
+        np.save(folder / f"{side}.npy", one.vectors, allow_pickle=False)
+        pq.write_table(pa.table({"id": one.ids}), folder / _ids_file(side))
+    return {
+        side: {"encoder": one.encoder.to_dict(), "count": len(one), "dimension": one.dimension}
+        for side, one in embeddings.items()
+    }
+
+
+def _ids_file(side: Modality) -> str:
+    return f"{side}.ids.parquet"
 
 
 def refuse_existing(place: str | Path, *, replace: bool) -> None:
     """Raise when there is something already and it is not to be replaced: before encoding rather than after."""
-    there = RemoteFolder(str(place)).names() != [] if is_url(place) else Path(place).exists()
-    if there and not replace:
-        raise VisirError(f"{place} exists already.", hint="choose another folder, or replace it with --force")
+    if not is_url(place):
+        check_new_folder(place, Layout.of("embeddings", ()).kind, replace=replace)
+    elif RemoteFolder(str(place)).names() and not replace:
+        raise VisirError(
+            f"{place} exists already.", hint="name a new folder, or replace it (--force; in Python: replace=True)"
+        )
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> Imported:
@@ -67,7 +75,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> Imported:
             continue
         try:
             vectors = np.load(folder / f"{side}.npy", mmap_mode="r", allow_pickle=False)
-            ids = strings(pq.read_table(folder / f"{side}.ids.parquet")["id"])
+            ids = strings(pq.read_table(folder / _ids_file(side))["id"])
         except (OSError, ValueError) as fault:
             raise EmbeddingError(f"{folder}: the {side} vectors cannot be read: {fault}") from fault
         rows[side] = Rows(vectors, ids)

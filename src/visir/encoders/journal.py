@@ -1,6 +1,7 @@
 """Vectors on their way to disk: what is written survives a kill, and what is half written is found out.
 
-A folder holds `vectors.npy`, which grows at its end, and `journal.jsonl`, one line per part that is safely on disk.
+A folder that is being made holds `vectors.npy`, which grows at its end, and `journal.jsonl`, one line per part that is
+safely on disk.
 Each line carries a hash chained over all parts before it, so a torn line, a torn part or a changed byte ends the valid
 prefix there; the encoder goes on from that point.
 """
@@ -11,7 +12,7 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import IO, Any
 
@@ -22,8 +23,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, VisirError
-from visir.files import atomic_path, write_json
 from visir.fingerprint import hash_columns
+from visir.storage import Change
 
 HEADER_BYTES = 128
 _FLUSH_SECONDS = 2.0
@@ -33,12 +34,19 @@ _FLUSH_BYTES = 1 << 26
 class Journal:
     """Append the vectors of inputs 0, 1, 2, … in order; `finish` makes a complete entry of the folder.
 
-    - `plan`: what is being encoded. A folder with another plan, or of another dimension, is begun anew.
-    - `done`: how many inputs need no more work (after a resume more than 0); `broken`: which of them were set aside
+    Args:
+        change: The making of the folder, where a killed call left it.
+        ids: Of the inputs.
+        dimension: Of the vectors.
+        plan: What is being encoded. What was begun under another plan, or in another dimension, is begun anew.
+
+    Attributes:
+        done: How many inputs need no more work (after a resume more than 0).
+        broken: Which of them were set aside, and why.
     """
 
-    def __init__(self, folder: Path, ids: pa.StringArray, dimension: int, plan: Mapping[str, Any]) -> None:
-        self.folder, self.dimension = folder, dimension
+    def __init__(self, change: Change, ids: pa.StringArray, dimension: int, plan: Mapping[str, Any]) -> None:
+        self._change, self.folder, self.dimension = change, change.folder, dimension
         self._ids = ids
         self.done, self.rows = 0, 0
         self.broken: dict[str, str] = {}
@@ -54,7 +62,7 @@ class Journal:
             self._vectors, self._journal = self._opened(planned)
         except OSError as fault:
             raise VisirError(
-                f"{folder}: cannot be written ({fault.strerror}).",
+                f"{self.folder}: cannot be written ({fault.strerror}).",
                 hint="make room, or name another place in VISIR_CACHE",
             ) from fault
 
@@ -111,19 +119,16 @@ class Journal:
         self._flushed = time.monotonic()
 
     def finish(self, content: Mapping[str, Any]) -> None:
-        """Write header, ids and `card.json` (with `content`); after that the folder is complete and can be renamed."""
+        """Write header and ids, and make them count, with `content` on the card."""
         self.flush()
         kept = pa.array([one for one in self._ids.to_pylist() if one not in self.broken], pa.string())
         try:
             self._vectors.seek(0)
             self._vectors.write(_header(self.rows, self.dimension))
             self._sync()
-            with atomic_path(self.folder / "ids.parquet") as temporary:
-                pq.write_table(pa.table({"id": kept}), temporary)
-            write_json(
-                self.folder / "card.json",
-                {**content, "vectors": hash_vectors(self.folder / "vectors.npy"), "broken": self.broken},
-            )
+            pq.write_table(pa.table({"id": kept}), self._change.file("ids.parquet"))
+            made = datetime.now(UTC).isoformat(timespec="seconds")
+            self._change.commit({**content, "broken": self.broken, "made": made})
         except OSError as fault:
             raise VisirError(
                 f"{self.folder}: cannot be written ({fault.strerror}); all vectors are kept.",
@@ -149,14 +154,13 @@ class Journal:
 
     def _opened(self, plan: Mapping[str, Any]) -> tuple[IO[bytes], IO[bytes]]:
         """Vectors and journal, both cut back to what holds and positioned at their end."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        paths = [self._change.file("vectors.npy"), self._change.file("journal.jsonl", counts=False)]
         lines = self._valid_lines(plan)
-        write_json(self.folder / "plan.json", plan)
+        self._change.write_json("plan.json", plan, counts=False)
         mode = "r+b" if lines else "w+b"
-        vectors = (self.folder / "vectors.npy").open(mode)
+        vectors, journal = paths[0].open(mode), paths[1].open(mode)
         vectors.truncate(HEADER_BYTES + self.rows * self.dimension * 4)
         vectors.seek(0, os.SEEK_END)
-        journal = (self.folder / "journal.jsonl").open(mode)
         journal.truncate(sum(map(len, lines)))
         journal.seek(0, os.SEEK_END)
         return vectors, journal
@@ -191,12 +195,6 @@ class Journal:
         for stream in (self._vectors, self._journal):
             stream.flush()
             os.fsync(stream.fileno())
-
-
-def hash_vectors(path: Path) -> str:
-    """32 hexadecimal digits over a whole file of vectors."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _chained(before: bytes, line: Mapping[str, Any], data: bytes) -> bytes:

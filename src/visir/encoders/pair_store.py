@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.files import cache_directory, write_json
 from visir.fingerprint import hash_json
-from visir.locks import locked
 from visir.records import EncoderCard
+from visir.storage import FolderKind, Scratch, Store
 
 Keys = NDArray[np.uint64]
 _RECORD = np.dtype([("image", "<u8"), ("text", "<u8"), ("score", "<f4")])
@@ -108,30 +107,44 @@ class PairStore:
         return np.where((image < 0) | (text < 0), -1, image * len(self._texts) + text)
 
 
+PAIRS = FolderKind("pairs", "a folder of scores", remedy="delete it: the pairs are matched again")
+
+
 @contextmanager
 def pair_store(card: EncoderCard, root: str | Path | None = None) -> Iterator[PairStore]:
     """The scores of the matcher with this card, under `root` (default: `VISIR_CACHE`/matching).
 
     The folder is named by the card, without its name when the weights are known (the same file under another path is
-    the same model). It can be deleted at any time. Whatever ends the block, whole appended parts are kept.
+    the same model). It can be deleted at any time. Whatever ends the block, whole appended parts are kept. Scores of a
+    matcher whose card has neither weights nor a revision are gone at the end: nothing would tell that its code changed.
     """
+    if not card.is_versioned:
+        with Scratch.temporary("pairs") as scratch, _opened(scratch.file("pairs.bin"), "00") as store:
+            yield store
+        return
     values = card.to_dict()
     if values["weights"] is not None:
         del values["name"]
     key = hash_json(values)
-    folder = (Path(root) if root is not None else cache_directory() / "matching") / key[:2] / key
-    with locked(folder.with_suffix(".lock"), waiting="another process is matching with the same model; waiting for it"):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / "card.json").exists():
-            write_json(folder / "card.json", card.to_dict())
-        store = PairStore(folder / "pairs.bin", key)
-        try:
+    waiting = "another process is matching with the same model; waiting for it"
+    # The file grows by whole frames that prove themselves; so it is never part of what a manifest counts.
+    with Store(PAIRS, root, name="matching").writing(key, waiting=waiting) as change:
+        change.write_json("card.json", card.to_dict(), counts=False)
+        with _opened(change.file("pairs.bin", counts=False), key) as store:
             yield store
+        change.abandon()
+
+
+@contextmanager
+def _opened(path: Path, key: str) -> Iterator[PairStore]:
+    store = PairStore(path, key)
+    try:
+        yield store
+    finally:
+        try:
+            store.flush()
         finally:
-            try:
-                store.flush()
-            finally:
-                store.close()
+            store.close()
 
 
 def keys_of(contents: Sequence[str]) -> Keys:

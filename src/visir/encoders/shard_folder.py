@@ -1,37 +1,34 @@
 """Where shards lie, and whether they belong together: one folder of shards per encoder, collection and modality.
 
-    image-00001-of-00004/   vectors.npy, ids.parquet, card.json: an entry of the store over a part of the inputs
-    image-00002-of-00004.unfinished/   a journal, where a killed process goes on
+    image-00001-of-00004/   vectors.npy, ids.parquet, visir.json: an entry of the store over a part of the inputs
+    image-00002-of-00004/   without visir.json: a journal, where a killed process goes on
 
-`card.json` holds besides, as "shard", which part of what this is.
+The card in `visir.json` holds besides, as "shard", which part of what this is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from visir.encoders.base import Encoder
-from visir.encoders.store import Store
+from visir.encoders.store import FILES, VECTORS, Store
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.fingerprint import hash_columns
 from visir.launched import launched
 from visir.records import Collection, Modality
 from visir.remote import RemoteFolder, is_url
+from visir.storage import MANIFEST, Manifest, Scratch, remove_folder
 
-_NAME = re.compile(r"(image|text)-(\d{5})-of-(\d{5})(\.unfinished)?")
-_CARD = "card.json"
-_FILES = ("vectors.npy", "ids.parquet", _CARD)
-"""What a shard is made of; the card is written last, and says that the others are there."""
+_NAME = re.compile(r"(image|text)-(\d{5})-of-(\d{5})")
+_FILES = (*FILES, MANIFEST)
+"""What a shard is made of; the manifest is written last, and says that the others are there."""
 
 
 @dataclass(frozen=True, order=True)
@@ -104,23 +101,33 @@ class ShardFolder:
     def finished(self, count: int) -> tuple[int, ...]:
         """The numbers of the finished ones of so many shards, ascending."""
         if self.remote is not None:
-            names = self.remote.folders_with(_CARD)
+            names = self.remote.folders_with(MANIFEST)
         else:
-            names = [one for one in _folders(self.work) if (self.work / one / _CARD).is_file()]
-        found = [one for one in map(_NAME.fullmatch, names) if one is not None and not one[4]]
+            names = [one for one in _folders(self.work) if (self.work / one / MANIFEST).is_file()]
+        found = [one for one in map(_NAME.fullmatch, names) if one is not None]
         return tuple(sorted(int(one[2]) for one in found if one[1] == self.modality and int(one[3]) == count))
 
     def card(self, shard: Shard) -> dict[str, Any] | None:
-        """What `card.json` says of a finished shard; None when there is none."""
-        data = self._read(shard.name(self.modality))
-        if data is None:
-            return None
+        """The card of a finished shard; None when there is none."""
+        name = shard.name(self.modality)
         try:
-            card: dict[str, Any] = orjson.loads(data)
-            _ = [card[name] for name in ("shard", "broken", "vectors", "seconds", "encoder", "collection")]
+            if self.remote is None:
+                if not (self.work / name / MANIFEST).is_file():
+                    return None
+                manifest = Manifest.read(self.work / name, VECTORS)
+            else:
+                data = self.remote.read(f"{name}/{MANIFEST}")
+                if data is None:
+                    return None
+                manifest = Manifest.from_bytes(data, f"{self._named(shard)}/{MANIFEST}", VECTORS)
+        except EmbeddingError as fault:
+            raise self.damaged(shard, fault.message) from fault
+        card = dict(manifest.content)
+        try:
+            _ = [card[name] for name in ("shard", "broken", "seconds", "encoder", "collection")]
             _ = [card["shard"][name] for name in ("start", "stop", "of", "key", "inputs")]
-        except (orjson.JSONDecodeError, KeyError, TypeError) as fault:
-            raise self.damaged(shard, f"card.json: {fault!r}") from fault
+        except (KeyError, TypeError) as fault:
+            raise self.damaged(shard, f"its card: {fault!r}") from fault
         return card
 
     def all_cards(self, total: int) -> dict[Shard, dict[str, Any]]:
@@ -151,7 +158,7 @@ class ShardFolder:
             shard = Shard(number, count)
             card = self.card(shard)
             if card is None:
-                raise self.damaged(shard, "card.json is gone")
+                raise self.damaged(shard, f"{MANIFEST} is gone")
             about = card["shard"]
             if about["key"] != self.key:
                 raise self._strange(shard, card)
@@ -195,25 +202,19 @@ class ShardFolder:
                 hint="take the same for all shards, or delete that one",
             )
 
-    def publish(self, shard: Shard, unfinished: Path) -> None:
-        """Put a complete folder under the shard's name, here in one rename, elsewhere with its card last."""
-        name = shard.name(self.modality)
+    def publish(self, shard: Shard) -> None:
+        """Put a finished shard where all shards lie, if that is elsewhere; its manifest goes last."""
         if self.remote is not None:
-            self.remote.put(unfinished, name, _FILES)
-            shutil.rmtree(unfinished)
-            return
-        if (self.work / name).is_dir():
-            shutil.rmtree(self.work / name)  # without a card, or it would have been found
-        unfinished.replace(self.work / name)
-        for one in ("journal.jsonl", "plan.json"):
-            (self.work / name / one).unlink(missing_ok=True)
+            name = shard.name(self.modality)
+            self.remote.put(self.work / name, name, _FILES)
+            remove_folder(self.work / name)
 
     def remove(self, shard: Shard) -> None:
-        """Delete a finished shard."""
+        """Remove a finished shard."""
         if self.remote is not None:
             self.remote.remove(shard.name(self.modality))
         else:
-            shutil.rmtree(self.work / shard.name(self.modality))
+            remove_folder(self.work / shard.name(self.modality))
 
     @contextlib.contextmanager
     def local(self, shard: Shard) -> Iterator[Path]:
@@ -221,10 +222,12 @@ class ShardFolder:
         if self.remote is None:
             yield self.work / shard.name(self.modality)
             return
-        self.work.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.work) as folder:
-            self.remote.get(shard.name(self.modality), _FILES, Path(folder))
-            yield Path(folder)
+        with Scratch.beside(self.work / "copy") as scratch:
+            folder = scratch.file(f"shard/{MANIFEST}").parent
+            for name in FILES:
+                scratch.file(f"shard/{name}")
+            self.remote.get(shard.name(self.modality), _FILES, folder)
+            yield folder
 
     def damaged(self, shard: Shard, reason: str) -> EmbeddingError:
         """The error for a shard that is not what was written."""
@@ -265,14 +268,6 @@ class ShardFolder:
         for number, count in {(int(one[2]), int(one[3])) for one in found if one[1] == self.modality}:
             counts.setdefault(count, []).append(number)
         return counts
-
-    def _read(self, name: str) -> bytes | None:
-        if self.remote is not None:
-            return self.remote.read(f"{name}/{_CARD}")
-        try:
-            return (self.work / name / _CARD).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
 
     def _named(self, shard: Shard) -> str:
         return f"{self.place}/{shard.name(self.modality)}"

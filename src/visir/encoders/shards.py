@@ -6,7 +6,6 @@ batches of a single process. `shard_folder.py` says where shards lie and which o
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +17,13 @@ import pyarrow.parquet as pq
 
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import alignment, card_of, complete, mended, refuse_broken, usable
-from visir.encoders.journal import Journal, hash_vectors
+from visir.encoders.journal import Journal
 from visir.encoders.shard_folder import Shard, ShardFolder
-from visir.encoders.store import Entry, Store
-from visir.errors import CollectionError, EncoderError
-from visir.locks import locked
+from visir.encoders.store import VECTORS, Entry, Store
+from visir.errors import CollectionError, EmbeddingError, EncoderError
 from visir.records import Collection, Modality, strings
+from visir.storage import Manifest, changing
+from visir.storage.removal import remove_empty_folders
 
 _BLOCK = 1 << 16
 
@@ -95,31 +95,36 @@ def encode_shard(
     folder.refuse_other_counts(shard)
     own = folder.work / shard.name(modality)
     part = _part(collection, modality, rows)
-    with locked(own.with_suffix(".lock"), waiting=f"another process is encoding shard {shard}; waiting for it"):
-        if store.find(folder.key) is not None:  # the others have joined them all while this one waited
-            return done(None)
-        card = folder.card(shard)
-        if card is not None:
-            folder.refuse_strange(shard, card, about)
-            if not mended(card["broken"], part):
-                return done(card)
-            folder.remove(shard)
-        unfinished = own.with_suffix(".unfinished")
-        with Journal(unfinished, ids[rows.start : rows.stop], encoder.dimension, about) as journal:
-            resumed = journal.done
-            computed, seconds = complete(
-                journal,
-                encoder,
-                part,
-                modality,
-                batch_size=batch_size,
-                workers=workers,
-                skip_broken=skip_broken,
-                whole=collection,
-                also={"shard": about},
-            )
-        folder.publish(shard, unfinished)
-        return done(folder.card(shard), computed, resumed, seconds)
+    waiting = f"another process is encoding shard {shard}; waiting for it"
+    while True:
+        with changing(own, VECTORS, busy=waiting, resume=True) as change:
+            if store.find(folder.key) is not None:  # the others have joined them all while this one waited
+                change.abandon()
+                return done(None)
+            card = folder.card(shard)
+            if card is None:
+                with Journal(change, ids[rows.start : rows.stop], encoder.dimension, about) as journal:
+                    resumed = journal.done
+                    computed, seconds = complete(
+                        journal,
+                        encoder,
+                        part,
+                        modality,
+                        batch_size=batch_size,
+                        workers=workers,
+                        skip_broken=skip_broken,
+                        whole=collection,
+                        also={"shard": about},
+                    )
+                break
+            if folder.remote is not None:
+                change.abandon()
+        folder.refuse_strange(shard, card, about)
+        if not mended(card["broken"], part):
+            return done(card)
+        folder.remove(shard)
+    folder.publish(shard)
+    return done(folder.card(shard), computed, resumed, seconds)
 
 
 def join_shards(
@@ -145,19 +150,24 @@ def join_shards(
     if found is not None:
         return found
     ids = strings((collection.images if modality == "image" else collection.captions)["id"])
-    with store.writing(folder.key):
-        entry = store.find(folder.key)  # another process may have joined them while this one waited
-        if entry is None:
-            cards = folder.all_cards(len(ids))
-            with store.journal(folder.key, ids, encoder.dimension) as journal:
+    cards: dict[Shard, dict[str, Any]] = {}
+    with store.writing(folder.key) as change:
+        if change.manifest.generation == 0:  # else another process has joined them while this one waited
+            try:
+                cards = folder.all_cards(len(ids))
+            except EmbeddingError:
+                change.abandon()
+                raise
+            with Journal(change, ids, encoder.dimension, {"key": folder.key}) as journal:
                 for shard, card in cards.items():
                     _append(journal, folder, shard, card, ids)
                 seconds = sum(card["seconds"] for card in cards.values())
                 journal.finish(card_of(encoder, collection, modality, journal.rows, seconds))
-            entry = store.publish(folder.key)
-            if place is None:
-                shutil.rmtree(folder.work, ignore_errors=True)  # a process that waits for a lock in it comes to an end
-    return entry
+    if place is None:
+        for shard in cards:
+            folder.remove(shard)
+        remove_empty_folders(folder.work)
+    return store.entry(folder.key)
 
 
 def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[str, Any], ids: pa.StringArray) -> None:
@@ -169,8 +179,9 @@ def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[s
     names = ids[start:stop].to_pylist()
     with folder.local(shard) as files:
         try:
-            if hash_vectors(files / "vectors.npy") != card["vectors"]:
-                raise folder.damaged(shard, "the vectors are not those that were written")
+            faults = Manifest.read(files, VECTORS).faults(files)
+            if faults:
+                raise folder.damaged(shard, faults[0])
             kept = pq.read_table(files / "ids.parquet")["id"].to_pylist()
             # A memory map of no bytes cannot be made.
             vectors = np.load(files / "vectors.npy", mmap_mode="r" if kept else None, allow_pickle=False)
@@ -202,7 +213,10 @@ def _computing(encoder: Encoder, modality: Modality) -> Encoder:
     if modality not in encoder.modalities:
         raise encoder.cannot(modality)
     under = encoder.backbone(modality)
-    return encoder if under is None else _computing(under, modality)
+    if under is not None:
+        return _computing(under, modality)
+    encoder.check_versioned("shards are made by several processes")
+    return encoder
 
 
 def _part(collection: Collection, modality: Modality, rows: range) -> Collection:

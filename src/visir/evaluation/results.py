@@ -6,7 +6,7 @@
     qrels_{direction}.parquet    what it was judged by: query_id, document_id, grade
     captions.parquet             id, image_id of the captions that took part, in the source's order
 
-`result.json` is written last: a folder without it is an evaluation that did not finish.
+The folder appears when it is complete.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import pyarrow.parquet as pq
 
 from visir.errors import VisirError
 from visir.evaluation.evaluate import Evaluation
-from visir.files import atomic_path, read_json, write_json
+from visir.files import read_json
 from visir.records import DIRECTIONS, Direction, Protocol, Qrels, Result, Run
 from visir.search.formats import read_run, write_run
+from visir.storage import Change, FolderKind, new_folder
 
 FORMAT = 1
+RESULT = FolderKind("result", "a result", remedy="evaluate again: visir evaluate … --out FOLDER")
 
 
 def save(
@@ -36,23 +38,50 @@ def save(
     qrels: Mapping[Direction, Qrels] | None = None,
     captions: pa.Table | None = None,
 ) -> Path:
-    """Write a result, or a whole evaluation, into a folder; files of an earlier result there are replaced."""
+    """Write a result, or a whole evaluation, into a folder, complete or not at all.
+
+    Args:
+        result: What was measured.
+        folder: A new folder, an empty one, or one of an earlier result, which is replaced; other files in it stay.
+        runs: What the search answered.
+        qrels: What it was judged by.
+        captions: Those that took part.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FolderError: The folder holds something else, or files of a result that somebody has changed.
+    """
     if isinstance(result, Evaluation):
         return save(result.result, folder, runs=result.runs, qrels=result.qrels, captions=result.captions)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "result.json").unlink(missing_ok=True)
+    with new_folder(folder, RESULT, replace=True) as change:
+        write_result(change, result, runs=runs, qrels=qrels, captions=captions)
+    return Path(folder)
+
+
+def write_result(
+    change: Change,
+    result: Result | Evaluation,
+    *,
+    runs: Mapping[Direction, Run] | None = None,
+    qrels: Mapping[Direction, Qrels] | None = None,
+    captions: pa.Table | None = None,
+) -> None:
+    """Write the files of a result into a folder that is being made; see `save`."""
+    if isinstance(result, Evaluation):
+        write_result(change, result.result, runs=result.runs, qrels=result.qrels, captions=result.captions)
+        return
     files: list[str] = []
 
     def table(name: str, content: pa.Table) -> None:
-        with atomic_path(folder / name) as temporary:
-            pq.write_table(content, temporary, compression="zstd")
+        pq.write_table(content, change.file(name), compression="zstd")
         files.append(name)
 
     for direction, values in result.per_query.items():
         table(f"per_query_{direction}.parquet", values)
     for direction, run in (runs or {}).items():
-        write_run(run, folder / f"run_{direction}.parquet")
+        write_run(run, change.file(f"run_{direction}.parquet"))
         files.append(f"run_{direction}.parquet")
     for direction, judged in (qrels or {}).items():
         queries = judged.queries.take(pa.array(np.repeat(np.arange(len(judged)), np.diff(judged.offsets))))
@@ -60,11 +89,7 @@ def save(
         table(f"qrels_{direction}.parquet", pa.table(columns).replace_schema_metadata({"relevance": judged.name}))
     if captions is not None:
         table("captions.parquet", captions)
-    for name in _ours():
-        if name not in files:
-            (folder / name).unlink(missing_ok=True)
-    write_json(folder / "result.json", {"visir_result": FORMAT, **result.to_dict(), "files": files})
-    return folder
+    change.write_json("result.json", {"visir_result": FORMAT, **result.to_dict(), "files": files})
 
 
 def load(folder: str | Path) -> Result:
@@ -140,9 +165,3 @@ def _table(path: Path) -> pa.Table:
         return pq.read_table(path)
     except pa.ArrowInvalid as fault:
         raise VisirError(f"{path}: not a readable Parquet file: {fault}", hint="evaluate again") from fault
-
-
-def _ours() -> list[str]:
-    """Every file name that `save` may write: so a new result never lies beside leftovers of an older one."""
-    kinds = ("per_query", "run", "qrels")
-    return [*(f"{kind}_{direction}.parquet" for kind in kinds for direction in DIRECTIONS), "captions.parquet"]

@@ -1,4 +1,4 @@
-"""`items.sqlite`: what a library knows of every picture, in SQLite.
+"""`items-7.sqlite`: what a library knows of every picture, in SQLite.
 
     items(id, width, height, format, bytes, taken, camera, category, phash, added, thumbnail)
     files(path, item, mark, name, place, archive, category)
@@ -6,17 +6,21 @@
     fields(item, name, value)          value is text, integer or real, as the source has it
     broken(path, mark, reason)         files that cannot be read, and are tried again only when they change
     removed(item, path, mark)          pictures that somebody took out of the library, and that stay out
-    meta(name, value)                  schema, generation, a fingerprint of the source's texts
+    meta(name, value)                  schema, a fingerprint of the source's texts
 
 A picture that lies in two folders is in both: filter by `files.category`. `items.category` is that of its first file.
-Readers see what was committed last while an update is under way (write-ahead log).
+
+An update writes a new file and leaves the old one as it is; the library's manifest says which counts. So readers open a
+file that nobody changes, without locks and without a write-ahead log: on a read-only disk too, several at a time, and
+they see one state from beginning to end.
 """
 
 from __future__ import annotations
 
 import contextlib
+import queue
+import shutil
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +32,8 @@ from visir.library.filters import prepare
 from visir.library.layout import COPY_AGAIN, LibraryError
 
 SCHEMA = 1
+_READERS = 4
+"""Connections of one database: so many queries run at a time."""
 _TABLES = """
 CREATE TABLE items(
     id TEXT PRIMARY KEY, width INTEGER, height INTEGER, format TEXT, bytes INTEGER, taken TEXT, camera TEXT,
@@ -48,67 +54,63 @@ CREATE TABLE removed(
     item TEXT NOT NULL, path TEXT NOT NULL, mark TEXT NOT NULL, PRIMARY KEY (item, path)) WITHOUT ROWID;
 CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 """
-_BUSY_SECONDS = 30
 
 
 class Database:
-    """One connection, safe to use from several threads (one after another)."""
+    """A database that is open for reading, or, by one update, for writing; safe to use from several threads."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connections: Sequence[sqlite3.Connection]) -> None:
         self.path = path
-        self._connection = connection
-        self._lock = threading.RLock()
-
-    @classmethod
-    def create(cls, path: Path, generation: int = 0) -> Database:
-        """Make an empty one, of this generation, or open the one that is there, for writing."""
-        database = cls._connected(path, f"file:{quote(str(path.absolute()))}?mode=rwc")
-        if not database.value("SELECT count(*) FROM sqlite_master"):
-            with database._faults():
-                database._connection.execute("PRAGMA journal_mode=WAL")
-                with database.writing():
-                    for statement in _TABLES.split(";"):
-                        database._connection.execute(statement)
-                    database.run("INSERT INTO meta VALUES ('schema', ?), ('generation', ?)", (SCHEMA, generation))
-        database._refuse_newer()
-        return database
+        self._connections = tuple(connections)
+        self._free: queue.LifoQueue[sqlite3.Connection | None] = queue.LifoQueue()
+        self._closed = False
+        for connection in connections:
+            self._free.put(connection)
 
     @classmethod
     def open(cls, path: Path) -> Database:
-        """Open it for reading only. Raises `LibraryError` when it is missing or no database."""
+        """Open a file that nobody changes. Raises `LibraryError` when it is missing or no database of this visir."""
         if not path.is_file():
             raise LibraryError(f"{path}: missing.", hint=COPY_AGAIN)
-        # Opened for writing where that is possible: SQLite tidies up after a killed writer. Nothing is written here.
-        name = quote(str(path.absolute()))
+        uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+        database = cls(path, [_connected(path, uri) for _ in range(_READERS)])
         try:
-            database = cls._connected(path, f"file:{name}?mode=rw")
-            database.rows("SELECT count(*) FROM meta")
-        except LibraryError:
-            database = cls._connected(path, f"file:{name}?mode=ro&immutable=1")
-        database.run("PRAGMA query_only=ON")
-        database._refuse_newer()
+            database._check_schema()
+        except BaseException:
+            database.close()
+            raise
         return database
 
     @classmethod
-    def _connected(cls, path: Path, uri: str) -> Database:
-        try:
-            connection = sqlite3.connect(
-                uri, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS
-            )
-        except sqlite3.Error as fault:
-            raise LibraryError(f"{path}: cannot be opened ({fault}).", hint=COPY_AGAIN) from fault
-        prepare(connection)
-        return cls(path, connection)
+    def draft(cls, path: Path, before: Path | None) -> Database:
+        """A new file to be written, with what `before` holds; nothing counts until the library's manifest names it."""
+        if before is not None:
+            shutil.copyfile(before, path)
+        database = cls(path, [_connected(path, f"file:{quote(str(path.absolute()))}?mode=rwc")])
+        # A draft that a kill leaves half-written is thrown away: it needs no journal of its own on disk.
+        database.run("PRAGMA journal_mode=MEMORY")
+        database.run("PRAGMA synchronous=OFF")
+        if before is None:
+            with database.writing() as connection:
+                for statement in _TABLES.split(";"):
+                    connection.execute(statement)
+                connection.execute("INSERT INTO meta VALUES ('schema', ?)", (SCHEMA,))
+        return database
 
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """For functions that SQL is to know; queries go through `rows`."""
-        return self._connection
+    @classmethod
+    def empty(cls) -> Database:
+        """One without pictures, in memory: what a library knows before its first update."""
+        database = cls(Path(":memory:"), [_connected(Path(":memory:"), ":memory:")])
+        with database.writing() as connection:
+            for statement in _TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute("INSERT INTO meta VALUES ('schema', ?)", (SCHEMA,))
+        return database
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query. Values go where the question marks are, never into the text."""
-        with self._lock, self._faults():
-            return self._connection.execute(sql, values).fetchall()
+        with self._connection() as connection:
+            return connection.execute(sql, values).fetchall()
 
     def of(self, sql: str, ids: Iterable[str]) -> list[tuple[Any, ...]]:
         """All rows of a query that ends in "… IN", for these values: a list of any length, as one JSON text."""
@@ -116,8 +118,8 @@ class Database:
 
     def value(self, sql: str, values: Sequence[Any] = ()) -> Any:
         """The first column of the first row; None when there is no row."""
-        found = self.rows(sql, values)
-        return found[0][0] if found else None
+        rows = self.rows(sql, values)
+        return rows[0][0] if rows else None
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
         """One statement, for its effect."""
@@ -125,45 +127,55 @@ class Database:
 
     def run_many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
         """One statement for each of these rows."""
-        with self._lock, self._faults():
-            self._connection.executemany(sql, values)
+        with self._connection() as connection:
+            connection.executemany(sql, values)
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """One transaction: all of it, or nothing."""
-        with self._lock, self._faults():
-            self._connection.execute("BEGIN IMMEDIATE")
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it, or nothing. For a draft, which has one connection."""
+        (connection,) = self._connections
+        with self._faults():
+            connection.execute("BEGIN IMMEDIATE")
             try:
-                yield
+                yield connection
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
+                    connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
-
-    @property
-    def generation(self) -> int:
-        """The number of the last update that was committed."""
-        return int(self.value("SELECT value FROM meta WHERE name = 'generation'"))
-
-    def settle(self) -> bool:
-        """Bring everything from the write-ahead log into the file; False when a reader is in the way."""
-        return bool(self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0] == 0)
+            connection.execute("COMMIT")
 
     def faults(self) -> list[str]:
         """What SQLite itself finds wrong with its structure; reads all of it."""
         try:
-            found = [str(row[0]) for row in self.rows("PRAGMA quick_check(5)")]
+            rows = [str(row[0]) for row in self.rows("PRAGMA quick_check(5)")]
         except LibraryError as fault:
             return [fault.message]
-        return [] if found == ["ok"] else found
+        return [] if rows == ["ok"] else rows
 
     def close(self) -> None:
-        """Close the connection."""
-        with self._lock:
-            self._connection.close()
+        """Close it; whoever is in the middle of a query comes to its end."""
+        self._closed = True
+        with contextlib.suppress(queue.Empty):
+            while (connection := self._free.get_nowait()) is not None:
+                connection.close()
+        self._free.put(None)  # for those who wait
 
-    def _refuse_newer(self) -> None:
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        connection = self._free.get()
+        if connection is None:
+            self._free.put(None)
+            raise LibraryError(f"{self.path}: was closed.", hint="open the library again")
+        try:
+            with self._faults():
+                yield connection
+        finally:
+            if self._closed:
+                connection.close()
+            else:
+                self._free.put(connection)
+
+    def _check_schema(self) -> None:
         schema = self.value("SELECT value FROM meta WHERE name = 'schema'")
         if schema is None or int(schema) > SCHEMA:
             raise LibraryError(f"{self.path}: of a newer visir (schema {schema}).", hint="update visir")
@@ -178,3 +190,12 @@ class Database:
             raise LibraryError(f"{self.path}: {fault}.", hint=hint) from fault
         except sqlite3.DatabaseError as fault:
             raise LibraryError(f"{self.path}: damaged: {fault}.", hint=COPY_AGAIN) from fault
+
+
+def _connected(path: Path, uri: str) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+    except sqlite3.Error as fault:
+        raise LibraryError(f"{path}: cannot be opened ({fault}).", hint=COPY_AGAIN) from fault
+    prepare(connection)
+    return connection

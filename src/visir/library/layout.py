@@ -1,11 +1,11 @@
-"""How a library lies on disk, and `library.json`, which says what it is.
+"""How a library lies on disk, and what its `visir.json` says.
 
-library.json    this file: source, models, kinds of index, generation; a checksum over itself
-items.sqlite    what is known of every picture (`visir.library.database`)
-dense/ sparse/  indexes of `visir.search.kinds`; a document's id is the item's
-captions/       an index of the source's captions, where it has some
-thumbnails/     ab/<item>.webp
-work/           what an unfinished update has done so far; gone when it is finished
+visir.json           what it is: source, models, kinds of index, generation; and that the database is as it was written
+items-7.sqlite       what is known of every picture, as of an update (`visir.library.database`); never changed
+dense/ sparse/       indexes of `visir.search.kinds`; a document's id is the item's
+captions/            an index of the source's captions, where it has some
+thumbnails/          ab/<item>.webp; the database has their digests
+work/                what an unfinished update has done so far; gone when it is finished
 """
 
 from __future__ import annotations
@@ -16,18 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from visir.errors import VisirError
-from visir.files import read_json, write_json
-from visir.fingerprint import hash_json
+from visir.storage import FolderKind, Manifest, is_made_by_visir
 
-MANIFEST = "library.json"
-DATABASE = "items.sqlite"
 SYSTEMS = ("dense", "sparse")
 CAPTIONS = "captions"
+INDEXES = (*SYSTEMS, CAPTIONS)
 THUMBNAILS = "thumbnails"
 WORK = "work"
-LOCK = ".lock"
-LAYOUT = 1
-"""The version of the layout, raised when an older visir could not read a newer library."""
+COPY_AGAIN = "copy the library again, or make it anew: visir index PLACE --model MODEL --out FOLDER"
 
 
 class LibraryError(VisirError):
@@ -38,19 +34,25 @@ class UnknownItemError(LibraryError):
     """A library is asked for a picture that it does not have (any more)."""
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """What `library.json` says.
+LIBRARY = FolderKind("library", "a library", remedy=COPY_AGAIN, error=LibraryError)
 
-    - `name`: what people call the library
-    - `source`, `images`, `split`: what `visir.collections.open_collection` takes, with absolute paths
-    - `root`: the folder that the pictures' paths are relative to
-    - `model`, `head`: names as `visir.encoders.load` takes them; `head` is None without a sparse index
-    - `kinds`: from "dense", "sparse" and "captions" to the kind of index, for those that there are
-    - `settings`: from the same to those settings of the index that were named; never a key or a password
-    - `cards`: from "dense" and "sparse" to the card of the encoder, so that another model under the same name is found
-    - `generation`: grows with every update that changed something
-    - `files`: size and hash of every file of the indexes and of the database (`visir.library.check`)
+
+@dataclass(frozen=True)
+class LibraryCard:
+    """What `visir.json` says of a library.
+
+    Attributes:
+        name: What people call it.
+        source: What `visir.collections.open_collection` takes, with absolute paths; `images` and `split` too.
+        root: The folder that the pictures' paths are relative to.
+        model: A name as `visir.encoders.load` takes it.
+        head: Likewise, of the sparse head; None without a sparse index.
+        kinds: From "dense", "sparse" and "captions" to the kind of index, for those that there are to be.
+        settings: From the same to those settings of the index that were named; never a key or a password.
+        cards: From "dense" and "sparse" to the card of the encoder, so that another model under the same name is found.
+        indexes: Those that there are: captions only where the source has some.
+        generation: Grows with every update that changed something.
+        database: The name of the database's file; empty before the first update is done.
     """
 
     name: str
@@ -63,50 +65,41 @@ class Manifest:
     kinds: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     cards: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    indexes: tuple[str, ...] = ()
     generation: int = 0
-    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    database: str = ""
 
-    def present(self, folder: Path) -> list[str]:
-        """The indexes that there are, or must be: captions only where the source has some."""
-        listed = {name.partition("/")[0] for name in self.files}
-        return [one for one in self.kinds if one in SYSTEMS or one in listed or (folder / one).is_dir()]
-
-    def write(self, folder: Path) -> None:
-        """Put it into `folder`, in one step."""
-        content = {"layout": LAYOUT, **asdict(self)}
-        write_json(folder / MANIFEST, {**content, "checksum": hash_json(content)})
+    def to_content(self) -> dict[str, Any]:
+        """As the manifest holds it."""
+        return asdict(self)
 
     @classmethod
-    def read(cls, folder: Path) -> Manifest:
-        """What lies in `folder`. Raises `LibraryError` when there is none, or when it is not as it was written."""
-        path = folder / MANIFEST
-        if not path.is_file():
-            raise LibraryError(
-                f"{folder}: {'holds no library (no ' + MANIFEST + ')' if folder.is_dir() else 'no such folder'}.",
-                hint="make one: visir index PLACE --model MODEL --out FOLDER; a half-copied one: copy it again",
-            )
-        try:
-            said = read_json(path)
-        except VisirError as fault:
-            raise LibraryError(f"{path}: damaged: {fault.message}", hint=COPY_AGAIN) from fault
-        if not isinstance(said, dict) or not isinstance(said.get("layout"), int):
-            raise LibraryError(f"{path}: damaged: it does not describe a library.", hint=COPY_AGAIN)
-        if said["layout"] > LAYOUT:
-            raise LibraryError(f"{folder}: written by a newer visir (layout {said['layout']}).", hint="update visir")
-        if said.pop("checksum", None) != hash_json(said):
-            raise LibraryError(f"{path}: damaged: it is not as it was written.", hint=COPY_AGAIN)
+    def of(cls, manifest: Manifest) -> LibraryCard:
+        """From the manifest of a library. Raises `LibraryError` when something is missing in it."""
+        content = manifest.content
         known = {one.name for one in fields(cls)}
-        return cls(**{**{name: said[name] for name in known if name in said}, "images": tuple(said["images"])})
+        try:
+            values = {name: value for name, value in content.items() if name in known}
+            return cls(**{**values, "images": tuple(content["images"]), "indexes": tuple(content["indexes"])})
+        except (KeyError, TypeError) as fault:
+            raise LibraryError(f"visir.json does not describe a library: {fault!r}", hint=COPY_AGAIN) from fault
 
-
-COPY_AGAIN = "copy the library again, or make it anew: visir index PLACE --model MODEL --out FOLDER"
+    @classmethod
+    def read(cls, folder: Path) -> LibraryCard:
+        """What lies in `folder`. Raises `LibraryError` when there is none, or when it is not as it was written."""
+        return cls.of(Manifest.read(folder, LIBRARY))
 
 
 def is_library(folder: str | Path) -> bool:
-    """Whether this folder is a library (or was meant to be one)."""
-    return (Path(folder) / MANIFEST).is_file()
+    """Whether this folder is a library (sound or not)."""
+    return is_made_by_visir(folder, LIBRARY.name)
 
 
 def thumbnail_path(folder: Path, item: str) -> Path:
     """Where the thumbnail of an item lies."""
-    return folder / THUMBNAILS / item[:2] / f"{item}.webp"
+    return folder / thumbnail_name(item)
+
+
+def thumbnail_name(item: str) -> str:
+    """The name of the thumbnail of an item, below the library's folder."""
+    return f"{THUMBNAILS}/{item[:2]}/{item}.webp"

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.library.check import load_index, refuse_absent, refuse_damaged
+from visir.library.check import check_at_open, check_together, load_index, manifests_of
 from visir.library.database import Database
 from visir.library.item import File, Item
-from visir.library.layout import CAPTIONS, DATABASE, SYSTEMS, LibraryError, Manifest, UnknownItemError, thumbnail_path
+from visir.library.layout import (
+    CAPTIONS,
+    LIBRARY,
+    SYSTEMS,
+    LibraryCard,
+    LibraryError,
+    UnknownItemError,
+    thumbnail_path,
+)
 from visir.library.originals import Originals
 from visir.library.pictures import thumbnail_digest
 from visir.search.index import Index
+from visir.storage import Manifest
+from visir.storage.locks import is_held
+from visir.storage.manifest import LOG
 
 if TYPE_CHECKING:
     from visir.library.filters import Condition
     from visir.records import Embeddings
 
+_PATIENCE = 5.0
+"""Seconds for which a library that is being changed at this moment is looked at again."""
 _ITEM = "id, width, height, format, bytes, taken, camera, category, added, phash"
 
 
 class Library:
     """A folder that `visir.library.update` made; safe to use from several threads.
 
-    It stays as it was opened while an update is under way, apart from the database, which shows what was committed
-    last; `reload` gives the newest state. An item that an index finds but `known` does not is being added or has just
-    been deleted: leave it out.
+    It stays as it was opened while an update is under way; `reload` gives the newest state. An item that an index finds
+    but `known` does not is being added or has just been deleted: leave it out.
 
     - `indexes`: "dense" and/or "sparse"; a document's id is the item's
     - `captions`: a dense index of the source's captions (a document's id is the caption's), None where it has none
@@ -38,35 +51,51 @@ class Library:
     - `database`: for queries of one's own, by `database.rows`; its tables are described in `visir.library.database`
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, database: Database, indexes: Mapping[str, Index[Any]]) -> None:
-        self.folder, self.manifest, self.database = folder, manifest, database
+    def __init__(
+        self, folder: Path, manifests: Mapping[str, Manifest], database: Database, indexes: Mapping[str, Index[Any]]
+    ) -> None:
+        self.folder, self.database = folder, database
+        self._manifests = manifests
+        self.card = LibraryCard.of(manifests[""])
         self.indexes = {system: indexes[system] for system in SYSTEMS if system in indexes}
         self.captions: Index[Embeddings] | None = indexes.get(CAPTIONS)
-        self.name, self.model, self.head = manifest.name, manifest.model, manifest.head
-        self.generation = database.generation
+        self.name, self.model, self.head = self.card.name, self.card.model, self.card.head
+        self.generation = self.card.generation
 
     @classmethod
     def open(cls, folder: str | Path) -> Library:
         """Open a library. Raises `LibraryError` when it is missing, damaged, half copied, or of a newer visir."""
-        folder = Path(folder)
+        return cls._open(Path(folder), {})
+
+    @classmethod
+    def _open(cls, folder: Path, known: Mapping[str, Manifest]) -> Library:
+        until = time.monotonic() + _PATIENCE
         while True:
-            manifest = Manifest.read(folder)
-            database = Database.open(folder / DATABASE)
-            generation = database.generation
+            manifest = Manifest.read(folder, LIBRARY)
             try:
-                refuse_damaged(folder, manifest, database)
-                indexes = {system: load_index(folder / system) for system in manifest.present(folder)}
-                refuse_absent(folder, manifest, database, {name: one.ids.to_pylist() for name, one in indexes.items()})
-                return cls(folder, manifest, database, indexes)
+                return cls._of(folder, manifest, known)
             except LibraryError:
-                # An update was committed between one look and the next: then what was seen belongs to two states.
-                overtaken = database.generation != generation
-                database.close()
-                if not overtaken:
+                # An update was committed between one look and the next, or is just putting an index into its place:
+                # then what was seen belongs to two states.
+                changed = Manifest.read(folder, LIBRARY) != manifest
+                if not changed and (time.monotonic() > until or not is_held(folder / LOG)):
                     raise
-            except BaseException:
-                database.close()
-                raise
+                if not changed:
+                    time.sleep(0.02)
+
+    @classmethod
+    def _of(cls, folder: Path, manifest: Manifest, known: Mapping[str, Manifest]) -> Library:
+        card = LibraryCard.of(manifest)
+        manifests = manifests_of(folder, card, manifest)
+        check_at_open(folder, manifests, known)
+        database = Database.open(folder / card.database)
+        try:
+            indexes = {name: load_index(folder / name) for name in card.indexes}
+            check_together(folder, database, {name: index.ids.to_pylist() for name, index in indexes.items()})
+            return cls(folder, manifests, database, indexes)
+        except BaseException:
+            database.close()
+            raise
 
     def item(self, id: str) -> Item:
         """Everything known of one picture. Raises `UnknownItemError` for an unknown id."""
@@ -124,9 +153,8 @@ class Library:
 
         Raises `FilterError` for unknown fields, and for values that do not fit them.
         """
-        from visir.library.filters import fields_of, prepare, select
+        from visir.library.filters import fields_of, select
 
-        prepare(self.database.connection)
         return select(self.database.rows, conditions, fields_of(self.database.rows), category=category)
 
     def thumbnail(self, id: str) -> bytes | None:
@@ -154,7 +182,8 @@ class Library:
 
         The old one can be used to the end of what it is used for; close it then.
         """
-        return self if self.database.generation == self.generation else Library.open(self.folder)
+        now = Manifest.read(self.folder, LIBRARY)
+        return self if now == self._manifests[""] else Library._open(self.folder, self._manifests)
 
     def close(self) -> None:
         """Close the database."""
@@ -168,4 +197,4 @@ class Library:
 
     @cached_property
     def _originals(self) -> Originals:
-        return Originals(Path(self.manifest.root))
+        return Originals(Path(self.card.root))

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.library.layout import LibraryError, Manifest
+from visir.library.layout import LibraryCard, LibraryError
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -100,7 +100,7 @@ def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | Non
     return first, second
 
 
-def refuse_other_names(manifest: Manifest, model: str | None, head: str | None, folder: Path) -> None:
+def refuse_other_names(manifest: LibraryCard, model: str | None, head: str | None, folder: Path) -> None:
     """A library keeps its models: vectors of two models cannot be compared."""
     for what, given, has in (("--model", model, manifest.model), ("--sparse", head, manifest.head)):
         if given is not None and given != has:

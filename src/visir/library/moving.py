@@ -2,60 +2,74 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from visir.library.check import load_index, refuse_changed
-from visir.library.database import Database
-from visir.library.layout import CAPTIONS, SYSTEMS, WORK, Manifest
+from visir.library.check import check_before_change, load_index
+from visir.library.layout import INDEXES, WORK, LibraryCard, LibraryError
 from visir.library.plan import is_as_planned
 from visir.search import kinds
-from visir.search.folder import read_manifest
+from visir.search.folder import INDEX, read_index
+from visir.storage import Change, Manifest, is_made_by_visir, remove_folder
+from visir.storage.removal import remove_empty_folders
 
 
-def move(folder: Path, plan: Manifest, database: Database, tell: Callable[[str, int, int], None]) -> Manifest:
-    """Bring the indexes to where and what `plan` says, and say in `library.json` that they are; the plan without
-    checksums of what was replaced.
+def move(change: Change, plan: LibraryCard, tell: Callable[[str, int, int], None]) -> LibraryCard:
+    """Bring the indexes to where and what `plan` says, and say in the manifest that they are; the new card.
 
     Nothing is encoded. The library can be searched all the while: the new index is complete before it takes the place
     of the old one. A kill leaves one or the other, and the next update goes on from there; only between two renames
     there is neither, and it is the next update that does the second. A collection that was left on a server stays
     there.
     """
-    there = [one for one in (*SYSTEMS, CAPTIONS) if one in plan.kinds]
+    folder = change.folder
+    there = [name for name in INDEXES if name in plan.kinds]
     for system in there:
-        made = folder / WORK / f"{system}-moved"
-        if not (folder / system).exists() and (made / "index.json").is_file():
-            made.replace(folder / system)
-    wrong = [one for one in there if (folder / one).is_dir() and not is_as_planned(folder, one, plan)]
+        made = _made(folder, system)
+        if not (folder / system).exists() and is_made_by_visir(made, INDEX.name):
+            made.rename(folder / system)
+        if is_made_by_visir(_old(folder, system), INDEX.name):
+            remove_folder(_old(folder, system))
+    wrong = [name for name in there if (folder / name).is_dir() and not is_as_planned(folder, name, plan)]
     if not wrong:
         return plan
-    refuse_changed(folder, plan, database)
+    check_before_change(folder)
     for at, system in enumerate(wrong):
         tell("moving", at, len(wrong))
-        old, made = load_index(folder / system), folder / WORK / f"{system}-moved"
-        if not _is_made(made, system, plan, old.ids.to_pylist()):
-            shutil.rmtree(made, ignore_errors=True)
-            made.parent.mkdir(exist_ok=True)
-            kinds.build(plan.kinds[system], old.documents(), made, **plan.settings.get(system, {}))
-        # From here on checksums of the old index say nothing, and it counts as it lies.
-        files = {name: said for name, said in plan.files.items() if name.partition("/")[0] != system}
-        plan = replace(plan, files=files)
-        plan.write(folder)
-        (folder / system).replace(folder / f".{system}.old")
-        made.replace(folder / system)
-        shutil.rmtree(folder / f".{system}.old")
-    with database.writing():
-        database.run("UPDATE meta SET value = value + 1 WHERE name = 'generation'")
+        strangers = Manifest.read(folder / system, INDEX).strangers(folder / system)
+        if strangers:
+            raise LibraryError(
+                f"{folder / system}: holds files that visir did not write ({', '.join(strangers[:3])}).",
+                hint="move them away, and run the same again",
+            )
+        index, made = load_index(folder / system), _made(folder, system)
+        if is_made_by_visir(made) and not _is_complete(made, system, plan, index.ids.to_pylist()):
+            remove_folder(made)
+        if not made.exists():
+            kinds.build(plan.kinds[system], index.documents(), made, **plan.settings.get(system, {}))
+        change.commit(plan.to_content())  # from here on the library is to have the new kind
+        (folder / system).rename(_old(folder, system))
+        made.rename(folder / system)
+        remove_folder(_old(folder, system))
+    remove_empty_folders(folder / WORK)
     tell("moving", len(wrong), len(wrong))
+    plan = replace(plan, generation=plan.generation + 1)
+    change.commit(plan.to_content())
     return plan
 
 
-def _is_made(made: Path, system: str, plan: Manifest, ids: list[str]) -> bool:
+def _made(folder: Path, system: str) -> Path:
+    return folder / WORK / f"{system}-moved"
+
+
+def _old(folder: Path, system: str) -> Path:
+    return folder / WORK / f"{system}-old"
+
+
+def _is_complete(made: Path, system: str, plan: LibraryCard, ids: list[str]) -> bool:
     """Whether a killed move has come so far that its new index only needs to take its place."""
-    if not (made / "index.json").is_file():
+    if not is_made_by_visir(made, INDEX.name):
         return False
     as_one = replace(plan, kinds={made.name: plan.kinds[system]}, settings={made.name: plan.settings.get(system, {})})
     return is_as_planned(made.parent, made.name, as_one) and load_index(made).ids.to_pylist() == ids
@@ -63,10 +77,10 @@ def _is_made(made: Path, system: str, plan: Manifest, ids: list[str]) -> bool:
 
 def collections_of(folder: Path) -> dict[tuple[str, str], str]:
     """(address, collection) of every index that lies on a server, and which it is."""
-    found = {}
-    for system in (*SYSTEMS, CAPTIONS):
-        if (folder / system / "index.json").is_file():
-            said = read_manifest(folder / system).get("settings", {})
-            if said.get("url"):
-                found[said["url"], said["collection"]] = system
-    return found
+    collections = {}
+    for system in INDEXES:
+        if is_made_by_visir(folder / system, INDEX.name):
+            settings = read_index(folder / system).content.get("settings", {})
+            if settings.get("url"):
+                collections[settings["url"], settings["collection"]] = system
+    return collections

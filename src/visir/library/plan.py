@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +11,11 @@ from typing import Any
 from visir.collections.open import resolve
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.library.check import load_index
-from visir.library.layout import CAPTIONS, SYSTEMS, LibraryError, Manifest, is_library
+from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, is_library
 from visir.library.models import Models, names_of, refuse_other_names
 from visir.library.source import absolute
+from visir.search.folder import INDEX, read_index
+from visir.storage import is_made_by_visir, remove_folder
 
 
 def planned(
@@ -26,7 +28,7 @@ def planned(
     split: str | None,
     images: Sequence[str | Path],
     settings: Mapping[str, Any] | None = None,
-) -> Manifest:
+) -> LibraryCard:
     """What the library in `folder` is to be: what it is, with what was asked of it.
 
     Raises `LibraryError` when that does not fit, `ConfigurationError` for settings that are wrong or of no index.
@@ -38,10 +40,11 @@ def planned(
             )
         spec, places = absolute(source, [str(one) for one in images], split)
         first, second = names_of(model, head)
-        made = Manifest(name or folder.absolute().name.removesuffix(".visir"), spec, places, split, "", first, second)
+        title = name or folder.absolute().name.removesuffix(".visir")
+        made = LibraryCard(title, spec, places, split, "", first, second)
         kinds = _kinds(kind, first, second, {})
         return replace(made, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
-    held = Manifest.read(folder)
+    held = LibraryCard.read(folder)
     given = names_of(model, head) if model is not None else (None, None)
     refuse_other_names(held, given[0], given[1] if head is not None else None, folder)
     if kind or settings:
@@ -57,6 +60,28 @@ def planned(
             )
         held = replace(held, source=spec, images=places or held.images, split=split or held.split)
     return held if name is None else replace(held, name=name)
+
+
+def check_apart(folder: Path, source: str | Path | None) -> None:
+    """Raise `LibraryError` when a place and its library are one folder, or the place lies inside the library."""
+    if source is None or "://" in str(source):
+        return
+    text = str(source)
+    for path in (Path(text), Path(text.partition(":")[2])):
+        if path.is_dir() and str(path) != ".":
+            break
+        if text in (".", "photos:."):
+            path = Path.cwd()
+            break
+    else:
+        return
+    place, library = os.path.realpath(path), os.path.realpath(folder)
+    if place == library or place.startswith(library + os.sep):
+        raise LibraryError(
+            f"{folder}: a place and its library cannot be one folder"
+            + (f": {source} lies inside it." if place != library else "."),
+            hint=f"give the library a folder of its own: --out {Path(library).with_suffix('.visir')}",
+        )
 
 
 def _there(source: str) -> bool:
@@ -121,10 +146,10 @@ def _settings(
     return made
 
 
-def drop_others(folder: Path, plan: Manifest, models: Models) -> None:
-    """Remove what a killed first update left, unless it was made by the same models for the same kinds of index."""
-    for system in (*SYSTEMS, CAPTIONS):
-        if not (folder / system).is_dir():
+def drop_others(folder: Path, plan: LibraryCard, models: Models) -> None:
+    """Remove the indexes that a killed first update left, unless they are of the same models and kinds."""
+    for system in INDEXES:
+        if not is_made_by_visir(folder / system, INDEX.name):
             continue
         encoder = models.sparse if system == "sparse" else models.dense
         try:
@@ -134,14 +159,12 @@ def drop_others(folder: Path, plan: Manifest, models: Models) -> None:
         except LibraryError:
             same = False
         if not same:
-            shutil.rmtree(folder / system)
+            remove_folder(folder / system)
 
 
-def is_as_planned(folder: Path, system: str, plan: Manifest) -> bool:
+def is_as_planned(folder: Path, system: str, plan: LibraryCard) -> bool:
     """Whether the index that lies there is of the kind, and has the settings, that the library is to have."""
-    from visir.search.folder import read_manifest
-
-    lies = read_manifest(folder / system)
+    content = read_index(folder / system).content
     stated = plan.settings.get(system, {})
-    has = lies.get("settings", {})
-    return lies["kind"] == plan.kinds.get(system) and all(has.get(name) == value for name, value in stated.items())
+    has = content.get("settings", {})
+    return content["kind"] == plan.kinds.get(system) and all(has.get(name) == value for name, value in stated.items())

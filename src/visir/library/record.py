@@ -35,7 +35,6 @@ def record(
         database.run_many("INSERT INTO broken VALUES (?, ?, ?)", [(path, *why) for path, why in found.broken.items()])
         database.run_many("INSERT OR REPLACE INTO removed VALUES (?, ?, ?)", found.removed)
         database.run("INSERT OR REPLACE INTO meta VALUES ('told', ?)", (source.told,))
-        database.run("UPDATE meta SET value = value + 1 WHERE name = 'generation'")
 
 
 def _files(database: Database, found: Scan) -> dict[str, str]:

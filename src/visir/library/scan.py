@@ -12,19 +12,20 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from visir.collections.images import ImageReader
 from visir.errors import ImageError
 from visir.library.database import Database
-from visir.library.layout import THUMBNAILS, WORK, thumbnail_path
-from visir.library.pictures import Facts, content_id, look_at, packed, read, thumbnail_digest, unpacked
+from visir.library.layout import THUMBNAILS, WORK
+from visir.library.pictures import Facts, content_id, look_at, packed, read, unpacked
 from visir.library.source import Entry, Source
-from visir.library.thumbnails import write_thumbnail
+from visir.library.thumbnails import is_sound, write_thumbnail
 from visir.progress import Progress
+from visir.storage import Change
 from visir.threads import usable_cores
 
-JOURNAL = "read.jsonl"
+JOURNAL = f"{WORK}/read.jsonl"
 _AHEAD = 64
 
 
@@ -49,7 +50,7 @@ class Scan:
 
 
 def scan(
-    folder: Path,
+    change: Change,
     source: Source,
     database: Database,
     *,
@@ -62,16 +63,14 @@ def scan(
     - `verify`: read every file, also those whose size and time of change are as they were
     - `wanted`: items that the library knows and that are to be encoded again all the same
     """
-    found = Scan()
+    found, folder = Scan(), change.folder
     known = {path: (mark, item) for path, mark, item in database.rows("SELECT path, mark, item FROM files")}
     broken = {path: (mark, why) for path, mark, why in database.rows("SELECT path, mark, reason FROM broken")}
     removed = {(path, mark): item for item, path, mark in database.rows("SELECT item, path, mark FROM removed")}
     out = set(removed.values())
     again = _without_thumbnail(folder, database) - out
     have = {one for (one,) in database.rows("SELECT id FROM items")} - again | out
-    work = folder / WORK
-    work.mkdir(exist_ok=True)
-    already = _already(work / JOURNAL, folder)
+    already = _already(folder / JOURNAL, folder)
     to_read = []
     for entry in source.entries:
         mark, item = known.get(entry.path, ("", ""))
@@ -88,15 +87,27 @@ def scan(
             _take(found, entry, item, None if item in have else facts, out, wanted)
         else:
             to_read.append(entry)
-    with (work / JOURNAL).open("ab") as journal, closing(_read(folder, source, to_read, have, tell)) as reading:
-        for entry, item, result in reading:
+    if not to_read:
+        return found
+    with (
+        change.file(JOURNAL, counts=False).open("ab") as journal,
+        closing(_read(source, to_read, have, tell)) as reading,
+    ):
+        for entry, item, result, small in reading:
             found.read += 1
             if isinstance(result, ImageError):
                 found.broken[entry.path] = (entry.mark, result.message)
                 continue
-            _write(journal, packed(entry, item, result))
+            _write(journal, packed(entry, item, result))  # first: it says that the thumbnail is ours
+            if small is not None:
+                write_thumbnail(folder, item, small)
             _take(found, entry, item, result, out, wanted)
     return found
+
+
+def thumbnails_of_journal(folder: Path) -> set[str]:
+    """The items whose thumbnails an unfinished update has written, or was about to."""
+    return {line["item"] for line in _lines(folder / JOURNAL) if line["facts"] is not None}
 
 
 def _take(found: Scan, entry: Entry, item: str, facts: Facts | None, out: set[str], wanted: frozenset[str]) -> None:
@@ -123,23 +134,24 @@ def _note(found: Scan, entry: Entry, item: str) -> None:
 
 
 def _read(
-    folder: Path, source: Source, entries: list[Entry], have: set[str], tell: Callable[[str, int, int], None]
-) -> Generator[tuple[Entry, str, Facts | ImageError | None], None, None]:
-    """Each entry with its id and the facts of a new content, or why it cannot be read; in order, threads ahead."""
+    source: Source, entries: list[Entry], have: set[str], tell: Callable[[str, int, int], None]
+) -> Generator[tuple[Entry, str, Facts | ImageError | None, bytes | None], None, None]:
+    """Each entry with its id and the facts of a new content, or why it cannot be read, and its thumbnail.
+
+    In order, threads ahead.
+    """
     reader = ImageReader(source.collection)
 
-    def one(entry: Entry) -> tuple[Entry, str, Facts | ImageError | None]:
+    def read_one(entry: Entry) -> tuple[Entry, str, Facts | ImageError | None, bytes | None]:
         try:
             data = read(reader, entry)
             item = content_id(data)
             if item in have:
-                return entry, item, None
+                return entry, item, None, None
             facts, small = look_at(reader, entry, data)
         except ImageError as fault:
-            return entry, "", fault
-        if small is not None:
-            write_thumbnail(folder, item, small)
-        return entry, item, facts
+            return entry, "", fault, None
+        return entry, item, facts, small
 
     if not entries:
         return
@@ -147,11 +159,11 @@ def _read(
     coming = iter(entries)
     try:
         with Progress("reading pictures", len(entries), "pictures") as advance:
-            waiting = [pool.submit(one, entry) for entry in islice(coming, _AHEAD)]
+            waiting = [pool.submit(read_one, entry) for entry in islice(coming, _AHEAD)]
             done = 0
             while waiting:
                 result = waiting.pop(0).result()
-                waiting += [pool.submit(one, entry) for entry in islice(coming, 1)]
+                waiting += [pool.submit(read_one, entry) for entry in islice(coming, 1)]
                 done += 1
                 advance(1)
                 tell("reading", done, len(entries))
@@ -163,19 +175,21 @@ def _read(
 def _already(journal: Path, folder: Path) -> dict[tuple[str, str], tuple[str, Facts | None]]:
     """What a killed update had read, by path and mark; thumbnails that it lost with the power are made again."""
     made: dict[tuple[str, str], tuple[str, Facts | None]] = {}
-    if not journal.is_file():
-        return made
-    for line in journal.read_bytes().splitlines(keepends=True):
-        said = unpacked(line)
-        if said is None:
-            continue  # torn by the kill
+    for said in _lines(journal):
         facts = None if said["facts"] is None else Facts(**said["facts"])
-        if facts is not None and facts.thumbnail is not None:
-            path = thumbnail_path(folder, said["item"])
-            if not path.is_file() or thumbnail_digest(path.read_bytes()) != facts.thumbnail:
-                continue
+        shown = facts is not None and facts.thumbnail
+        if shown and not is_sound(folder, said["item"], shown):
+            continue
         made[said["path"], said["mark"]] = (said["item"], facts)
     return made
+
+
+def _lines(journal: Path) -> list[dict[str, Any]]:
+    """What a journal says; lines that a kill has torn are left out."""
+    if not journal.is_file():
+        return []
+    lines = (unpacked(line) for line in journal.read_bytes().splitlines(keepends=True))
+    return [line for line in lines if line is not None]
 
 
 def _write(journal: IO[bytes], line: bytes) -> None:

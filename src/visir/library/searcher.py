@@ -42,7 +42,7 @@ class Searcher:
     def __init__(
         self, library: Library, *, device: str | None = None, loaded: dict[str, Encoder] | None = None
     ) -> None:
-        models = Models(library.model, library.head, device=device, cards=library.manifest.cards, loaded=loaded)
+        models = Models(library.model, library.head, device=device, cards=library.card.cards, loaded=loaded)
         self.encoding = Encoding(models)
         self._state = State(library)
         self._rescoring = Rescoring()

@@ -19,8 +19,9 @@ from visir.collections.readers.names import escaped
 from visir.encoders.content import image_marks
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns
-from visir.library.layout import MANIFEST, THUMBNAILS, LibraryError, Manifest
+from visir.library.layout import THUMBNAILS, LibraryError, is_library
 from visir.records import Collection
+from visir.storage.claims import has_log
 
 
 @dataclass(frozen=True)
@@ -145,11 +146,6 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
     return text, places
 
 
-def source_of(manifest: Manifest) -> Source:
-    """The source that a library says it has."""
-    return Source.open(manifest.source, images=manifest.images, split=manifest.split)
-
-
 def _without_libraries(collection: Collection) -> Collection:
     """Thumbnails of libraries that were made inside the place are no photos of it."""
     root = Path(collection.root)
@@ -164,7 +160,8 @@ def _without_libraries(collection: Collection) -> Collection:
             keep.append(True)
             continue
         if before not in inside:
-            inside[before] = (root / before.lstrip("/") / MANIFEST).is_file()
+            place = root / before.lstrip("/")
+            inside[before] = is_library(place) or has_log(place)  # or one that is being made
         keep.append(not inside[before])
     return collection if all(keep) else collection.keep_images(pa.array(keep))
 

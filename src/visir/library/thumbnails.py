@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
-from collections.abc import Collection, Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
-from visir.library.layout import THUMBNAILS, thumbnail_path
+from visir.library.layout import thumbnail_name, thumbnail_path
+from visir.library.pictures import thumbnail_digest
 
 
 def write_thumbnail(folder: Path, item: str, data: bytes) -> None:
-    """Put a thumbnail into its place, in one step.
+    """Write a thumbnail whose digest is written down already.
 
-    It is not waited for until it is on disk (8,000 waits take longer than all the rest): after a power cut a thumbnail
-    can be empty, its digest says so, and it is made again.
+    It is not waited for until it is on disk (8,000 waits take longer than all the rest), and a kill can leave it torn:
+    its digest says so, and it is made again.
     """
-    target = thumbnail_path(folder, item)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, suffix=".part")
+    path = thumbnail_path(folder, item)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def is_sound(folder: Path, item: str, digest: str) -> bool:
+    """Whether the thumbnail of an item is there as it was written."""
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+        return thumbnail_digest(thumbnail_path(folder, item).read_bytes()) == digest
+    except OSError:
+        return False
 
 
-def remove_thumbnails(folder: Path, items: Iterable[str]) -> None:
-    """Remove the thumbnails of these items."""
-    for item in items:
-        thumbnail_path(folder, item).unlink(missing_ok=True)
-
-
-def sweep_thumbnails(folder: Path, items: Collection[str]) -> None:
-    """Remove those of other items, and what a killed writer left."""
-    kept = set(items)
-    for path in (folder / THUMBNAILS).glob("*/*"):
-        if path.suffix != ".webp" or path.stem not in kept:
-            path.unlink(missing_ok=True)
+def thumbnails_as_written(folder: Path, digests: Mapping[str, str | None]) -> list[str]:
+    """The names of the thumbnails of these items (`digests`: from item to digest) that are as they were written."""
+    return [thumbnail_name(item) for item, digest in digests.items() if digest and is_sound(folder, item, digest)]

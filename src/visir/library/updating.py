@@ -4,50 +4,51 @@ Order, so that a kill at any moment loses nothing and shows nothing wrong:
 
 1. look at the source; what was read is written down in `work/`
 2. encode what is new, and add it to the indexes (each addition is atomic; the database does not know of it yet)
-3. one transaction in the database: from here on the new state counts
-4. delete from the indexes what the database no longer knows, write `library.json`, remove thumbnails and `work/`
+3. write a new database and name it in `visir.json`: from here on the new state counts
+4. delete from the indexes what the database no longer knows, remove thumbnails and `work/`
 
 Between any two steps every item of the database is in every index; the next update does what is left.
 """
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.errors import VisirError
-from visir.files import read_json, write_json
-from visir.library.check import digests, refuse_changed
+from visir.files import read_json
+from visir.library.check import check_before_change
+from visir.library.committing import clean_indexes, commit, told_of_disk
 from visir.library.database import Database
 from visir.library.layout import (
     CAPTIONS,
-    DATABASE,
-    LOCK,
+    INDEXES,
+    LIBRARY,
     SYSTEMS,
     WORK,
+    LibraryCard,
     LibraryError,
-    Manifest,
     is_library,
+    thumbnail_name,
 )
-from visir.library.leftovers import forget_empty, refuse_foreign, sweep, told_of_disk
 from visir.library.models import Models
 from visir.library.moving import move
-from visir.library.plan import drop_others, planned
+from visir.library.plan import check_apart, drop_others, planned
 from visir.library.record import record
-from visir.library.scan import Scan, scan
+from visir.library.scan import Scan, scan, thumbnails_of_journal
 from visir.library.source import Entry, Source
-from visir.library.thumbnails import remove_thumbnails, sweep_thumbnails
 from visir.library.vectors import Indexes, add_captions, add_pictures
-from visir.locks import locked_or
+from visir.search.folder import INDEX
+from visir.storage import Change, changing, recover, remove_folders_below, sweep
+from visir.storage.removal import remove_files
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
 
+_STALE = f"{WORK}/captions.json"
 Tell = Callable[[str, int, int], None]
 """What is being done ("reading", "encoding", "writing"), how much is done, of how much."""
 
@@ -113,86 +114,108 @@ def update(
     """
     folder = Path(folder)
     begun = time.perf_counter()
-    refuse_foreign(folder)
+    asked = (source, model, head, kind, name, split, images, settings)
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
-    try:
-        with locked_or(folder / LOCK, busy), told_of_disk(folder):
-            sweep(folder)
-            before = planned(folder, source, model, head, kind, name, split, images, settings)
-            opened = Source.open(before.source, images=before.images, split=before.split)
-            models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
-            if not is_library(folder):
-                # What is wrong with them is said now, not after an hour of reading.
-                for encoder in (models.dense, models.sparse):
-                    if encoder is not None and "image" not in encoder.modalities:
-                        raise encoder.cannot("image")
-                drop_others(folder, before, models)
-            database = Database.create(folder / DATABASE, before.generation)
-            try:
-                return _updated(folder, before, opened, models, database, verify, tell, begun)
-            finally:
-                database.close()
-    except VisirError:
-        forget_empty(folder)  # a mistyped place leaves no folder behind
-        raise
+    check_apart(folder, source)
+    # What is wrong with the words of the command is said before anything is made or waited for.
+    before = planned(folder, *asked)
+    opened = Source.open(before.source, images=before.images, split=before.split)
+    models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
+    if not is_library(folder):
+        _check_models(models)
+    with told_of_disk(folder), changing(folder, LIBRARY, busy=busy, resume=True) as change:
+        sweep(change.folder)
+        for name in INDEXES:
+            recover(change.folder / name, INDEX)
+        before = planned(folder, *asked)  # another process may have been at work meanwhile
+        if change.manifest.generation == 0:
+            drop_others(change.folder, before, models)
+        before = replace(before, root=str(Path(opened.collection.root).absolute()))
+        return _updated(change, before, opened, models, verify, tell, begun)
+
+
+def _check_models(models: Models) -> None:
+    """What is wrong with them is said now, not after an hour of reading."""
+    for encoder in (models.dense, models.sparse):
+        if encoder is None:
+            continue
+        if "image" not in encoder.modalities:
+            raise encoder.cannot("image")
+        encoder.check_versioned("a library keeps its vectors")
 
 
 def _updated(
-    folder: Path,
-    before: Manifest,
+    change: Change,
+    before: LibraryCard,
     source: Source,
     models: Models,
-    database: Database,
     verify: bool,
     tell: Tell,
     begun: float,
 ) -> Update:
-    # An index that somebody deleted is made anew, and its files will bear old names.
-    files = {name: said for name, said in before.files.items() if (folder / name.partition("/")[0]).exists()}
-    before = replace(before, root=str(Path(source.collection.root).absolute()), files=files)
+    folder = change.folder
     unfinished = (folder / WORK).exists()
-    if is_library(folder):
-        before = move(folder, before, database, tell)
-    systems = [one for one in SYSTEMS if one in before.kinds]
+    if change.manifest.generation:
+        before = move(change, before, tell)
+    there = bool(before.database) and (folder / before.database).is_file()
+    database = Database.open(folder / before.database) if there else Database.empty()
+    try:
+        return _compared(change, before, source, models, database, unfinished or not there, verify, tell, begun)
+    finally:
+        database.close()
+
+
+def _compared(
+    change: Change,
+    before: LibraryCard,
+    source: Source,
+    models: Models,
+    database: Database,
+    unfinished: bool,
+    verify: bool,
+    tell: Tell,
+    begun: float,
+) -> Update:
+    folder = change.folder
+    systems = [system for system in SYSTEMS if system in before.kinds]
     indexes = Indexes(folder, before.kinds, before.settings)
-    known = {one for (one,) in database.rows("SELECT id FROM items")}
-    lost = frozenset(one for system in systems for one in known - indexes.ids(system))
+    known = dict(database.rows("SELECT id, thumbnail FROM items"))
+    lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
     tell("looking", 0, len(source.entries))
-    found = scan(folder, source, database, verify=verify, wanted=lost, tell=tell)
+    found = scan(change, source, database, verify=verify, wanted=lost, tell=tell)
     _keep_unreachable(source, database, found)
     counts = _counts(database, found)
     same = counts.same and not found.first and _as_known(database, source, found)
     encoded = 0
     if not same:
-        refuse_changed(folder, before, database)
+        if change.manifest.generation:
+            check_before_change(folder)
         broken, encoded = add_pictures(folder, source, found.first, models, indexes, tell)
         _set_aside(found, broken)
         counts = _counts(database, found)
     items = set(found.items.values())
-    _refuse_emptied(before, found, known, items)
-    if not same:
-        captions = {
-            one: (found.items[path], text) for one, text, path in source.captions if path in found.items
-        }  # fmt: skip
-        if CAPTIONS in before.kinds:
-            _add_captions(folder, source, database, captions, models, indexes, tell)
+    _refuse_emptied(before, found, known.keys(), items)
+    card = replace(before, cards=_cards(before, models))
+    if not same or not card.database or unfinished:
+        captions = {id: (found.items[path], text) for id, text, path in source.captions if path in found.items}
+        if CAPTIONS in card.kinds:
+            _add_captions(change, source, database, captions, models, indexes, tell)
         tell("writing", 0, 1)
-        record(database, source, found, items, captions)
-    for system in systems:
-        indexes.keep(system, {one for (one,) in database.rows("SELECT id FROM items")})
-    if CAPTIONS in before.kinds:
-        indexes.keep(CAPTIONS, {one for (one,) in database.rows("SELECT id FROM captions")})
-    if not same or unfinished or database.generation != before.generation or DATABASE not in before.files:
-        _publish(folder, before, database, models)
-    if unfinished:
-        sweep_thumbnails(folder, items)
-    remove_thumbnails(folder, known - items)
-    shutil.rmtree(folder / WORK, ignore_errors=True)
+        torn = thumbnails_of_journal(folder) - items
+        gone = {item: digest for item, digest in known.items() if item not in items}
+        card = commit(change, card, lambda draft: record(draft, source, found, items, captions), gone=gone)
+        clean_indexes(change, card, indexes)
+        remove_files(folder, map(thumbnail_name, torn - known.keys()))
+        remove_folders_below(folder / WORK)
+    elif card.to_content() != change.manifest.content:
+        change.commit(card.to_content())
+    else:
+        change.abandon()
     return replace(counts, items=len(items), encoded=encoded, seconds=time.perf_counter() - begun)
 
 
 def _add_captions(
-    folder: Path,
+    change: Change,
     source: Source,
     database: Database,
     captions: Mapping[str, tuple[str, str]],
@@ -206,16 +229,16 @@ def _add_captions(
     between index and database, and the old text restored meanwhile, the index would keep the vector of the new one.
     """
     had = dict(database.rows("SELECT id, text FROM captions"))
-    listed = folder / WORK / "captions.json"
+    listed = change.folder / _STALE
     stale = {one for one, (_, text) in captions.items() if one in had and had[one] != text}
     if listed.is_file():
         stale |= set(read_json(listed))
-    write_json(listed, sorted(stale))
+    change.write_json(_STALE, sorted(stale), counts=False)
     indexes.keep(CAPTIONS, indexes.ids(CAPTIONS) - stale)
     missing = captions.keys() - indexes.ids(CAPTIONS)
     if missing:
         tell("captions", 0, len(missing))
-        add_captions(folder, source, missing, models, indexes)
+        add_captions(change.folder, source, missing, models, indexes)
 
 
 def _keep_unreachable(source: Source, database: Database, found: Scan) -> None:
@@ -245,7 +268,7 @@ def _closed(folder: Path) -> bool:
     return False
 
 
-def _refuse_emptied(before: Manifest, found: Scan, known: set[str], items: set[str]) -> None:
+def _refuse_emptied(before: LibraryCard, found: Scan, known: Collection[str], items: Collection[str]) -> None:
     """An update that leaves nothing is refused: a library does not empty itself because a disk was not mounted."""
     if items:
         return
@@ -299,13 +322,11 @@ def _as_known(database: Database, source: Source, found: Scan) -> bool:
     )
 
 
-def _publish(folder: Path, before: Manifest, database: Database, models: Models) -> None:
-    """Write `library.json` for the state that the database has now."""
+def _cards(before: LibraryCard, models: Models) -> dict[str, Mapping[str, Any]]:
+    """The cards of the library's encoders; those that it has already stay, and load no model."""
     cards = dict(before.cards)
     for system in SYSTEMS:
         if system in before.kinds and system not in cards:
             encoder = models.dense if system == "dense" else models.sparse
             cards[system] = {} if encoder is None else encoder.card.to_dict()
-    generation = database.generation
-    files = digests(folder, before.files, at_rest=database.settle(), generation=generation)
-    replace(before, cards=cards, generation=generation, files=files).write(folder)
+    return cards

@@ -7,7 +7,6 @@ of encoding at most.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from visir.library.source import Entry, Source
 from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, SparseEmbeddings, strings
 from visir.search import kinds
 from visir.search.index import Index
+from visir.storage import remove_folders_below
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 GROUP = 16_384
 """Pictures (or captions) that go into the indexes together; more of them when the index is large, because a graph is
 written anew with every addition."""
-_STORE = "vectors"
+_STORE = f"{WORK}/vectors"
 
 
 @dataclass
@@ -115,7 +115,7 @@ def add_pictures(
         for system, vectors in found.vectors.items():
             indexes.add(system, vectors)
         done += len(group)
-        shutil.rmtree(folder / WORK / _STORE, ignore_errors=True)
+        remove_folders_below(folder / _STORE)
         tell("encoding", done, len(missing))
     return broken, len(missing)
 
@@ -139,7 +139,7 @@ def add_captions(folder: Path, source: Source, wanted: set[str], models: Models,
             )
             vectors = _relabelled(encode_collection(encoder, part, "text", store=_store(folder)).embeddings, None)
         indexes.add(CAPTIONS, _without_zero(vectors)[0])
-        shutil.rmtree(folder / WORK / _STORE, ignore_errors=True)
+        remove_folders_below(folder / _STORE)
 
 
 @dataclass
@@ -262,4 +262,4 @@ def _kept(encoder: Encoder, collection: Collection, modality: Modality) -> bool:
 
 
 def _store(folder: Path) -> Store:
-    return Store(folder / WORK / _STORE)
+    return Store(folder / _STORE)

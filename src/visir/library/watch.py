@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Event
 
 from visir.errors import require
-from visir.library.layout import LibraryError, Manifest
+from visir.library.layout import LibraryCard, LibraryError
 
 SETTLE = 2.0
 """Seconds without a change before the library is updated: copying a folder of photos is one update, not hundreds."""
@@ -27,7 +27,7 @@ def watch(folder: Path, changed: Callable[[], object], *, settle: float = SETTLE
     from watchfiles import Change
     from watchfiles import watch as changes
 
-    root = Path(Manifest.read(folder).root)
+    root = Path(LibraryCard.read(folder).root)
     if not watchable(folder):
         raise LibraryError(f"{folder}: its source is no place on a disk; there is nothing to watch.")
     own = folder.absolute()
@@ -50,7 +50,7 @@ def watch(folder: Path, changed: Callable[[], object], *, settle: float = SETTLE
 
 def watchable(folder: Path) -> bool:
     """Whether the library's source lies on a disk: generated scenes do not."""
-    manifest = Manifest.read(folder)
+    manifest = LibraryCard.read(folder)
     return bool(manifest.root) and ":/" in manifest.source and Path(manifest.root).is_dir()
 
 

@@ -17,10 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.evaluation.scoring import versions
-from visir.files import atomic_path, write_json
 from visir.products.errors import first_answers, hits
 from visir.products.evaluate import CategoryEvaluation, Trial
 from visir.products.relevance import Setting
+from visir.storage import Change, FolderKind, new_folder
+
+CATEGORIES_RESULT = FolderKind(
+    "categories-result", "an evaluation of categories", remedy="visir categories evaluate … --out FOLDER"
+)
 
 FILES = {
     "result.json": "means, spread, seen and unseen, errors, comparisons, protocols",
@@ -31,16 +35,18 @@ FILES = {
 
 
 def save(evaluation: CategoryEvaluation, folder: str | Path) -> Path:
-    """Write the three files into a folder; those of an earlier evaluation there are replaced."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "result.json").unlink(missing_ok=True)
+    """Write the three files into a new folder, or in the place of an earlier evaluation; other files there stay."""
+    with new_folder(folder, CATEGORIES_RESULT, replace=True) as change:
+        write_result(change, evaluation)
+    return Path(folder)
+
+
+def write_result(change: Change, evaluation: CategoryEvaluation) -> None:
+    """Write the three files into a folder that is being made."""
     pieces = [(system, setting, trial) for (system, setting), trials in evaluation.trials.items() for trial in trials]
     for name, made in (("per_query.parquet", _per_query), ("answers.parquet", _answers)):
-        with atomic_path(folder / name) as temporary:
-            pq.write_table(pa.concat_tables([made(*one) for one in pieces]), temporary, compression="zstd")
-    write_json(folder / "result.json", summary(evaluation))
-    return folder
+        pq.write_table(pa.concat_tables([made(*one) for one in pieces]), change.file(name), compression="zstd")
+    change.write_json("result.json", summary(evaluation))
 
 
 def summary(evaluation: CategoryEvaluation) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,13 @@ from visir.products.model.objective import CategoryInfoNCE
 from visir.products.model.recipe import CategoriesRecipe
 from visir.products.model.source import ProductSource, widths_of
 from visir.products.model.tower import ProductSpec, ProductTower
-from visir.products.model.trained import CategoriesModel, load_categories_model, write_categories_model
+from visir.products.model.trained import LAYOUT, CategoriesModel, load_categories_model, write_files
 from visir.products.pairs import drawn_categories
 from visir.products.tree import CategoryTree
 from visir.products.vectors import CatalogueVectors
 from visir.training.facts import facts_of
 from visir.training.fit import Report, fit
-from visir.training.folder import RECIPE_FILE, begin, finishing, refuse_taken
+from visir.training.folder import RECIPE_FILE, check_free, taken
 from visir.training.inputs.base import Examples
 from visir.training.inputs.vectors import VectorSource
 from visir.training.objectives.objective import Objective
@@ -58,20 +57,20 @@ def train_categories(
     `TrainingError` when the loss is NaN or infinite.
     """
     out = Path(out)
-    refuse_taken(out, resume)
+    check_free(out, resume)
     began = time.perf_counter()
     category, product, objective = build(recipe, train)
     learnt, checked = examples_of(recipe, train, validation)
     prepared = time.perf_counter() - began
-    with ExitStack() as held:
-        begin(out, recipe_text(recipe), resume, held)
+    with taken(out, LAYOUT, resume) as folder:
+        folder.begin(recipe_text(recipe))
         fitted = fit(
             recipe,
             {"image": category, "text": product},
             objective,
             learnt,
             checked,
-            folder=out,
+            folder=folder,
             resume=resume,
             report=report,
             unit=UNIT,
@@ -80,8 +79,7 @@ def train_categories(
         for part, examples in (("trained_on", learnt), ("validated_on", checked)):
             facts[part] = {**examples.origin, "products": len(examples)}
         model = CategoriesModel(category, product, _cards(recipe, train))
-        with finishing(out, recipe_text(recipe), fitted.curve) as folder:
-            write_categories_model(folder, model, facts)
+        folder.finish(LAYOUT, lambda path: write_files(path, model, facts), recipe_text(recipe), fitted.curve)
     return load_categories_model(out)
 
 

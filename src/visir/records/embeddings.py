@@ -36,6 +36,14 @@ class EncoderCard:
     text_preprocessing: dict[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
 
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the card changes when the model does: it has a hash over the weights, or a revision.
+
+        Vectors of other models are not kept: whoever changes their code would get the old ones.
+        """
+        return self.weights is not None or self.revision is not None
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash over every field: the key under which encoded vectors are kept."""

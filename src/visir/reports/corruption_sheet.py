@@ -6,10 +6,10 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from visir.files import atomic_path
 from visir.reports.shortcut_sheet import _font
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
 from visir.robustness.draw import Draw
+from visir.storage import new_file
 
 _GAP, _LINE, _LEFT = 12, 20, 150
 _INK, _SOFT, _BACK = (27, 33, 44), (89, 98, 111), (248, 248, 245)
@@ -40,8 +40,10 @@ def contact_sheet(picture: Image.Image, name: str, *, seed: int = 0, side: int =
     return sheet
 
 
-def write_contact_sheet(path: str | Path, picture: Image.Image, name: str, *, seed: int = 0) -> Path:
+def write_contact_sheet(
+    path: str | Path, picture: Image.Image, name: str, *, seed: int = 0, replace: bool = False
+) -> Path:
     """Write the sheet as PNG and return its path."""
-    with atomic_path(path) as temporary:
+    with new_file(path, replace=replace) as temporary:
         contact_sheet(picture, name, seed=seed).save(temporary, "PNG")
     return Path(path)

@@ -116,7 +116,9 @@ def optimism_table(summary: Summary) -> Table:
     )
 
 
-def write_intent_report(path: str | Path, summary: Summary, command: Sequence[str] = ()) -> Path:
+def write_intent_report(
+    path: str | Path, summary: Summary, command: Sequence[str] = (), *, replace: bool = False
+) -> Path:
     """Write the page of a study: one HTML file without scripts that fetches nothing; returns its path."""
     settings = plots.settings_of(summary)
     steps = sorted({one.step for one in summary.rows if one.scheme == "grouped"})
@@ -124,6 +126,7 @@ def write_intent_report(path: str | Path, summary: Summary, command: Sequence[st
     return write_page(
         path,
         "intent.html.j2",
+        replace=replace,
         title=_title(summary),
         found=summary.card["found"],
         cards=_card(summary),

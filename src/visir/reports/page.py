@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
-from visir.files import write_bytes
+from visir.storage import write_new
+
+_SEAL = b"<!-- written by visir, "
+_END = b" -->\n"
 
 
-def write_page(path: str | Path, template: str, **values: Any) -> Path:
+def write_page(path: str | Path, template: str, *, replace: bool = False, **values: Any) -> Path:
     """Fill a template of `visir/reports/templates` and write it; every value is escaped unless the template says safe.
 
-    The same values give the same bytes.
+    The same values give the same bytes. A page ends in a seal over its content, so that a page of visir's that nobody
+    has changed since can be written again.
+
+    Args:
+        path: Where to.
+        template: The name of the template.
+        replace: Whether the page may take the place of any other file.
+        values: What the template asks for.
+
+    Raises:
+        FolderError: There is a file already that is no unchanged page of visir's.
     """
+    write_new(path, page_bytes(template, **values), replace=replace or is_unchanged_page(Path(path)))
+    return Path(path)
+
+
+def page_bytes(template: str, **values: Any) -> bytes:
+    """The page as bytes, with its seal."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -22,5 +42,19 @@ def write_page(path: str | Path, template: str, **values: Any) -> Path:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    write_bytes(path, environment.get_template(template).render(**values).encode("utf-8"))
-    return Path(path)
+    data = environment.get_template(template).render(**values).encode("utf-8")
+    data = data if data.endswith(b"\n") else data + b"\n"
+    return data + _seal(data)
+
+
+def is_unchanged_page(path: Path) -> bool:
+    """Whether a file is a page that visir wrote and nobody has changed since."""
+    if not path.is_file() or path.is_symlink():
+        return False
+    data = path.read_bytes()
+    content, seal, _ = data.rpartition(_SEAL)
+    return bool(seal) and data == content + _seal(content)
+
+
+def _seal(data: bytes) -> bytes:
+    return _SEAL + hashlib.blake2b(data, digest_size=16).hexdigest().encode() + _END

@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from visir.files import write_bytes
 from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
-from visir.reports.page import write_page
+from visir.reports.page import page_bytes
 from visir.reports.papers_figures import figures_of
 from visir.reports.papers_grid import grids
 from visir.reports.table import Cell, Column, Table
+from visir.storage import put
 from visir.studies.papers.answers import tree
 from visir.studies.papers.printed import words_of
+from visir.studies.papers.run import STUDIES
 from visir.studies.papers.standing import STATES, Standing
 from visir.studies.papers.verdict import Verdict
 
@@ -213,17 +214,18 @@ def write_papers_report(out: Path, found: Sequence[Standing]) -> Path:
     The same cells give the same bytes: times are not part of it.
     """
     files: dict[str, str] = {}
+    contents: dict[str, bytes] = {}
     for one in found:
         for verdict in one.verdicts:
             stem = f"tables/{one.name}-{verdict.scale}"
             for name, table in ((stem, values_table(verdict)), (f"{stem}-words", words_table(verdict))):
                 if table is not None:
                     for suffix, form in FORMS.items():
-                        write_bytes(out / f"{name}.{suffix}", form(table).encode())
+                        contents[f"{name}.{suffix}"] = form(table).encode()
                     files[f"{name}.csv"] = f"{one.study.paper}, {verdict.scale}; beside it .md and .tex"
     summary = summary_table(found)
     for suffix, form in FORMS.items():
-        write_bytes(out / f"tables/summary.{suffix}", form(summary).encode())
+        contents[f"tables/summary.{suffix}"] = form(summary).encode()
     sections = [
         {
             "standing": one,
@@ -242,11 +244,12 @@ def write_papers_report(out: Path, found: Sequence[Standing]) -> Path:
         if one.verdicts
     ]
     counted = Counter(one.state for one in found)
-    return write_page(
-        out / "report.html",
+    contents["report.html"] = page_bytes(
         "papers.html.j2",
         summary=to_html(summary),
         counts=[(state, counted[state]) for state in STATES],
         sections=sections,
         files=sorted(files.items()),
     )
+    put(out, STUDIES, contents)
+    return out / "report.html"

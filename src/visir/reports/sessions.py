@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from visir.files import write_bytes
 from visir.reports.figures import Figure
 from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
 from visir.reports.page import write_page
@@ -17,6 +16,7 @@ from visir.reports.svg import themed
 from visir.reports.table import Table
 from visir.sessions.describe import Characterisation, Statistic
 from visir.sessions.describe.mix import BUYING, OTHER, RATE
+from visir.storage import Change
 
 _OUTCOMES = ("sessions with a purchase", "sessions without")
 _PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -71,8 +71,11 @@ def write_sessions_report(
     )
 
 
-def write_sessions_tables(folder: Path, found: Characterisation) -> dict[str, str]:
-    """Every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value); returns {file: what it is}."""
+def write_sessions_tables(change: Change, folder: str, found: Characterisation) -> dict[str, str]:
+    """Every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value), in a subfolder.
+
+    Returns {file: what it is}.
+    """
     files: dict[str, str] = {}
     forms: tuple[tuple[str, Callable[[Table], str], Callable[[Statistic], Table]], ...] = (
         ("md", to_markdown, statistic_table),
@@ -83,8 +86,8 @@ def write_sessions_tables(folder: Path, found: Characterisation) -> dict[str, st
         if one.cannot:
             continue
         for suffix, form, table in forms:
-            write_bytes(folder / f"{one.name}.{suffix}", form(table(one)).encode())
-        files[f"{folder.name}/{one.name}.csv"] = f"{one.title} ({one.source}); beside it .md and .tex"
+            change.write(f"{folder}/{one.name}.{suffix}", form(table(one)).encode())
+        files[f"{folder}/{one.name}.csv"] = f"{one.title} ({one.source}); beside it .md and .tex"
     return files
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from visir.errors import VisirError
-from visir.files import atomic_path
 from visir.records import Collection
 from visir.reports.page import write_page
 from visir.shortcuts.preview import Pair
+from visir.storage import new_file
 
 SUFFIXES = (".html", ".png")
 _WIDEST, _CELL, _GAP, _LINE = 1440, 224, 24, 20
@@ -22,7 +22,7 @@ _LINES = 5
 _INK, _SOFT, _MARK, _BACK = (27, 33, 44), (89, 98, 111), (255, 226, 138), (248, 248, 245)
 
 
-def write_sheet(path: str | Path, pairs: Sequence[Pair], collection: Collection) -> Path:
+def write_sheet(path: str | Path, pairs: Sequence[Pair], collection: Collection, *, replace: bool = False) -> Path:
     """Write the sheet, whose kind is told by the name, and return its path.
 
     - `.html`: one page that needs no network, no script and no other file. Pictures are PNG, so every pixel is the
@@ -38,12 +38,13 @@ def write_sheet(path: str | Path, pairs: Sequence[Pair], collection: Collection)
     assert injected is not None, "a sheet shows a collection with shortcuts"
     title, subtitle = f"Shortcuts on {collection.name}", str(injected)
     if path.suffix.lower() == ".png":
-        with atomic_path(path) as temporary:
+        with new_file(path, replace=replace) as temporary:
             _drawn(pairs, title, subtitle).save(temporary, "PNG")
         return path
     return write_page(
         path,
         "shortcuts.html.j2",
+        replace=replace,
         title=title,
         subtitle=subtitle,
         injected=injected,

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from visir.files import read_bytes, read_json
+from visir.encoders.checkpoints import read_description
+from visir.files import read_bytes
 from visir.reports import training_curves as curves
 from visir.reports.figures import Figure
 from visir.reports.formats import to_html
@@ -34,7 +35,7 @@ def write_training_report(path: str | Path, folder: str | Path) -> Path:
     """
     folder = Path(folder)
     run = read_training_run(folder)
-    facts = read_json(folder / "visir.json")["facts"]
+    facts = read_description(folder)["facts"]
     recipe = facts["recipe"]
     return write_page(
         path,

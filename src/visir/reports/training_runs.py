@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.encoders.checkpoints import read_description
 from visir.files import read_json
 from visir.training.step_log import STEPS_FILE, read_steps
 
@@ -45,7 +46,7 @@ def read_training_run(folder: str | Path, label: str = "") -> TrainingRun:
     `label` is the folder's name when it is left out. Raises `VisirError` naming the file that is missing.
     """
     folder = Path(folder)
-    facts = read_json(folder / "visir.json")["facts"]
+    facts = read_description(folder)["facts"]
     curve = read_json(folder / "curve.json")
     steps = _columns(
         [

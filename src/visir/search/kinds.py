@@ -137,13 +137,13 @@ def build(
 
 
 def load(folder: str | Path) -> Index[Any]:
-    """The index in `folder`, of whatever kind: its `index.json` says which.
+    """The index in `folder`, of whatever kind: its `visir.json` says which.
 
     Raises `IndexFolderError` for a folder that holds none or a damaged one, and for a kind that is not known here.
     """
-    from visir.search.folder import IndexFolderError, read_manifest
+    from visir.search.folder import IndexFolderError, read_index
 
-    kind = read_manifest(Path(folder))["kind"]
+    kind: str = read_index(Path(folder)).content["kind"]
     if kind not in KINDS:
         raise IndexFolderError(
             f"{folder}: an index of kind {kind!r}, which this visir does not know.",

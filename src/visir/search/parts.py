@@ -19,6 +19,10 @@ V = TypeVar("V", Embeddings, SparseEmbeddings)
 class Form(Protocol[V]):
     """How vectors of one form (dense or sparse) are joined, written and read back."""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of what `write` writes."""
+
     def join(self, some: Sequence[V], ids: pa.StringArray) -> V:
         """All rows one after another, under these ids (copied into memory)."""
 
@@ -34,6 +38,8 @@ class Form(Protocol[V]):
 
 class Dense:
     """Dense vectors: `vectors.npy` and `ids.parquet`."""
+
+    files: tuple[str, ...] = ("vectors.npy", "ids.parquet")
 
     def join(self, some: Sequence[Embeddings], ids: pa.StringArray) -> Embeddings:
         """All rows one after another, under these ids; mixed precisions become the widest, which changes no value."""
@@ -60,6 +66,8 @@ class Dense:
 
 class Sparse:
     """Sparse vectors: `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet` and `vocabulary.parquet`."""
+
+    files: tuple[str, ...] = ("offsets.npy", "terms.npy", "values.npy", "ids.parquet", "vocabulary.parquet")
 
     def join(self, some: Sequence[SparseEmbeddings], ids: pa.StringArray) -> SparseEmbeddings:
         """All rows one after another, under these ids."""

@@ -12,15 +12,23 @@ import numpy as np
 import pyarrow as pa
 
 from visir.errors import EmbeddingError
-from visir.files import atomic_folder, atomic_path
 from visir.records import EncoderCard, Run
 from visir.search.answers import Found, run_of
 from visir.search.asking import in_order
-from visir.search.folder import IndexFolderError, bytes_of, changing, check, new_folder, publish, read_manifest
+from visir.search.folder import (
+    BUILD_AGAIN,
+    IndexFolderError,
+    bytes_of,
+    changing_index,
+    check_files,
+    new_index,
+    read_index,
+)
 from visir.search.index import Index, IndexInfo, Vectors
 from visir.search.parts import Form
 from visir.search.rows import Rows
 from visir.search.settings import searching, settings_of
+from visir.storage import Change, Manifest, Scratch
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,8 @@ class StoredIndex(Index[Vectors]):
     form: ClassVar[Form[Any]]
     settings_type: ClassVar[type[Any]]
     exact: ClassVar[bool]
+    built_suffix: ClassVar[str] = ""
+    """What the name of the file that `_write` writes ends in, for libraries that ask for it."""
 
     def __init__(self, state: State[Vectors], settings: Any, folder: Path | None = None) -> None:
         self._state: State[Vectors] = state
@@ -79,18 +89,18 @@ class StoredIndex(Index[Vectors]):
         """The index in `folder`, its vectors memory-mapped. Raises `IndexFolderError` for a damaged one."""
         folder = Path(folder)
         while True:
-            manifest = read_manifest(folder)
+            manifest = read_index(folder)
             try:
                 return cls._load(folder, manifest)
             except IndexFolderError:
                 # Another process may have replaced files while they were read; then there is a newer list of them.
-                if read_manifest(folder).get("generation") == manifest.get("generation"):
+                if read_index(folder).generation == manifest.generation:
                     raise
 
     def save(self, folder: Path) -> None:
         """Write a copy into `folder`, which must be new or empty."""
-        with new_folder(Path(folder)) as temporary:
-            self._publish(temporary, State(self._state.rows, self._state.built, (), 1), None)
+        with new_index(Path(folder)) as change:
+            self._write_state(change, State(self._state.rows, self._state.built), None)
 
     def add(self, documents: Vectors) -> None:
         """Add documents. Ids that are there already, another encoder, dimension or modality are errors."""
@@ -187,11 +197,12 @@ class StoredIndex(Index[Vectors]):
         if self.folder is None:
             self._state = State(rows, build())
             return
-        with changing(self.folder, before.generation) as generation:
-            self._state = self._publish(self.folder, State(rows, build(), (), generation), before)
+        with changing_index(self.folder, before.generation) as change:
+            self._state = self._write_state(change, State(rows, build()), before)
 
-    def _publish(self, folder: Path, state: State[Vectors], before: State[Vectors] | None) -> State[Vectors]:
-        """Write what `before` has not written yet, then the manifest; the same state, memory-mapped from there."""
+    def _write_state(self, change: Change, state: State[Vectors], before: State[Vectors] | None) -> State[Vectors]:
+        """Write what `before` has not written yet and make it count; the same state, memory-mapped from there."""
+        generation = change.manifest.generation + 1
         first = state.rows.parts[0]
         names: list[str] = []
         parts: list[Vectors] = []
@@ -200,57 +211,57 @@ class StoredIndex(Index[Vectors]):
                 names.append(before.names[at])
                 parts.append(part)
                 continue
-            names.append(f"part-{state.generation}-{at}")
-            with atomic_folder(folder / names[-1]) as temporary:
-                self.form.write(part, temporary)
-            parts.append(self.form.read(folder / names[-1], first.modality, first.encoder))
-        manifest: dict[str, Any] = {
+            names.append(f"part-{generation}-{at}")
+            self.form.write(part, change.subfolder(names[-1], *self.form.files))
+            change.written(names[-1])
+            parts.append(self.form.read(change.folder / names[-1], first.modality, first.encoder))
+        content: dict[str, Any] = {
             "kind": self.kind,
-            "generation": state.generation,
             "modality": first.modality,
             "encoder": first.encoder.to_dict(),
             "settings": asdict(self.settings),
             "parts": names,
         }
+        counted = [*names]
         if state.rows.dead.any():
-            manifest["deleted"] = f"deleted-{state.generation}.npy"
-            with atomic_path(folder / manifest["deleted"]) as path, path.open("wb") as stream:
-                np.save(stream, np.flatnonzero(state.rows.dead))
+            content["deleted"] = f"deleted-{generation}.npy"
+            np.save(change.file(content["deleted"]), np.flatnonzero(state.rows.dead))
+            counted.append(content["deleted"])
         if self._has_file(state.built):
-            manifest["built"] = f"built-{state.generation}"
-            with atomic_path(folder / manifest["built"]) as path:
-                self._write(state.built, path)
-        manifest["facts"] = self._facts(state.built)
-        size = publish(folder, manifest, [*names, *(manifest[one] for one in ("deleted", "built") if one in manifest)])
+            content["built"] = f"built-{generation}{self.built_suffix}"
+            self._write(state.built, change.file(content["built"]))
+            counted.append(content["built"])
+        content["facts"] = self._facts(state.built)
+        change.keep_only(*counted)
+        manifest = change.commit(content)
         rows = Rows(self.form, tuple(parts), state.rows.dead)
-        return State(rows, state.built, tuple(names), state.generation, size)
+        return State(rows, state.built, tuple(names), manifest.generation, bytes_of(manifest))
 
     @classmethod
-    def _load(cls, folder: Path, manifest: dict[str, Any]) -> Self:
-        check(folder, manifest)
+    def _load(cls, folder: Path, manifest: Manifest) -> Self:
+        check_files(folder, manifest)
+        content = manifest.content
         try:
-            encoder = EncoderCard(**manifest["encoder"])
-            parts = tuple(cls.form.read(folder / name, manifest["modality"], encoder) for name in manifest["parts"])
+            encoder = EncoderCard(**content["encoder"])
+            parts = tuple(cls.form.read(folder / name, content["modality"], encoder) for name in content["parts"])
             dead = np.zeros(sum(map(len, parts)), np.bool_)
-            if "deleted" in manifest:
-                dead[np.load(folder / manifest["deleted"], allow_pickle=False)] = True
-            settings = cls.settings_type(**manifest["settings"])
+            if "deleted" in content:
+                dead[np.load(folder / content["deleted"], allow_pickle=False)] = True
+            settings = cls.settings_type(**content["settings"])
             rows = Rows(cls.form, parts, dead)
             index = cls(State(rows, None), settings, folder)
-            path = folder / manifest["built"] if "built" in manifest else None
-            built = index._read(rows, path, manifest["facts"])
-            index._state = State(rows, built, tuple(manifest["parts"]), manifest["generation"], bytes_of(manifest))
+            path = folder / content["built"] if "built" in content else None
+            built = index._read(rows, path, content["facts"])
+            index._state = State(rows, built, tuple(content["parts"]), manifest.generation, bytes_of(manifest))
             return index
         except (KeyError, TypeError, ValueError, IndexError, OSError, RuntimeError, EmbeddingError) as fault:
             raise IndexFolderError(
-                f"{folder}: the index is damaged: {type(fault).__name__}: {fault}",
-                hint="build the index again (visir index build)",
+                f"{folder}: the index is damaged: {type(fault).__name__}: {fault}", hint=BUILD_AGAIN
             ) from fault
 
     def _size(self) -> int:
         """What saving would take, found by doing it: libraries do not say how large their files will be."""
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as folder:
-            self.save(Path(folder) / "index")
-            return bytes_of(read_manifest(Path(folder) / "index"))
+        with Scratch.temporary("index") as scratch:
+            folder = scratch.made("index")
+            self.save(folder)
+            return bytes_of(read_index(folder))

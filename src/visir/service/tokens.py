@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from visir.errors import VisirError, nearest, raise_faults
-from visir.files import read_json, write_json
+from visir.files import json_bytes, read_json
+from visir.storage import write_new
 
 SCOPES = ("search", "admin")
 _FIELDS = ("name", "sha256", "scopes", "made", "expires")
@@ -99,7 +100,7 @@ def revoke_token(path: Path, name: str) -> None:
 
 def write_tokens(path: Path, tokens: list[Token]) -> None:
     """Write the file, for its owner alone."""
-    write_json(path, {"tokens": [_written(token) for token in tokens]})
+    write_new(path, json_bytes({"tokens": [_written(token) for token in tokens]}), replace=True)
     path.chmod(0o600)
 
 

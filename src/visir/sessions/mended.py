@@ -27,6 +27,7 @@ import orjson
 from visir.errors import VisirError, raise_faults
 from visir.files import iter_lines, open_binary
 from visir.progress import Progress
+from visir.storage import Scratch
 
 MOST_LINES = 1_000
 """A quoted field does not go on over more lines than this."""
@@ -51,25 +52,31 @@ class Refused:
     fault: str
 
 
-def mended(files: Sequence[Path], kind: str, into: Path) -> list[Path]:
-    """`files` (of the format `kind`, "csv" or "json"), where one has faults its copy in the new folder `into`.
+REFUSED = "mended/refused.jsonl"
+"""Where what was refused stands."""
 
-    What was refused stands in `into`/refused.jsonl: file, line, text (bytes that are no UTF-8 as "\\xff") and fault.
+
+def mended(files: Sequence[Path], kind: str, scratch: Scratch) -> list[Path]:
+    """`files` (of the format `kind`, "csv" or "json"), where one has faults its copy in `scratch`.
+
+    What was refused stands in `REFUSED`: file, line, text (bytes that are no UTF-8 as "\\xff") and fault.
     Files without any row are left out. Raises `VisirError` for all files that are damaged as a whole.
     """
-    into.mkdir()
     found: list[Path] = []
     faults = _Faults()
-    with (into / "refused.jsonl").open("wb") as told, Progress("reading line by line", len(files), "files") as advance:
+    with (
+        scratch.file(REFUSED).open("wb") as told,
+        Progress("reading line by line", len(files), "files") as advance,
+    ):
         for number, file in enumerate(files):
-            copy = into / str(number) / file.name.removesuffix(".gz")
+            name = f"mended/{number}/{file.name.removesuffix('.gz')}"
             try:
-                rows, changed = _mend(file, kind, copy, told)
+                rows, changed = _mend(file, kind, scratch, name, told)
             except VisirError as fault:
                 faults.add(fault)
             else:
                 if rows:
-                    found.append(copy if changed else file)
+                    found.append(scratch.path / name if changed else file)
             advance()
     faults.throw()
     if not found:
@@ -118,8 +125,8 @@ def _nothing_in(files: Sequence[Path]) -> VisirError:
     return VisirError(f"{files[0]}: no row in {'it' if len(files) == 1 else 'any file'}.", hint=DAMAGED)
 
 
-def _mend(file: Path, kind: str, copy: Path, told: IO[bytes]) -> tuple[bool, bool]:
-    """Whether there is any row, and whether there is a copy now; lines that are no rows are `told`."""
+def _mend(file: Path, kind: str, scratch: Scratch, name: str, told: IO[bytes]) -> tuple[bool, bool]:
+    """Whether there is any row, and whether there is a copy `name` now; lines that are no rows are `told`."""
     rows, first, refused = False, None, set()
     lines = _json_lines if kind == "json" else _csv_lines(file)
     for one in lines(iter_lines(file)):
@@ -135,8 +142,7 @@ def _mend(file: Path, kind: str, copy: Path, told: IO[bytes]) -> tuple[bool, boo
         raise VisirError(f"{file}: no line is a JSON object; line {first.line} is {first.fault}", hint=hint)
     if not refused and not (kind == "json" and _is_marked(file)):
         return rows, False
-    copy.parent.mkdir()
-    with copy.open("wb") as target:
+    with scratch.file(name).open("wb") as target:
         for number, line in enumerate(iter_lines(file), start=1):
             target.write((b"" if number in refused else line) + b"\n")
     return rows, True

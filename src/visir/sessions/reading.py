@@ -6,7 +6,6 @@ no rows are left out and told (`mended`), files that are damaged as a whole are 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +14,9 @@ from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.sessions.bucket import quoted_path
 from visir.sessions.definition import events_sql, rows_sql
 from visir.sessions.mapping import Mapping
-from visir.sessions.mended import check_heads, mended
+from visir.sessions.mended import REFUSED, check_heads, mended
 from visir.sessions.source import arrival_sql, table_sql
+from visir.storage import Scratch
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, Error
@@ -26,7 +26,7 @@ ROWS_PER_BUCKET = 4_000_000
 
 
 def read_events(
-    engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Path, buckets: int | None
+    engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
 ) -> list[str]:
     """Rows become events: a table for each bucket, in memory where there is one, otherwise a folder of files.
 
@@ -51,7 +51,7 @@ def read_events(
         _raise_damaged(engine, files)
         assert cause is not None
         raise cause
-    readable = mended(files, mapping.format, scratch / "mended")
+    readable = mended(files, mapping.format, scratch)
     if cause is not None and readable == list(files):
         raise cause
     _forget(engine, scratch)
@@ -65,7 +65,7 @@ def read_events(
     return found
 
 
-def write_malformed(engine: DuckDBPyConnection, scratch: Path, target: Path) -> int:
+def write_malformed(engine: DuckDBPyConnection, scratch: Scratch, target: Path) -> int:
     """Lines of CSV and JSON files that are no rows, written with file, line and fault; their number."""
     parts: list[str] = []
     tables = {row[0] for row in engine.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
@@ -75,7 +75,7 @@ def write_malformed(engine: DuckDBPyConnection, scratch: Path, target: Path) -> 
             "ltrim(csv_line, chr(10) || chr(13)) AS text, min(error_message) AS fault "
             "FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY ALL"
         )
-    refused = scratch / "mended" / "refused.jsonl"
+    refused = scratch.path / REFUSED
     if refused.is_file():
         columns = "{file: 'VARCHAR', line: 'BIGINT', text: 'VARCHAR', fault: 'VARCHAR'}"
         parts.append(f"SELECT * FROM read_json('{quoted_path(refused)}', format = 'nd', columns = {columns})")
@@ -89,7 +89,7 @@ def write_malformed(engine: DuckDBPyConnection, scratch: Path, target: Path) -> 
 
 
 def _read(
-    engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Path, buckets: int | None
+    engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
 ) -> list[str]:
     table = table_sql(files, mapping)
     present = [row[0] for row in engine.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
@@ -105,12 +105,13 @@ def _read(
         engine.execute(f"CREATE TABLE bucket AS {events}")
         return ["bucket"]
     # Events without a visitor are spread, because one bucket of all of them could be most of a log.
+    folder = scratch.folder("events", "bucket=*/data_*.parquet")
     bucket = f"hash(coalesce(visitor, CAST(arrival AS STRING))) % {buckets} AS bucket"
     engine.execute(
-        f"COPY (SELECT *, {bucket} FROM ({events})) TO '{quoted_path(scratch / 'events')}' "
+        f"COPY (SELECT *, {bucket} FROM ({events})) TO '{quoted_path(folder)}' "
         "(FORMAT parquet, PARQUET_VERSION v2, PARTITION_BY (bucket), COMPRESSION lz4_raw)"
     )
-    folders = sorted((scratch / "events").glob("bucket=*"), key=lambda one: int(one.name.removeprefix("bucket=")))
+    folders = sorted(folder.glob("bucket=*"), key=lambda one: int(one.name.removeprefix("bucket=")))
     return [f"read_parquet('{quoted_path(one)}/*.parquet')" for one in folders]
 
 
@@ -127,11 +128,11 @@ def _swallowed(engine: DuckDBPyConnection) -> str:
     return f"{found[0][0]}, line {found[0][1]}" if found else ""
 
 
-def _forget(engine: DuckDBPyConnection, scratch: Path) -> None:
+def _forget(engine: DuckDBPyConnection, scratch: Scratch) -> None:
     """What an attempt left behind."""
     for table in ("bucket", "reject_errors", "reject_scans"):
         engine.execute(f"DROP TABLE IF EXISTS {table}")
-    shutil.rmtree(scratch / "events", ignore_errors=True)
+    scratch.clear("events")
 
 
 def _raise_damaged(engine: DuckDBPyConnection, files: Sequence[Path]) -> None:

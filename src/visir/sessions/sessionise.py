@@ -7,7 +7,6 @@ and a file's bytes do not depend on their number.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.errors import VisirError, require
-from visir.files import atomic_folder, write_json
 from visir.progress import Progress
 from visir.sessions.bucket import PARTS, write_bucket
 from visir.sessions.counts import Counts, told
@@ -24,9 +22,13 @@ from visir.sessions.definition import IDLE_MINUTES
 from visir.sessions.mapping import Mapping
 from visir.sessions.reading import read_events, write_malformed
 from visir.sessions.source import log_files, passed_over
+from visir.storage import Change, FolderKind, Scratch, new_folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="visir intent sessions LOG --out FOLDER")
 
 
 def sessionise(
@@ -55,26 +57,26 @@ def sessionise(
     if idle_minutes <= 0:
         raise VisirError(f"{idle_minutes} idle minutes end every session.", hint="the thesis uses 30")
     out = Path(out)
-    with atomic_folder(out, replace=replace) as folder, tempfile.TemporaryDirectory(dir=out.parent) as name:
-        scratch = Path(name)
+    with new_folder(out, SESSIONS, replace=replace) as change, Scratch.beside(out) as scratch:
         engine = _engine(scratch, threads, memory)
-        files = log_files(source, mapping, scratch / "unpacked")
+        files = log_files(source, mapping, scratch)
         try:
             found = read_events(engine, mapping, files, scratch, buckets)
-            malformed = write_malformed(engine, scratch, folder / "malformed.parquet")
-            total = _write(engine, found, mapping, idle_minutes, folder)
-            over = passed_over(source, mapping, scratch / "unpacked")
+            malformed = write_malformed(engine, scratch, change.file("malformed.parquet"))
+            total = _write(engine, found, mapping, idle_minutes, change)
+            over = passed_over(source, mapping, scratch)
             counts = Counts.of(total, malformed=malformed, passed_over=over)
         finally:
             engine.close()
-        write_json(folder / "counts.json", told(counts, mapping, idle_minutes, f"duckdb {version('duckdb')}"))
+        change.write_json("counts.json", told(counts, mapping, idle_minutes, f"duckdb {version('duckdb')}"))
     return counts
 
 
-def _engine(scratch: Path, threads: int | None, memory: str | None) -> DuckDBPyConnection:
+def _engine(scratch: Scratch, threads: int | None, memory: str | None) -> DuckDBPyConnection:
     import duckdb
 
-    settings: dict[str, Any] = {"temp_directory": str(scratch / "spill"), "preserve_insertion_order": True}
+    spill = scratch.folder("spill", "duckdb_temp_*")
+    settings: dict[str, Any] = {"temp_directory": str(spill), "preserve_insertion_order": True}
     if threads is not None:
         settings["threads"] = threads
     if memory is not None:
@@ -91,10 +93,11 @@ def _threads(engine: DuckDBPyConnection) -> int:
 
 
 def _write(
-    engine: DuckDBPyConnection, buckets: Sequence[str], mapping: Mapping, idle_minutes: float, folder: Path
+    engine: DuckDBPyConnection, buckets: Sequence[str], mapping: Mapping, idle_minutes: float, change: Change
 ) -> Counter[str]:
-    for part in PARTS:
-        (folder / part).mkdir()
+    for number in range(len(buckets)):
+        for part in PARTS:
+            change.file(f"{part}/{_name(number)}")
     threads = _threads(engine)
     workers = max(1, min(threads, len(buckets)))
     engine.execute(f"SET threads = {threads - workers + 1}")  # those who work on buckets, and who helps them
@@ -102,7 +105,7 @@ def _write(
 
     def write(number: int) -> Counter[str]:
         with engine.cursor() as own:
-            name = f"part-{number:05d}.parquet"
+            name, folder = _name(number), change.folder
             return write_bucket(own, buckets[number], name, folder, idle_minutes=idle_minutes, zone=mapping.zone)
 
     with ThreadPoolExecutor(workers) as pool, Progress("finding sessions", len(buckets), "buckets") as advance:
@@ -115,3 +118,7 @@ def _write(
             pool.shutdown(cancel_futures=True)
             raise
     return total
+
+
+def _name(number: int) -> str:
+    return f"part-{number:05d}.parquet"

@@ -7,11 +7,12 @@ import tarfile
 import zlib
 from collections.abc import Collection, Sequence
 from itertools import accumulate
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
 from visir.sessions.mapping import Mapping
+from visir.storage import Scratch
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -24,15 +25,14 @@ ENDINGS = {
 }
 
 
-def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, unpack_to: Path) -> list[Path]:
-    """The files of a log, those of a folder or an archive sorted by name; an archive is unpacked into `unpack_to`."""
+def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, scratch: Scratch) -> list[Path]:
+    """The files of a log, those of a folder or an archive sorted by name; an archive is unpacked into `scratch`."""
     if not isinstance(source, (str, Path)):
-        return [file for one in source for file in log_files(one, mapping, unpack_to)]
+        return [file for one in source for file in log_files(one, mapping, scratch)]
     path = Path(source)
     if tarfile_name(path):
-        folder = unpack_to / path.name
-        _unpack(path, folder)
-        path = folder
+        _unpack(path, scratch)
+        path = _unpacked(path, scratch)
     if path.is_dir():
         files = sorted(one for one in path.rglob("*") if one.is_file() and one.name.endswith(ENDINGS[mapping.format]))
         if not files:
@@ -46,25 +46,33 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, unpac
     return [path]
 
 
-def passed_over(source: str | Path | Sequence[str | Path], mapping: Mapping, unpacked: Path) -> tuple[str, ...]:
+def passed_over(source: str | Path | Sequence[str | Path], mapping: Mapping, scratch: Scratch) -> tuple[str, ...]:
     """What lies in a log's folders and archives and is not read, because of its ending; sorted.
 
-    Of archives what `log_files` unpacked into `unpacked`. Names that begin with "." or "_" are marks of programs.
+    Of archives what `log_files` unpacked into `scratch`. Names that begin with "." or "_" are marks of programs.
     """
     if not isinstance(source, (str, Path)):
-        return tuple(sorted(name for one in source for name in passed_over(one, mapping, unpacked)))
+        return tuple(sorted(name for one in source for name in passed_over(one, mapping, scratch)))
     path = Path(source)
-    folder = unpacked / path.name if tarfile_name(path) else path
+    folder = _unpacked(path, scratch) if tarfile_name(path) else path
     files = (one.relative_to(folder) for one in folder.rglob("*") if one.is_file())
     told = (one for one in files if not any(part.startswith((".", "_")) for part in one.parts))
     return tuple(sorted(str(one) for one in told if not one.name.endswith(ENDINGS[mapping.format])))
 
 
-def _unpack(path: Path, folder: Path) -> None:
+def _unpacked(path: Path, scratch: Scratch) -> Path:
+    return scratch.path / "unpacked" / path.name
+
+
+def _unpack(path: Path, scratch: Scratch) -> None:
+    folder = _unpacked(path, scratch)
     hint = f"fetch it again and compare its size; where it breaks: tar -tf {path.name}"
     try:
         with tarfile.open(path) as archive:
-            archive.extractall(folder, filter="data")
+            for member in archive:
+                if member.isfile():
+                    scratch.file(f"unpacked/{path.name}/{PurePosixPath(tarfile.data_filter(member, str(folder)).name)}")
+                archive.extract(member, folder, filter="data")
     except tarfile.FilterError as fault:
         raise VisirError(
             f"{path}: an archive that reaches out of its folder: {fault}.", hint="unpack it by hand"

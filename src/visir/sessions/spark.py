@@ -9,6 +9,7 @@ Nothing here runs Python on the workers: the engine executes SQL, and numbers co
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from visir.errors import ConfigurationError, VisirError, require
-from visir.files import atomic_folder, write_json
 from visir.sessions.bucket import PARTS
 from visir.sessions.counts import EVENT_COUNTS, SESSION_COUNTS, Counts, told
 from visir.sessions.definition import (
@@ -37,7 +37,10 @@ from visir.sessions.definition import (
 )
 from visir.sessions.dialect import SPARK
 from visir.sessions.mapping import Mapping
+from visir.sessions.sessionise import SESSIONS
 from visir.sessions.source import log_files, passed_over
+from visir.storage import Scratch, new_folder
+from visir.storage.removal import remove_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +56,10 @@ class Found:
     events: DataFrame
     aside: DataFrame
     counts: Counts
+
+
+_SPARK_FILES = ("**/part-*", "**/_SUCCESS", "**/.*.crc")
+"""What Spark calls the files that it writes."""
 
 
 def sessionise_spark(
@@ -74,9 +81,13 @@ def sessionise_spark(
     import pyspark
 
     out = Path(out).absolute()
-    files = [one.absolute() for one in log_files(source, _suits(mapping), out.parent)]
-    with atomic_folder(out, replace=replace) as folder, found_sessions(spark, files, mapping, idle_minutes) as found:
-        folder.chmod(0o777)  # the workers may be other users
+    with contextlib.ExitStack() as opened:
+        scratch = opened.enter_context(Scratch.beside(out))
+        files = [one.absolute() for one in log_files(source, _suits(mapping), scratch)]
+        change = opened.enter_context(new_folder(out, SESSIONS, replace=replace))
+        found = opened.enter_context(found_sessions(spark, files, mapping, idle_minutes))
+        for folder in (change.folder, change.folder.parent):
+            folder.chmod(0o777)  # the workers may be other users
         count = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)  # told, so that no engine merges a few
         frames = (
             found.sessions.repartition(count, "visitor").sortWithinPartitions("visitor", "session"),
@@ -84,20 +95,21 @@ def sessionise_spark(
             found.aside.sortWithinPartitions("arrival"),
         )
         for part, frame in zip(PARTS, frames, strict=True):
-            frame.write.option("maxRecordsPerFile", 0).parquet(_address(folder / part), compression="zstd")
-            _rename(folder / part)
-        counts = dataclasses.replace(found.counts, passed_over=passed_over(source, mapping, out.parent))
-        write_json(folder / "counts.json", told(counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
+            written = change.expect(part, *_SPARK_FILES)
+            frame.write.option("maxRecordsPerFile", 0).parquet(_address(written), compression="zstd")
+            _rename(written)
+            change.written(part)
+        counts = dataclasses.replace(found.counts, passed_over=passed_over(source, mapping, scratch))
+        change.write_json("counts.json", told(counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
         return counts
 
 
 def _rename(folder: Path) -> None:
     """Give files the names that `sessionise` gives: sessions and their events are in two files of one name."""
+    marks = [file.name for file in folder.iterdir() if file.name.startswith(("_", "."))]
+    remove_files(folder, marks)  # Spark's own: the folder is complete when it has its name
     for file in folder.iterdir():
-        if file.name.startswith(("_", ".")):
-            file.unlink()  # Spark's own marks: the folder is complete when it has its name
-        else:
-            file.rename(folder / f"part-{int(file.name.split('-')[1]):05d}.parquet")
+        file.rename(folder / f"part-{int(file.name.split('-')[1]):05d}.parquet")
 
 
 @contextmanager

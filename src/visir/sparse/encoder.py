@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from visir.encoders.base import Encoder, Pixels
-from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
+from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.devices import pick_device
 from visir.encoders.encoding import encode
 from visir.encoders.families import CHECKPOINT_FILE
@@ -24,7 +24,7 @@ from visir.errors import EmbeddingError, EncoderError
 from visir.fingerprint import hash_json
 from visir.records import Collection, Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary
 from visir.sparse.expansion import Variant
-from visir.sparse.files import read_vocabulary, write_vocabulary
+from visir.sparse.files import VOCABULARY_FILE, read_vocabulary, write_vocabulary
 from visir.sparse.head import Head
 from visir.sparse.vocabulary import TOKENIZER_FILE, Terms, Tokenizer
 from visir.sparse.weighing import BLOCK, Rows, Weigher, weigh
@@ -201,17 +201,31 @@ def encode_sparse(
     return encoder.sparsify(found, own)
 
 
+LAYOUT = Layout.of(KIND, (WEIGHTS_FILE, TOKENIZER_FILE, VOCABULARY_FILE), ("dense",))
+
+
 def write_sparse(
-    folder: Path, encoder: SparseEncoder, *, dense_name: str = "", facts: Mapping[str, Any] | None = None
-) -> None:
-    """Write a checkpoint into an existing, empty `folder` (make it atomic with `visir.files.atomic_folder`).
+    folder: str | Path, encoder: SparseEncoder, *, dense_name: str = "", facts: Mapping[str, Any] | None = None
+) -> Path:
+    """Write a checkpoint into a new folder.
 
-    `dense_name`: what the dense encoder was loaded by, where that is not the name on its card (exported vectors keep
-    the card of the model that made them).
-
-    `visir.json` (shapes, the dense encoder's name and card, `facts` about the training), `head.safetensors`,
+    It holds `visir.json` (shapes, the dense encoder's name and card, `facts` about the training), `head.safetensors`,
     `tokenizer.json`, `vocabulary.parquet`, and a folder for a dense encoder that has a state of its own.
+
+    Args:
+        folder: A new or an empty folder.
+        encoder: The encoder.
+        dense_name: What the dense encoder was loaded by, where that is not the name on its card (exported vectors keep
+            the card of the model that made them).
+        facts: What else is to be known of it.
     """
+    return LAYOUT.write(folder, lambda path: write_files(path, encoder, dense_name=dense_name, facts=facts))
+
+
+def write_files(
+    folder: Path, encoder: SparseEncoder, *, dense_name: str = "", facts: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Write the files of a checkpoint into a folder; what `visir.json` is to say."""
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.head.state_dict().items()}
     save_file(state, str(folder / WEIGHTS_FILE))
     (folder / TOKENIZER_FILE).write_bytes(encoder.tokenizer.to_bytes())
@@ -219,14 +233,14 @@ def write_sparse(
     entry = save_part(encoder.dense, folder, "dense")
     if dense_name and "name" in entry:
         entry["name"] = dense_name
-    content = {
+    return {
         "head": {"inputs": encoder.head.inputs, "width": encoder.head.width, "terms": encoder.head.size},
         "vocabulary": {"name": encoder.vocabulary.name, "fingerprint": encoder.vocabulary.fingerprint},
         "variant": encoder.variant,
         "dense": entry,
         "card": encoder.dense.card.to_dict(),
+        "facts": dict(facts or {}),
     }
-    write_description(folder, KIND, {**content, "facts": dict(facts or {})})
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str = "") -> SparseEncoder:

@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.errors import EmbeddingError, VisirError
-from visir.files import atomic_folder, read_json, write_json
+from visir.files import read_json
 from visir.records import EncoderCard, SparseEmbeddings, Vocabulary, strings
+from visir.storage import FolderKind, new_folder
 
 CARD_FILE = "sparse.json"
 VOCABULARY_FILE = "vocabulary.parquet"
 _ARRAYS = ("offsets", "terms", "values")
 _AGAIN = "write the folder again: visir.sparse.save_sparse"
+SPARSE = FolderKind("sparse-embeddings", "a folder of sparse embeddings", remedy=_AGAIN)
 
 
 def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bool = False) -> Path:
@@ -25,13 +27,13 @@ def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bo
     Atomic. An existing folder is an error unless `replace`.
     """
     folder = Path(folder)
-    with atomic_folder(folder, replace=replace) as temporary:
+    with new_folder(folder, SPARSE, replace=replace) as change:
         for name in _ARRAYS:
-            np.save(temporary / f"{name}.npy", getattr(embeddings, name), allow_pickle=False)
-        pq.write_table(pa.table({"id": embeddings.ids}), temporary / "ids.parquet")
-        write_vocabulary(temporary, embeddings.vocabulary)
-        write_json(
-            temporary / CARD_FILE,
+            np.save(change.file(f"{name}.npy"), getattr(embeddings, name), allow_pickle=False)
+        pq.write_table(pa.table({"id": embeddings.ids}), change.file("ids.parquet"))
+        write_vocabulary(change.file(VOCABULARY_FILE).parent, embeddings.vocabulary)
+        change.write_json(
+            CARD_FILE,
             {
                 "modality": embeddings.modality,
                 "count": len(embeddings),

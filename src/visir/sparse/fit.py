@@ -14,8 +14,8 @@ from visir.sparse.head import Head
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.training import SparseTraining
 from visir.training.curve import Epoch
-from visir.training.state import STATE_FILE, clear_unfinished
-from visir.training.step_log import STEPS_FILE, StepLog
+from visir.training.folder import TrainingFolder, writing_into
+from visir.training.step_log import StepLog
 
 SAVE_SECONDS = 120.0
 """How often the state is written (it is four times W2, 375 MB of a BERT vocabulary): what a kill can cost at most."""
@@ -38,7 +38,7 @@ def fit(
     train: Pairs,
     validation: Pairs,
     *,
-    folder: Path | None = None,
+    folder: TrainingFolder | Path | None = None,
     resume: bool = False,
     report: Report | None = None,
     save_seconds: float = SAVE_SECONDS,
@@ -55,22 +55,31 @@ def fit(
     a state of another training.
     """
     training = SparseTraining(recipe, head, train, validation)
-    state = folder / STATE_FILE if folder else None
-    if state is not None:
-        clear_unfinished(state)
-        if resume and state.is_file():
-            training.restore(state)
+    with writing_into(folder) as place:
+        if resume and place is not None and place.state.is_file():
+            training.restore(place.state)
+        _train(training, recipe, place, report, save_seconds)
+    return Fitted(training.chosen_head(), tuple(training.curve), training.chosen)
+
+
+def _train(
+    training: SparseTraining,
+    recipe: SparseRecipe,
+    place: TrainingFolder | None,
+    report: Report | None,
+    save_seconds: float,
+) -> None:
     saved = time.monotonic()
     with (
-        closing(StepLog(folder / STEPS_FILE if folder else None, training.steps_done)) as log,
+        closing(StepLog(place.steps if place else None, training.steps_done)) as log,
         Progress(recipe.name, training.captions_left, "captions") as advance,
     ):
 
         def save(*, now: bool = False) -> None:
             nonlocal saved
-            if state is not None and (now or time.monotonic() - saved >= save_seconds):
+            if place is not None and (now or time.monotonic() - saved >= save_seconds):
                 log.flush()
-                training.save(state)
+                training.save(place)
                 saved = time.monotonic()
 
         while not training.is_done:
@@ -83,4 +92,3 @@ def fit(
             save(now=training.is_done)
             if report is not None:
                 report(epoch)
-    return Fitted(training.chosen_head(), tuple(training.curve), training.chosen)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -14,15 +12,15 @@ from visir.encoders.devices import pick_device
 from visir.encoders.loading import load
 from visir.errors import EncoderError
 from visir.records import Collection
-from visir.sparse.encoder import SparseEncoder, write_sparse
+from visir.sparse.encoder import LAYOUT, SparseEncoder, write_files
 from visir.sparse.examples import Pairs, open_splits
-from visir.sparse.fit import Fitted, Report, fit
+from visir.sparse.fit import Report, fit
 from visir.sparse.head import Head
 from visir.sparse.language_model import Words, words_of
 from visir.sparse.narrowing import Narrowing
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.vocabulary import Tokenizer, load_tokenizer
-from visir.training.folder import RECIPE_FILE, begin, finishing, refuse_taken
+from visir.training.folder import RECIPE_FILE, check_free, taken
 from visir.training.memory import peak_memory
 from visir.training.recipe import expand
 from visir.training.settings import to_toml
@@ -50,7 +48,7 @@ def sparsify(
     the loss is NaN or infinite.
     """
     out = Path(out)
-    refuse_taken(out, resume)
+    check_free(out, resume)
     started = time.perf_counter()
     device = torch.device(pick_device(None if recipe.device == "auto" else recipe.device))
     splits = open_splits(recipe, collection)
@@ -60,11 +58,11 @@ def sparsify(
     words = words_of(recipe.head.language_model, recipe.head.width)
     head = new_head(recipe, dense.dimension, words, tokenizer)
     prepared = time.perf_counter() - started
-    with ExitStack() as held:
-        begin(out, recipe_text(recipe), resume, held)
+    with taken(out, LAYOUT, resume) as folder:
+        folder.begin(recipe_text(recipe))
         narrowing = Narrowing.of(recipe.head.terms, head, train)
         narrow = (narrowing.pairs(one) for one in (train, validation))
-        fitted = fit(recipe, narrowing.narrow(head), *narrow, folder=out, resume=resume, report=report)
+        fitted = fit(recipe, narrowing.narrow(head), *narrow, folder=folder, resume=resume, report=report)
         encoder = SparseEncoder(
             dense,
             narrowing.widen(fitted.head, head),
@@ -86,7 +84,12 @@ def sparsify(
             "versions": {"visir": visir.__version__, "torch": torch.__version__},
             "threads": torch.get_num_threads(),
         }
-        _write(out, recipe, encoder, fitted, facts)
+        folder.finish(
+            LAYOUT,
+            lambda path: write_files(path, encoder, dense_name=expand(recipe.encoder), facts=facts),
+            recipe_text(recipe),
+            fitted.curve,
+        )
     return out
 
 
@@ -108,8 +111,3 @@ def new_head(recipe: SparseRecipe, inputs: int, words: Words, tokenizer: Tokeniz
 def recipe_text(recipe: SparseRecipe) -> str:
     """The resolved recipe as TOML, opening with the command that runs it."""
     return to_toml(recipe, f"visir sparsify {RECIPE_FILE}")
-
-
-def _write(out: Path, recipe: SparseRecipe, encoder: SparseEncoder, fitted: Fitted, facts: dict[str, Any]) -> None:
-    with finishing(out, recipe_text(recipe), fitted.curve) as folder:
-        write_sparse(folder, encoder, dense_name=expand(recipe.encoder), facts=facts)

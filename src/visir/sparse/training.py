@@ -24,6 +24,7 @@ from visir.sparse.scoring import score
 from visir.sparse.validation import validate
 from visir.training.batches import batches_of_epoch, steps_per_epoch
 from visir.training.curve import Epoch, Running
+from visir.training.folder import TrainingFolder
 from visir.training.loop import TrainingError
 from visir.training.optimiser import moments, restore_moments, set_rates
 from visir.training.recipe import Schedule
@@ -149,7 +150,7 @@ class SparseTraining:
         self.running = Running()
         return epoch
 
-    def save(self, path: Path) -> None:
+    def save(self, folder: TrainingFolder) -> None:
         """Write everything that a later process needs to go on as if nothing had been."""
         tensors = {
             **named("now", self.head.state_dict()),
@@ -157,7 +158,7 @@ class SparseTraining:
             **named("optimiser", moments(self.optimiser)),
         }
         notes = {"curve": [asdict(epoch) for epoch in self.curve], "running": asdict(self.running)}
-        save_state(path, tensors, {**notes, **self._identity()})
+        save_state(folder, tensors, {**notes, **self._identity()})
 
     def restore(self, path: Path) -> None:
         """Go back to where `save` was called."""

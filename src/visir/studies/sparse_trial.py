@@ -16,10 +16,11 @@ from visir.errors import CollectionError, VisirError
 from visir.evaluation.evaluate import Evaluation, evaluate
 from visir.evaluation.measures import DEFAULT_MEASURES
 from visir.evaluation.results import is_result, load_evaluation, save
-from visir.files import atomic_path, read_json, write_json
+from visir.files import json_bytes, read_json
 from visir.records import Collection
 from visir.sparse.recipe import SparseRecipe
-from visir.studies.trial import CHECKPOINT, TRIAL_FILE, differing_fields
+from visir.storage import changing, put
+from visir.studies.trial import CHECKPOINT, TRIAL, TRIAL_FILE, differing_fields
 from visir.training.recipe import expand
 
 MEASURES = (*DEFAULT_MEASURES, "mrr@10")
@@ -130,8 +131,7 @@ def collection_of(recipe: SparseRecipe) -> Collection:
 def begin(folder: Path, said: dict[str, Any]) -> None:
     """Make the folder of what `said` describes, unless there is another."""
     refuse_another(folder, said)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / TRIAL_FILE, said)
+    put(folder, TRIAL, {TRIAL_FILE: json_bytes(said)})
 
 
 def refuse_another(folder: Path, said: dict[str, Any]) -> None:
@@ -166,8 +166,6 @@ def _measure(folder: Path, images: Any, texts: Any, words: Any) -> None:
             "terms": active_terms(texts),
         }
     )
-    with atomic_path(folder / CAPTIONS_FILE) as temporary:
-        pq.write_table(captions, temporary, compression="zstd")
     costs = {
         "flops": flops(texts, images),
         "image terms": float(active_terms(images).mean()),
@@ -178,7 +176,10 @@ def _measure(folder: Path, images: Any, texts: Any, words: Any) -> None:
         "longest text lists": longest_lists(texts),
         "static vectors": table.name,
     }
-    write_json(folder / COSTS_FILE, costs)  # last: it says that the trial is finished
+    with changing(folder, TRIAL, busy=f"{folder}: another process is writing there; waiting for it") as change:
+        with change.replacing(CAPTIONS_FILE) as path:
+            pq.write_table(captions, path, compression="zstd")
+        change.write_json(COSTS_FILE, costs)  # last: it says that the trial is finished
 
 
 def main() -> None:

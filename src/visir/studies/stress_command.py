@@ -12,12 +12,15 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, RunError, VisirError
-from visir.files import read_json, write_bytes, write_json
+from visir.files import read_json
 from visir.records import Direction
 from visir.search.exact import Searched
 from visir.search.formats import read_run
+from visir.storage import FolderKind, changing
 from visir.studies.stress_runs import answered
 from visir.studies.stress_task import Condition, Subject, Task
+
+CALLS = FolderKind("stress-calls", "a folder of queries and runs")
 
 _TAIL = 2_000
 
@@ -60,11 +63,14 @@ class CommandSubject(Subject):
         done = self.folder / f"{condition.name}.done"
         mark = {"command": self.words, "queries": hashlib.blake2b(lines, digest_size=16).hexdigest()}
         if not (run.is_file() and _same(done, mark)):
-            run.unlink(missing_ok=True)
-            write_bytes(queries, lines)
-            places = {"{queries}": str(queries), "{run}": str(run)}
-            self._call([_filled(one, places) for one in self.words], run)
-            write_json(done, mark)
+            busy = f"{self.folder}: another process is writing there; waiting for it"
+            with changing(self.folder, CALLS, busy=busy) as change:
+                change.drop(run.name, done.name)  # what an earlier command answered
+                change.commit()
+                change.write(queries.name, lines)
+                places = {"{queries}": str(queries), "{run}": str(change.file(run.name))}
+                self._call([_filled(one, places) for one in self.words], run)
+                change.write_json(done.name, mark)
         found = read_run(run, direction=direction, gallery=task.galleries[direction], name=self.name)
         return answered(found, task, condition, self.notes, str(run))
 

@@ -15,6 +15,7 @@ from visir.robustness.perturbations import PERTURBATIONS, find
 from visir.search.exact import Searched
 from visir.search.formats import read_run
 from visir.search.ranks import ranks_of
+from visir.storage import MANIFEST
 from visir.studies.stress_task import DEPTH, PLAIN, Condition, Subject, Task
 
 SUFFIXES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
@@ -100,7 +101,7 @@ def _files(folder: Path, direction: Direction) -> dict[str, Path]:
     for place in places:
         for path in sorted(place.iterdir()) if place.is_dir() else []:
             name, _, rest = path.name.partition(".")
-            if f".{rest.partition('.')[0]}" in SUFFIXES and path.is_file():
+            if f".{rest.partition('.')[0]}" in SUFFIXES and path.is_file() and path.name != MANIFEST:
                 if name in found:
                     raise RunError(f"{found[name]} and {path} are both the run {name!r}.", hint="keep one of them")
                 found[name] = path

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from visir.errors import VisirError
-from visir.files import read_json, write_json
+from visir.files import json_bytes, read_json
 from visir.records import Result
+from visir.storage import FolderKind, put
 from visir.training.recipe import Recipe
+
+TRIAL = FolderKind("trial", "a trial")
 
 TRIAL_FILE = "trial.json"
 CHECKPOINT = "checkpoint"
@@ -94,8 +97,7 @@ class Trial:
 
         self.refuse_another(out)
         folder = self.folder(out)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / TRIAL_FILE, self.to_dict())
+        put(folder, TRIAL, {TRIAL_FILE: json_bytes(self.to_dict())})
         checkpoint, collection = folder / CHECKPOINT, open_whole(self.recipe)
         if not (checkpoint / CHECKPOINT_FILE).is_file():
             visir.train(self.recipe, checkpoint, collection=collection, resume=True)

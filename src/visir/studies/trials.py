@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
-from visir.files import write_json
+from visir.files import json_bytes
 from visir.progress import Progress
-from visir.studies.trial import TRIAL_FILE, Trial
+from visir.storage import put
+from visir.studies.trial import TRIAL, TRIAL_FILE, Trial
 from visir.threads import usable_cores
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ def carry_out(trials: Sequence[Trial] | Sequence[SparseTrial], out: Path, *, job
 
     def start(trial: Trial | SparseTrial) -> None:
         folder = trial.folder(out)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / TRIAL_FILE, trial.to_dict())
+        put(folder, TRIAL, {TRIAL_FILE: json_bytes(trial.to_dict())}, keep=[LOG_FILE])
         with (folder / LOG_FILE).open("ab") as stream:
             done = subprocess.run(
                 [sys.executable, "-m", trial.module, str(out), str(folder)],

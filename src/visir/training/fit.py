@@ -14,12 +14,12 @@ from visir.encoders.towers.base import Tower
 from visir.progress import Progress
 from visir.records import Modality
 from visir.training.curve import Epoch
+from visir.training.folder import TrainingFolder, writing_into
 from visir.training.inputs.base import Examples
 from visir.training.objectives.objective import Objective
 from visir.training.processes import Processes
 from visir.training.regime import Regime
-from visir.training.state import STATE_FILE, clear_unfinished
-from visir.training.step_log import STEPS_FILE, StepLog
+from visir.training.step_log import StepLog
 from visir.training.training import Training
 
 SAVE_SECONDS = 600.0
@@ -49,7 +49,7 @@ def fit(
     train: Examples,
     validation: Examples,
     *,
-    folder: Path | None = None,
+    folder: TrainingFolder | Path | None = None,
     resume: bool = False,
     report: Report | None = None,
     save_seconds: float = SAVE_SECONDS,
@@ -74,17 +74,27 @@ def fit(
     """
     processes = Processes.join(recipe.device)
     training = Training(recipe, towers, objective, train, validation, processes)
-    state = folder / STATE_FILE if folder else None
-    if state is not None and processes.is_first:
-        clear_unfinished(state)
-    if resume and state is not None and state.is_file():
-        training.restore(state)
-    training.begin()
-    written = folder / STEPS_FILE if folder and processes.is_first else None
+    with writing_into(folder, first=processes.is_first) as place:
+        if resume and place is not None and place.state.is_file():
+            training.restore(place.state)
+        training.begin()
+        _train(training, recipe, place, processes, report, save_seconds, unit)
+    return Fitted(training.chosen_towers(), tuple(training.curve), training.chosen, training.facts)
+
+
+def _train(
+    training: Training,
+    recipe: Regime,
+    place: TrainingFolder | None,
+    processes: Processes,
+    report: Report | None,
+    save_seconds: float,
+    unit: str,
+) -> None:
     unsaved_since = time.monotonic()
     with (
         torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []),
-        closing(StepLog(written, training.steps_done)) as log,
+        closing(StepLog(place.steps if place and processes.is_first else None, training.steps_done)) as log,
         _progress(recipe.name, training.captions_left, unit, processes) as advance,
     ):
 
@@ -92,8 +102,8 @@ def fit(
             nonlocal unsaved_since
             unsaved_since = time.monotonic()
             log.flush()
-            if state is not None:
-                training.save(state)
+            if place is not None:
+                training.save(place)
 
         while not training.is_done:
             with closing(training.run_epoch()) as steps:
@@ -106,7 +116,6 @@ def fit(
             processes.first_tells(save)
             if report is not None and processes.is_first:
                 report(epoch)
-    return Fitted(training.chosen_towers(), tuple(training.curve), training.chosen, training.facts)
 
 
 def _progress(what: str, total: int, unit: str, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:

@@ -1,72 +1,180 @@
-"""The folder that a training writes into: taken by one process, never over something else, finished in one step."""
+"""The folder that a training writes into: taken by one process, never over something else, finished in one step.
+
+While it goes on there are `recipe.toml`, `steps.jsonl` and, from the first epoch on, `state.safetensors`. At its end
+the checkpoint is written beside them; it counts when `visir.json` is there, and then the state goes.
+"""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 
-from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError
-from visir.files import atomic_folder, write_bytes, write_json
-from visir.locks import locked_or
+from visir.storage import MANIFEST, Change, FolderKind, changing
+from visir.storage.claims import has_log
+from visir.storage.locks import hold, release
+from visir.storage.manifest import LOG
+from visir.storage.removal import files_below
 from visir.training.curve import Epoch
-from visir.training.state import STATE_FILE, is_unfinished
 from visir.training.step_log import STEPS_FILE
 
 RECIPE_FILE = "recipe.toml"
 CURVE_FILE = "curve.json"
-LOCK_FILE = "training.lock"
-"""Held while a training goes on; gone from a finished checkpoint."""
+STATE_FILE = "state.safetensors"
+_SAVING = "saving"
+"""Where safetensors writes the state, under a name of its own first."""
+_SAFETENSORS = ".tmp??????"
 
-_BEGUN = frozenset({RECIPE_FILE, STEPS_FILE, LOCK_FILE})
-"""What a training that has not kept a state yet may have left; besides unfinished files."""
 
+class TrainingFolder:
+    """A folder that this process trains into.
 
-def refuse_taken(out: Path, resume: bool, begun: frozenset[str] = frozenset()) -> None:
-    """Raise `VisirError` when `out` holds something that a training must not write over.
-
-    `begun`: names of further files that this kind of training leaves before it has kept a state.
+    Attributes:
+        path: Of the folder.
     """
-    if (out / STATE_FILE).is_file():
-        if not resume:
+
+    def __init__(self, path: Path, change: Change | None) -> None:
+        self.path = path
+        self._change = change
+        if change is not None:
+            change.clear(_SAVING)  # what a kill in the middle of a save leaves
+
+    @property
+    def state(self) -> Path:
+        """Where the state of an interrupted training lies."""
+        return self.path / STATE_FILE
+
+    @property
+    def steps(self) -> Path:
+        """Where the log of steps lies, for the process that writes it."""
+        return self._writing.file(STEPS_FILE)
+
+    @contextmanager
+    def saving(self) -> Iterator[Path]:
+        """A path that becomes the state in one step."""
+        self._writing.subfolder(_SAVING, _SAFETENSORS)
+        with self._writing.replacing(STATE_FILE, counts=False, through=_SAVING) as path:
+            yield path
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file that is gone when the training is done."""
+        self._writing.write(name, data, counts=False)
+
+    def begin(self, recipe: str) -> None:
+        """Keep the recipe's text; a state goes with the recipe that it was begun with."""
+        if not self.state.is_file():
+            self._writing.write(RECIPE_FILE, recipe.encode(), counts=False)
+
+    def expect(self, name: str, pattern: str) -> None:
+        """Somebody else (TensorBoard) writes files of this pattern into a subfolder; they belong to the checkpoint."""
+        self._writing.expect(name, pattern)
+
+    def finish(
+        self,
+        layout: Layout,
+        write: Callable[[Path], Mapping[str, Any]],
+        recipe: str,
+        curve: Sequence[Epoch],
+        *,
+        also: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make the folder a checkpoint.
+
+        Args:
+            layout: Which files `write` writes.
+            write: Writes them into the folder, and returns what `visir.json` is to say.
+            recipe: The recipe's text.
+            curve: Every epoch.
+            also: From names of subfolders to the pattern of what else belongs to it there.
+
+        Raises:
+            VisirError: The disk refuses; the last state is whole.
+        """
+        change = self._writing
+        try:
+            layout.claim(change)
+            content = write(change.folder)
+            layout.count(change)
+            change.write(RECIPE_FILE, recipe.encode())
+            change.write_json(CURVE_FILE, [asdict(epoch) for epoch in curve])
+            for name, pattern in (also or {}).items():
+                change.written(name, pattern)
+            change.commit(content)
+        except (OSError, SafetensorError) as fault:
             raise VisirError(
-                f"{out} holds an interrupted training.", hint="go on with --resume, or remove the folder, or --out DIR"
-            )
-    elif (out / CHECKPOINT_FILE).is_file():
-        raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
-    elif out.exists() and not out.is_dir():
+                f"{self.path}: training is done, but the checkpoint could not be written ({fault}); its last state is "
+                "whole.",
+                hint="make room; the same command with --resume then writes it and trains nothing again",
+            ) from fault
+
+    @property
+    def _writing(self) -> Change:
+        assert self._change is not None, "only the first process writes"
+        return self._change
+
+
+def check_free(out: Path, resume: bool) -> None:
+    """Raise `VisirError` when `out` holds something that a training must not write over."""
+    if out.exists() and not out.is_dir():
         raise VisirError(f"{out} is a file, not a folder.", hint="train into a folder: --out DIR")
-    elif out.exists() and {one.name for one in out.iterdir() if not is_unfinished(one)} - _BEGUN - begun:
-        raise VisirError(f"{out} exists and is not a training's folder.", hint="train into another one: --out DIR")
-
-
-def begin(out: Path, recipe: str, resume: bool, held: ExitStack, begun: frozenset[str] = frozenset()) -> None:
-    """Take the folder for as long as `held` is open, and keep the recipe's text; nothing is written before."""
-    another = VisirError(
-        f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"
-    )
-    held.enter_context(locked_or(out / LOCK_FILE, another))
-    refuse_taken(out, resume, begun)  # again: preparation takes time, and another process may have come and gone
-    if not (out / STATE_FILE).is_file():  # a state goes with the recipe that it was begun with
-        write_bytes(out / RECIPE_FILE, recipe.encode())
+    if (out / MANIFEST).is_file():
+        raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
+    if out.exists() and not has_log(out) and any(out.iterdir()):
+        some = ", ".join(files_below(out)[:3])
+        copied = " (was it copied without its hidden files?)" if (out / STATE_FILE).is_file() else ""
+        raise VisirError(
+            f"{out} exists and is not a training's folder: it holds {some}{copied}.",
+            hint="train into another: --out DIR",
+        )
+    if (out / STATE_FILE).is_file() and not resume:
+        raise VisirError(
+            f"{out} holds an interrupted training.", hint="go on with --resume, or remove the folder, or --out DIR"
+        )
 
 
 @contextmanager
-def finishing(out: Path, recipe: str, curve: Sequence[Epoch]) -> Iterator[Path]:
-    """A temporary folder that replaces `out` at the end; recipe, curve and steps are put into it beside the rest."""
-    try:
-        with atomic_folder(out, replace=True) as folder:
-            yield folder
-            write_bytes(folder / RECIPE_FILE, recipe.encode())
-            write_json(folder / CURVE_FILE, [asdict(epoch) for epoch in curve])
-            shutil.copyfile(out / STEPS_FILE, folder / STEPS_FILE)
-    except (OSError, SafetensorError) as fault:
-        raise VisirError(
-            f"{out}: training is done, but the checkpoint could not be written ({fault}); its last state is whole.",
-            hint="make room; the same command with --resume then writes it and trains nothing again",
-        ) from fault
+def taken(out: Path, layout: Layout, resume: bool) -> Iterator[TrainingFolder]:
+    """Take the folder; nobody else trains into it meanwhile. What was written stays, whatever ends the block."""
+    another = VisirError(
+        f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"
+    )
+    check_free(out, resume)
+    with changing(out, layout.kind, busy=another, resume=True) as change:
+        if change.manifest.generation:  # preparation takes time, and another process may have come and gone
+            check_free(out, resume)
+        if (out / STATE_FILE).is_file() and not resume:
+            check_free(out, resume)
+        yield TrainingFolder(out, change)
+        if not change.manifest.generation:
+            change.abandon()
+
+
+def wait_until_free(out: Path, waiting: str) -> None:
+    """Wait for another process that trains into this folder; `waiting` is said meanwhile."""
+    if (out / LOG).is_file():
+        release(hold(out / LOG, waiting))
+
+
+@contextmanager
+def writing_into(folder: TrainingFolder | Path | None, *, first: bool = True) -> Iterator[TrainingFolder | None]:
+    """The folder as `fit` takes it: one that is taken already, one to be taken, or none.
+
+    Args:
+        folder: Of the training.
+        first: Whether this is the process that writes.
+    """
+    if folder is None or isinstance(folder, TrainingFolder):
+        yield folder
+    elif not first:
+        yield TrainingFolder(folder, None)
+    else:
+        busy = VisirError(f"{folder}: another process is training into this folder.")
+        with changing(folder, FolderKind("training", "a training"), busy=busy, resume=True) as change:
+            yield TrainingFolder(folder, change)
+            change.abandon()

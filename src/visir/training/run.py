@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from visir.encoders.models.tower_files import write_towers
+import orjson
+
+from visir.encoders.models.tower_files import LAYOUT, write_files
 from visir.encoders.models.towers import TowersEncoder
 from visir.errors import ImageError
-from visir.files import write_json
 from visir.records import Collection
 from visir.training.build import Model, build_model
 from visir.training.data import open_splits
 from visir.training.examples import build_examples
 from visir.training.facts import facts_of
 from visir.training.fit import Fitted, Report, fit
-from visir.training.folder import RECIPE_FILE, begin, finishing, refuse_taken
+from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, taken
 from visir.training.loop import TrainingError
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe, expand
 from visir.training.settings import to_toml
+from visir.training.tensorboard import EVENTS
 from visir.training.tensorboard import FOLDER as TENSORBOARD_FOLDER
 
 STOPPED_FILE = "stopped-batch.json"
-_BEGUN = frozenset({STOPPED_FILE})
-"""What a training may leave besides, before it has kept a state."""
 
 
 def train(
@@ -59,24 +58,27 @@ def train(
     """
     out = Path(out)
     processes = Processes.join(recipe.device)
-    processes.first_tells(lambda: refuse_taken(out, resume, _BEGUN))
+    processes.first_tells(lambda: check_free(out, resume))
     started = time.perf_counter()
     splits = open_splits(recipe, collection)
     model = build_model(recipe, splits.train, str(processes.device))
     with _pictures_named(recipe), ExitStack() as held:
         learnt, checked = build_examples(recipe, model, splits)
         prepared = time.perf_counter() - started
-        processes.first_tells(lambda: begin(out, recipe_text(recipe), resume, held, _BEGUN))
+        taken_by_first: list[TrainingFolder] = []
+        processes.first_tells(lambda: taken_by_first.append(_begun(out, recipe, resume, held)))
+        folder = taken_by_first[0] if taken_by_first else TrainingFolder(out, None)
         try:
             fitted = fit(
-                recipe, model.towers, model.objective, learnt, checked, folder=out, resume=resume, report=report
+                recipe, model.towers, model.objective, learnt, checked, folder=folder, resume=resume, report=report
             )
         except TrainingError as fault:
             if processes.is_first:
-                write_json(out / STOPPED_FILE, {"message": fault.message, "captions": fault.ids})
+                stopped = {"message": fault.message, "captions": fault.ids}
+                folder.write(STOPPED_FILE, orjson.dumps(stopped, option=orjson.OPT_INDENT_2))
             raise
-    facts = facts_of(recipe, learnt, checked, fitted, prepared=prepared) | {"processes": processes.count}
-    processes.first_tells(lambda: _write(out, recipe, model, fitted, facts))
+        facts = facts_of(recipe, learnt, checked, fitted, prepared=prepared) | {"processes": processes.count}
+        processes.first_tells(lambda: _finish(folder, recipe, model, fitted, facts))
     return out
 
 
@@ -85,12 +87,22 @@ def recipe_text(recipe: Recipe) -> str:
     return to_toml(recipe, f"visir train {RECIPE_FILE}")
 
 
-def _write(out: Path, recipe: Recipe, model: Model, fitted: Fitted, facts: dict[str, Any]) -> None:
-    encoder = TowersEncoder(fitted.towers, model.backbones, name=str(out), device="cpu")
-    with finishing(out, recipe_text(recipe), fitted.curve) as folder:
-        write_towers(folder, encoder, facts=facts)
-        if (out / TENSORBOARD_FOLDER).is_dir():
-            shutil.copytree(out / TENSORBOARD_FOLDER, folder / TENSORBOARD_FOLDER)
+def _begun(out: Path, recipe: Recipe, resume: bool, held: ExitStack) -> TrainingFolder:
+    folder = held.enter_context(taken(out, LAYOUT, resume))
+    folder.begin(recipe_text(recipe))
+    folder.expect(TENSORBOARD_FOLDER, EVENTS)
+    return folder
+
+
+def _finish(folder: TrainingFolder, recipe: Recipe, model: Model, fitted: Fitted, facts: dict[str, Any]) -> None:
+    encoder = TowersEncoder(fitted.towers, model.backbones, name=str(folder.path), device="cpu")
+    folder.finish(
+        LAYOUT,
+        lambda path: write_files(path, encoder, facts=facts),
+        recipe_text(recipe),
+        fitted.curve,
+        also={TENSORBOARD_FOLDER: EVENTS},
+    )
 
 
 @contextmanager

@@ -12,42 +12,25 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from visir.errors import ConfigurationError, VisirError, raise_faults
-from visir.files import atomic_path
-
-STATE_FILE = "state.safetensors"
-
-_SAFETENSORS_OWN = ".tmp??????"
-"""What safetensors calls a file until it is written whole; it lies beside the one that it becomes."""
+from visir.training.folder import TrainingFolder
 
 
-def save_state(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
+def save_state(folder: TrainingFolder, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
     """Write tensors and notes (plain values) as one safetensors file; the notes are its metadata.
 
     One file, so that tensors and notes can never be of different steps. A full disk leaves the last one whole and
     raises `VisirError`.
     """
     try:
-        with atomic_path(path) as temporary:
-            save_file(_apart(tensors), str(temporary), metadata={"notes": orjson.dumps(notes).decode()})
+        with folder.saving() as path:
+            save_file(_apart(tensors), str(path), metadata={"notes": orjson.dumps(notes).decode()})
     except (OSError, SafetensorError) as fault:
         size = 1 + sum(one.numel() * one.element_size() for one in tensors.values())
-        kept = "the one written before is whole" if path.is_file() else "there is none yet"
+        kept = "the one written before is whole" if folder.state.is_file() else "there is none yet"
         raise VisirError(
-            f"{path}: the state of the training could not be written ({fault}); {kept}.",
+            f"{folder.state}: the state of the training could not be written ({fault}); {kept}.",
             hint=f"it takes {-(-size // 2**20):,} MiB beside the last one: make room, then go on with --resume",
         ) from fault
-
-
-def clear_unfinished(path: Path) -> None:
-    """Remove what a kill in the middle of `save_state` left beside `path`; no other process may be writing it."""
-    for left in path.parent.glob(".*"):
-        if left.match(f".{path.name}.*.part") or left.match(_SAFETENSORS_OWN):
-            left.unlink()
-
-
-def is_unfinished(path: Path) -> bool:
-    """Whether this is what a kill in the middle of writing a file leaves."""
-    return path.suffix == ".part" or path.match(_SAFETENSORS_OWN)
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -12,21 +11,24 @@ import orjson
 
 from visir.errors import require
 from visir.training.curve import Epoch
-from visir.training.state import STATE_FILE, load_state
+from visir.training.folder import STATE_FILE
+from visir.training.state import load_state
 from visir.training.step_log import STEPS_FILE, Step
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 FOLDER = "tensorboard"
+EVENTS = "events.out.tfevents.*"
+"""What its files are called."""
 
 
 class TensorBoard:
     """Scalars of every step and of every epoch, both over the number of steps: `with TensorBoard(out) as board`.
 
     `board` is called after each epoch, with its point of the curve. Event files are a copy of `steps.jsonl` and of the
-    curve: a training that goes on writes them anew from its beginning, so no point is there twice and none is missing,
-    wherever it was interrupted.
+    curve: a training that goes on writes them anew from its beginning into a new file, and tells readers to pass over
+    what the files before it say. So no point is shown twice and none is missing, wherever it was interrupted.
     """
 
     def __init__(self, out: Path) -> None:
@@ -63,8 +65,8 @@ class TensorBoard:
     def _begin(self) -> SummaryWriter:
         from torch.utils.tensorboard import SummaryWriter
 
-        shutil.rmtree(self._out / FOLDER, ignore_errors=True)
-        return SummaryWriter(str(self._out / FOLDER))
+        # Readers pass over what an earlier process wrote: every point is written anew.
+        return SummaryWriter(str(self._out / FOLDER), purge_step=0)
 
     def _behind(self, epoch: Epoch) -> list[Epoch]:
         """The epochs before the first one that this process trained: those of the state from which it went on."""

@@ -20,6 +20,7 @@ from visir.records import Modality
 from visir.training.averaging import RunningMean, snapshot_steps
 from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
 from visir.training.curve import Epoch, Running
+from visir.training.folder import TrainingFolder
 from visir.training.freezing import Freezing
 from visir.training.inputs.ahead import ahead
 from visir.training.inputs.base import Draw, Examples
@@ -146,7 +147,7 @@ class Training:
         self.running = Running()
         return epoch
 
-    def save(self, path: Path) -> None:
+    def save(self, folder: TrainingFolder) -> None:
         """Write everything that a later process needs to go on as if nothing had been."""
         tensors = {
             **named("now", self.modules.state_dict()),
@@ -160,7 +161,7 @@ class Training:
             "snapshots": self.average.count,
             "scaler": self.precision.state(),
         }
-        save_state(path, tensors, {**notes, **self._identity()})
+        save_state(folder, tensors, {**notes, **self._identity()})
 
     def restore(self, path: Path) -> None:
         """Go back to where `save` was called."""

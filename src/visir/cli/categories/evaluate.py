@@ -61,7 +61,7 @@ def evaluate(
     from visir.products.errors import first_answers
     from visir.products.evaluate import SETTINGS
     from visir.products.evaluate import evaluate as evaluated
-    from visir.products.results import FILES, save
+    from visir.products.results import CATEGORIES_RESULT, FILES, write_result
     from visir.products.split import folds as cut
     from visir.products.systems import System
     from visir.products.zero_shot import baseline
@@ -94,10 +94,12 @@ def evaluate(
     )
     if out is not None:  # before anything is printed: whoever pipes the tables into `head` loses nothing
         from visir.reports.categories import write_categories_report
+        from visir.storage import new_folder
 
-        save(found, out)
         command = shlex.join(["visir", *sys.argv[1:]])
-        write_categories_report(out / "report.html", found, system=show, command=command, beside=FILES)
+        with new_folder(out, CATEGORIES_RESULT, replace=True) as change:
+            write_result(change, found)
+            write_categories_report(change.file("report.html"), found, system=show, command=command, beside=FILES)
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH

@@ -105,7 +105,7 @@ def _train(
     from visir.cli.epochs import EpochLines
     from visir.products.train import UNIT, train_categories
     from visir.training.curve import Epoch
-    from visir.training.state import STATE_FILE
+    from visir.training.folder import STATE_FILE
 
     lines = EpochLines(recipe.optimiser.epochs, unit=UNIT)
 

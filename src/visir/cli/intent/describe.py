@@ -31,19 +31,20 @@ def describe(
 
     from rich.console import Console
 
-    from visir.files import atomic_folder, write_json
     from visir.reports import to_terminal
     from visir.reports.sessions import write_sessions_report, write_sessions_tables
     from visir.reports.sessions_findings import findings
     from visir.reports.sessions_tables import cannot_table, statistic_table
     from visir.sessions.describe import describe as described
+    from visir.storage import FolderKind, new_folder
 
-    with atomic_folder(out, replace=replace) as folder:
+    with new_folder(out, FolderKind("description", "a description of sessions"), replace=replace) as change:
         found = described(sessions, suppress=suppress, threads=threads, memory=memory)
-        beside = write_sessions_tables(folder / _TABLES, found)
-        write_json(folder / _JSON, found.to_dict())
+        beside = write_sessions_tables(change, _TABLES, found)
+        change.write_json(_JSON, found.to_dict())
         beside[_JSON] = "everything on this page, with the ends of all intervals"
-        write_sessions_report(folder / _PAGE, found, command=shlex.join(["visir", *sys.argv[1:]]), beside=beside)
+        command = shlex.join(["visir", *sys.argv[1:]])
+        write_sessions_report(change.file(_PAGE), found, command=command, beside=beside)
     console = Console()
     console.print(to_terminal(statistic_table(found.statistic("table-6-1"))))
     for said in findings(found).values():

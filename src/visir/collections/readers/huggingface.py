@@ -19,7 +19,10 @@ from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.rows import CAPTION_COLUMNS, one_column
 from visir.errors import CollectionError, MissingPackageError
-from visir.files import cache_directory, read_json
+from visir.files import read_json
+from visir.storage import FolderKind, Store
+
+DATASETS = FolderKind("datasets", "a saved dataset", remedy="delete it: it is written again")
 
 _SHARD = re.compile(r"^(?P<split>[A-Za-z0-9_.]+)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet$")
 
@@ -95,13 +98,13 @@ def from_dataset(dataset: Any, **options: Any) -> Draft:
         raise CollectionError("a streamed dataset cannot be searched.", hint="load it without streaming=True")
     each = dataset.values() if isinstance(dataset, datasets.DatasetDict) else [dataset]
     marks = "-".join(str(one._fingerprint) for one in each)
-    folder = cache_directory() / "datasets" / marks
-    if not folder.is_dir():
-        from visir.files import atomic_folder
-
-        with atomic_folder(folder) as made:
-            dataset.save_to_disk(str(made))
-    draft = read(folder, **options)
+    store = Store(DATASETS)
+    if store.find(marks, hashed=lambda name: False) is None:
+        with store.writing(marks, waiting="another process is writing the same dataset; waiting for it") as change:
+            if change.manifest.generation == 0:
+                dataset.save_to_disk(str(change.subfolder("dataset", "**/*.arrow", "**/*.json")))
+                change.written("dataset")
+    draft = read(store.path(marks) / "dataset", **options)
     first = next(iter(each), None)
     draft.name = str(getattr(getattr(first, "info", None), "dataset_name", None) or "dataset")
     draft.source = f"Hugging Face dataset {draft.name}"

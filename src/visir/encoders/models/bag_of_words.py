@@ -58,6 +58,7 @@ class BagOfWords(Encoder):
         self.card = EncoderCard(
             name=f"bow:{dimension}" if hashed else "bow (fitted)",
             family="bag-of-words",
+            revision="1" if hashed else None,
             weights=None if hashed else hash_columns([pa.array(vocabulary), pa.array(weights)], sort=False),
             text_preprocessing={
                 "words": _WORD.pattern,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
 
 from visir.encoders.models.tokens import Tokens, token_counts
 from visir.errors import EncoderError
+from visir.storage import Scratch
 
 PUNCTUATION = ",.'!?\"()*#:;~"
 _CHARACTERS = str.maketrans({**dict.fromkeys(PUNCTUATION, ""), "-": " ", "/": " "})
@@ -55,10 +55,10 @@ class CaptionTokens(Tokens):
         template: str,
     ) -> None:
         self.max_words = max_words
-        with TemporaryDirectory(prefix="visir-") as made:
-            folder = Path(made)
+        with Scratch.temporary("tokenizer") as scratch:
             for name, content in files.items():
-                (folder / name).write_bytes(content)
+                scratch.file(f"files/{name}").write_bytes(content)
+            folder = scratch.path / "files"
             super().__init__(folder, limit=positions, vocabulary=vocabulary, template=template, max_length=max_length)
         self._without_end()
 

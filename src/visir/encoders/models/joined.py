@@ -39,7 +39,9 @@ class JoinedTexts(Encoder):
         self.card = EncoderCard(
             name=" + ".join(part.card.name for part in parts),
             family="joined",
-            weights=hash_json({str(number): part.card.fingerprint for number, part in enumerate(parts)}),
+            weights=hash_json({str(number): part.card.fingerprint for number, part in enumerate(parts)})
+            if all(part.card.is_versioned for part in parts)
+            else None,
             text_preprocessing={
                 "parts": [part.card.text_preprocessing for part in parts],
                 "dimensions": [part.dimension for part in parts],

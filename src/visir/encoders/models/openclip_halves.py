@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,8 @@ from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.half import Half
 from visir.files import read_json
 from visir.records import Modality
+from visir.storage import Scratch
+from visir.storage.removal import files_below
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -152,16 +153,14 @@ class TextHalf(_OpenClipHalf):
     def files(self) -> dict[str, bytes]:
         """The configuration; of a tokenizer and a text tower from `transformers`, theirs too."""
         files = super().files()
-        with tempfile.TemporaryDirectory() as folder:
+        with Scratch.temporary("tokenizer") as scratch:
+            folder = scratch.folder("files")
             if hasattr(self._tokenizer, "save_pretrained"):
                 self._tokenizer.save_pretrained(folder)
             if "hf_model_name" in self.configuration["text_cfg"]:
-                self.network.model.text.config.save_pretrained(Path(folder) / TEXT_TOWER)
-            return files | {
-                path.relative_to(folder).as_posix(): path.read_bytes()
-                for path in sorted(Path(folder).rglob("*"))
-                if path.is_file()
-            }
+                self.network.model.text.config.save_pretrained(folder / TEXT_TOWER)
+            scratch.written("files")
+            return files | {name: (folder / name).read_bytes() for name in files_below(folder)}
 
     def checkpoint_gradients(self) -> None:
         """Compute activations again."""

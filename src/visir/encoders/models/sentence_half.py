@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from visir.encoders.towers.half import Half
 from visir.errors import EncoderError
 from visir.files import read_json
 from visir.records import Modality
+from visir.storage import Scratch
 
 MODULES_FILE = "modules.json"
 
@@ -167,16 +167,14 @@ def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half
     from sentence_transformers import SentenceTransformer
 
     del modality
-    with loading(str(folder)), tempfile.TemporaryDirectory() as temporary, random_weights(), no_progress_bar():
+    with loading(str(folder)), Scratch.temporary("model") as scratch, random_weights(), no_progress_bar():
         # The library builds a transformer only by reading its weights: a file that holds none leaves them random.
-        complete = Path(temporary)
         files = read_small_files(folder, ["**/*"])
         first = json.loads(files[MODULES_FILE])[0].get("path", "")
         files[f"{first}/model.safetensors".lstrip("/")] = save({}, metadata={"format": "pt"})
         for name, content in files.items():
-            (complete / name).parent.mkdir(parents=True, exist_ok=True)
-            (complete / name).write_bytes(content)
-        model = SentenceTransformer(str(complete), device="cpu", local_files_only=True)
+            scratch.file(f"files/{name}").write_bytes(content)
+        model = SentenceTransformer(str(scratch.path / "files"), device="cpu", local_files_only=True)
     if spec["max_length"] is not None:
         model.max_seq_length = spec["max_length"]
     return SentenceHalf(

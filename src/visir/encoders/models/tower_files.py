@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from visir.encoders.base import Encoder
-from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
+from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.models.tower_half import build_tower, describe_tower
 from visir.encoders.models.towers import KIND, SIDES, TowersEncoder
@@ -21,17 +21,27 @@ from visir.encoders.weights import hash_file
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality
+from visir.storage.removal import remove_empty_folders
 
 WEIGHTS_FILE = "towers.safetensors"
 _AGAIN = "copy the whole checkpoint again"
 
 
-def write_towers(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> None:
-    """Write a checkpoint into an existing, empty `folder` (make it atomic with `visir.files.atomic_folder`).
+LAYOUT = Layout.of(KIND, (WEIGHTS_FILE,), tuple(f"{side}_{part}" for side in SIDES for part in ("backbone", "body")))
 
-    `visir.json` (shapes, the names and cards of frozen encoders, `facts` about the training), `towers.safetensors`, and
-    a folder for each body or frozen encoder that has more than weights (a vocabulary, a tokeniser, a bag of words).
+
+def write_towers(folder: str | Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> Path:
+    """Write a checkpoint into a new folder.
+
+    It holds `visir.json` (shapes, the names and cards of frozen encoders, `facts` about the training),
+    `towers.safetensors`, and a folder for each body or frozen encoder that has more than weights (a vocabulary, a
+    tokeniser, a bag of words).
     """
+    return LAYOUT.write(folder, lambda path: write_files(path, encoder, facts=facts))
+
+
+def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write the files of a checkpoint into a folder; what `visir.json` is to say."""
     save_file(_tensors(encoder.towers), str(folder / WEIGHTS_FILE))
     content: dict[str, Any] = {}
     for side in SIDES:
@@ -45,11 +55,10 @@ def write_towers(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, An
         else:
             content[side] = describe_tower(tower)
             part = _body_folder(folder, side)
-            part.mkdir()
+            part.mkdir(exist_ok=True)
             own_body(tower.body).save(part)
-            if not any(part.iterdir()):
-                part.rmdir()
-    write_description(folder, KIND, {**content, "facts": dict(facts or {})})
+            remove_empty_folders(part)
+    return {**content, "facts": dict(facts or {})}
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:

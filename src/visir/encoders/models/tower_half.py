@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +15,8 @@ from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.kinds import body_class
 from visir.encoders.towers.pretrained import PretrainedBody
 from visir.records import Modality
+from visir.storage import Scratch
+from visir.storage.removal import files_below
 
 
 class TowerHalf(Half):
@@ -59,13 +60,11 @@ class TowerHalf(Half):
 
     def files(self) -> dict[str, bytes]:
         """What the body saves beside its weights: a vocabulary, a tokenizer."""
-        with tempfile.TemporaryDirectory() as folder:
-            self._body.save(Path(folder))
-            return {
-                path.relative_to(folder).as_posix(): path.read_bytes()
-                for path in sorted(Path(folder).rglob("*"))
-                if path.is_file()
-            }
+        with Scratch.temporary("body") as scratch:
+            folder = scratch.folder("files")
+            self._body.save(folder)
+            scratch.written("files")
+            return {name: (folder / name).read_bytes() for name in files_below(folder)}
 
     def checkpoint_gradients(self) -> None:
         """Compute activations again, in a body that can: one that was a half itself."""

@@ -64,7 +64,9 @@ class ImageViews(Encoder):
         self.card = EncoderCard(
             name=f"{encoder.card.name} ({', '.join(views)})",
             family="views",
-            weights=hash_json({"encoder": encoder.card.fingerprint, "views": list(views)}),
+            weights=hash_json({"encoder": encoder.card.fingerprint, "views": list(views)})
+            if encoder.card.is_versioned
+            else None,
             image_preprocessing={**encoder.card.image_preprocessing, "views": list(views)},
             dtype=encoder.card.dtype,
         )

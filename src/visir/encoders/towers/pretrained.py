@@ -14,7 +14,6 @@ from visir.encoders.base import Encoder
 from visir.encoders.towers.base import Body, Inputs
 from visir.encoders.towers.half import HALVES, Half, Tunable
 from visir.errors import EncoderError
-from visir.files import write_bytes
 from visir.records import Modality
 
 
@@ -104,7 +103,7 @@ class PretrainedBody(Body):
         """Configuration, tokenizer and image processor: all that `load` needs but the weights."""
         for name, content in self._files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(folder / name, content)
+            (folder / name).write_bytes(content)
 
     @classmethod
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:

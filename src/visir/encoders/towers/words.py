@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import EncoderError
-from visir.files import read_lines, write_bytes
+from visir.files import read_lines
 
 PADDING, UNKNOWN, START, END = range(4)
 SPECIAL = 4
@@ -84,7 +84,7 @@ class Vocabulary:
 
     def save(self, path: Path) -> None:
         """One word per line, UTF-8."""
-        write_bytes(path, "".join(f"{word}\n" for word in self.words).encode())
+        path.write_bytes("".join(f"{word}\n" for word in self.words).encode())
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 from visir.encoders.base import Encoder
-from visir.encoders.checkpoints import read_description, write_description
+from visir.encoders.checkpoints import Layout, read_description
 from visir.encoders.loading import load
 from visir.encoders.towers.base import Inputs, Tower
 from visir.encoders.towers.head import Head, HeadSpec
@@ -127,18 +127,20 @@ class CategoriesModel:
         return [f"{part}: {one} {now[one]!r}, trained with {before[one]!r}" for one in differing]
 
 
-def write_categories_model(folder: Path, model: CategoriesModel, facts: Mapping[str, Any]) -> None:
-    """Write what `load_categories_model` reads into `folder`, which exists."""
+LAYOUT = Layout.of(KIND, (WEIGHTS_FILE,))
+
+
+def write_files(folder: Path, model: CategoriesModel, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the files that `load_categories_model` reads into a folder; what `visir.json` is to say."""
     tensors = {f"category.{name}": one for name, one in model.category.state_dict().items()}
     tensors |= {f"product.{name}": one for name, one in model.product.state_dict().items()}
     save_file({name: one.detach().cpu().contiguous() for name, one in tensors.items()}, str(folder / WEIGHTS_FILE))
-    content = {
+    return {
         "category": model.category.head.spec.to_dict(),
         "product": model.product.spec.to_dict(),
         "cards": {name: one.to_dict() for name, one in model.cards.items()},
         "facts": dict(facts),
     }
-    write_description(folder, KIND, content)
 
 
 def load_categories_model(path: str | Path) -> CategoriesModel:

@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from visir.collections.images import ImageReader
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.files import atomic_folder
 from visir.progress import Progress
 from visir.records import Collection, Corrupted
 from visir.robustness.corruptions.base import CORRUPTIONS, SEVERITIES
 from visir.robustness.draw import Draw
+from visir.storage import FolderKind, new_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+PICTURES = FolderKind("pictures", "a folder of pictures")
 
 
 def corrupt(collection: Collection, name: str, severity: int = 3, seed: int = 0) -> Collection:
@@ -73,9 +75,9 @@ def write_pictures(collection: Collection, folder: str | Path) -> Collection:
     look = pictures(collection)
     rows = collection.images.num_rows
     names = [f"{row:0{len(str(rows))}d}.png" for row in range(rows)]
-    with atomic_folder(folder) as made, Progress("writing corrupted pictures", rows, "images") as advance:
+    with new_folder(folder, PICTURES) as change, Progress("writing corrupted pictures", rows, "images") as advance:
         for row, name in enumerate(names):
-            look(row).save(made / name, "PNG")
+            look(row).save(change.file(name), "PNG")
             advance(1)
     columns = {"path": pa.array(names, pa.string()), "archive": pa.nulls(rows, pa.string())}
     images = collection.images

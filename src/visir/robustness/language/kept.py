@@ -9,30 +9,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.files import atomic_path, cache_directory
+from visir.errors import VisirError
 from visir.fingerprint import hash_columns, hash_json
 from visir.robustness.language.words import Words
+from visir.storage import FolderKind, Store
+
+WORDS = FolderKind("words", "a folder of tagged words", remedy="delete it: the captions are tagged again")
+FILE = "words.parquet"
 
 
 def kept(texts: pa.StringArray, how: str, tag: Callable[[pa.StringArray], Words]) -> Words:
-    """`tag(texts)`, or what it gave last time: `VISIR_CACHE`/words/….parquet, which can be deleted at any time.
+    """`tag(texts)`, or what it gave last time: `VISIR_CACHE`/words, which can be deleted at any time.
 
-    `how` names the tagger and its version. A damaged file is tagged again, with a warning; so is one that cannot be
-    written, because the words are at hand all the same.
+    `how` names the tagger and its version. Of damaged words the captions are tagged again, with a warning; where words
+    cannot be written there is a warning too, because they are at hand all the same.
     """
     key = hash_json({"texts": hash_columns([texts], sort=False), "how": how})
-    path = cache_directory() / "words" / key[:2] / f"{key}.parquet"
-    if path.is_file():
-        try:
-            return _read(texts, pq.read_table(path))
-        except (OSError, ValueError, KeyError) as fault:  # pyarrow's own faults are ValueErrors
-            warnings.warn(f"{path}: damaged ({fault}); the captions are tagged again", stacklevel=3)
+    store = Store(WORDS)
+    if store.find(key) is not None:
+        return _read(texts, pq.read_table(store.path(key) / FILE))
     words = tag(texts)
     try:
-        with atomic_path(path) as temporary:
-            pq.write_table(_table(words), temporary, compression="zstd")
-    except OSError as fault:
-        warnings.warn(f"{path}: cannot be written ({fault.strerror}); parts of speech are not kept", stacklevel=3)
+        with store.writing(key, waiting="another process is tagging the same captions; waiting for it") as change:
+            if change.manifest.generation == 0:
+                pq.write_table(_table(words), change.file(FILE), compression="zstd")
+    except (OSError, VisirError) as fault:
+        reason = fault.message if isinstance(fault, VisirError) else f"{store.path(key)}: {fault.strerror}"
+        warnings.warn(f"parts of speech are not kept: {reason}", stacklevel=3)
     return words
 
 

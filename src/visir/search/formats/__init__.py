@@ -40,9 +40,19 @@ def read_run(path: str | Path, *, format: str | None = None, **options: Any) -> 
     return run
 
 
-def write_run(run: Run, path: str | Path, *, format: str | None = None) -> None:
-    """Write a run atomically; Parquet and JSON keep everything, TREC keeps order, scores and name."""
-    FORMATS.get(format or _format_of(path)).write(run, path)
+def write_run(run: Run, path: str | Path, *, format: str | None = None, replace: bool = False) -> None:
+    """Write a run, complete or not at all; Parquet and JSON keep everything, TREC keeps order, scores and name.
+
+    Args:
+        run: What a search answered.
+        path: The file.
+        format: Told by the suffix unless it is named.
+        replace: Whether it may take the place of a file that is there.
+
+    Raises:
+        FolderError: There is a file already.
+    """
+    FORMATS.get(format or _format_of(path)).write(run, path, replace=replace)
 
 
 def _format_of(path: str | Path) -> str:

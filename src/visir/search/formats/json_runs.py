@@ -7,36 +7,40 @@ from pathlib import Path
 import numpy as np
 
 from visir.errors import RunError
-from visir.files import read_json, write_json
+from visir.files import json_bytes, read_json
 from visir.records import Direction, Gallery, Run, strings
 from visir.search.formats.dictionaries import from_dict
+from visir.storage import write_new
 
 _FORMAT = "visir run 1"
 
 
-def write(run: Run, path: str | Path) -> None:
+def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
     """Write one object: what the run is, and `answers`: {query: [[document, score], …]}, best first."""
     ids = run.documents.to_pylist()
     scores, indices = run.scores.astype(np.float64).tolist(), run.indices.tolist()
     cuts = zip(run.queries.to_pylist(), run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
     gallery = run.gallery
-    write_json(
+    write_new(
         path,
-        {
-            "format": _FORMAT,
-            "name": run.name,
-            "direction": run.direction,
-            "depth": run.depth,
-            "scores": str(run.scores.dtype),
-            "gallery": {
-                "modality": gallery.modality,
-                "size": gallery.size,
-                "description": gallery.description,
-                "ids": None if gallery.ids is None else gallery.ids.to_pylist(),
-            },
-            "provenance": run.provenance,
-            "answers": {q: [[ids[indices[e]], scores[e]] for e in range(a, b)] for q, a, b in cuts},
-        },
+        json_bytes(
+            {
+                "format": _FORMAT,
+                "name": run.name,
+                "direction": run.direction,
+                "depth": run.depth,
+                "scores": str(run.scores.dtype),
+                "gallery": {
+                    "modality": gallery.modality,
+                    "size": gallery.size,
+                    "description": gallery.description,
+                    "ids": None if gallery.ids is None else gallery.ids.to_pylist(),
+                },
+                "provenance": run.provenance,
+                "answers": {q: [[ids[indices[e]], scores[e]] for e in range(a, b)] for q, a, b in cuts},
+            }
+        ),
+        replace=replace,
     )
 
 

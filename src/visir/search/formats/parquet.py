@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from visir.errors import RunError, nearest
-from visir.files import atomic_path
 from visir.records import Direction, Gallery, Run, strings
 from visir.search.formats.build import Order, run_of
+from visir.storage import new_file
 
 _RUN, _GALLERY, _QUERIES = b"visir.run", b"visir.gallery", b"visir.queries"
 COLUMNS = ("query_id", "document_id", "rank", "score")
 
 
-def write(run: Run, path: str | Path) -> None:
+def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
     """Write columns query_id, document_id, rank (from 1), score; name, direction, depth, gallery (ids and all) and
     provenance go into the schema's metadata.
     """
@@ -34,7 +34,7 @@ def write(run: Run, path: str | Path) -> None:
     if run.gallery.ids is not None:
         metadata[_GALLERY] = _pack(run.gallery.ids)
     table = run.to_table().replace_schema_metadata(metadata)
-    with atomic_path(path) as temporary:
+    with new_file(path, replace=replace) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 

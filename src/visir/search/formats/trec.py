@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from visir.errors import CollectionError, RunError
-from visir.files import read_lines, write_bytes
+from visir.files import read_lines
 from visir.records import Direction, Gallery, Qrels, Run
 from visir.search.formats.build import Order, refuse_fractions, run_of
+from visir.storage import write_new
 
 
 def read(
@@ -51,7 +52,7 @@ def read(
     )
 
 
-def write(run: Run, path: str | Path) -> None:
+def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
     """Write a TREC run. Scores are written with all their digits; gallery, direction and depth are not in this format.
 
     Raises `RunError` for what the format cannot hold: ids with white space, and queries answered with nothing.
@@ -74,7 +75,8 @@ def write(run: Run, path: str | Path) -> None:
     table = run.to_table()
     columns = [table[name].to_pylist() for name in ("query_id", "document_id", "rank")]
     rows = zip(*columns, run.scores.astype(np.float64).tolist(), strict=True)
-    write_bytes(path, "".join(f"{q} Q0 {d} {r} {s!r} {tag}\n" for q, d, r, s in rows).encode())
+    data = "".join(f"{q} Q0 {d} {r} {s!r} {tag}\n" for q, d, r, s in rows).encode()
+    write_new(path, data, replace=replace)
 
 
 def read_qrels(path: str | Path, *, name: str = "links") -> Qrels:
@@ -96,11 +98,11 @@ def read_qrels(path: str | Path, *, name: str = "links") -> Qrels:
     return Qrels.of(queries, documents, grades, name=name)
 
 
-def write_qrels(qrels: Qrels, path: str | Path) -> None:
+def write_qrels(qrels: Qrels, path: str | Path, *, replace: bool = False) -> None:
     """Write TREC qrels. Grades must be whole numbers: trec_eval reads nothing else."""
     refuse_fractions(qrels)
     rows = ((q, d, g) for q, judged in qrels.to_dict().items() for d, g in judged.items())
-    write_bytes(path, "".join(f"{q} 0 {d} {int(g)}\n" for q, d, g in rows).encode())
+    write_new(path, "".join(f"{q} 0 {d} {int(g)}\n" for q, d, g in rows).encode(), replace=replace)
 
 
 def _number(path: str | Path, number: int, what: str, text: str, kind: Any) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,8 @@ from visir.errors import require
 from visir.files import next_data
 from visir.search.remote.engine import Engine, Hit, Nearest, Space
 from visir.search.remote.points import Point, Vector
+from visir.storage import Scratch
+from visir.storage.removal import files_below
 
 _LARGEST_SEGMENT = 100_000_000
 """In kilobytes: one segment, because one graph answers faster than several and nothing here runs in parallel."""
@@ -22,6 +22,10 @@ _FULL_SCAN = 10_000
 """In kilobytes: up to this size a search looks at every vector, which is as fast as a graph and finds everything."""
 
 _AT_ONCE = 2**24
+
+_ENDINGS = "json dat mmap info mappings versions bin data wal log tmp lock deleted"
+FILES = tuple(f"**/*.{ending}" for ending in _ENDINGS.split())
+"""What files of a shard are called, for those that a kill leaves half-written."""
 
 
 class EdgeEngine(Engine):
@@ -32,9 +36,11 @@ class EdgeEngine(Engine):
     for writing even so; where they are read-only, they are copied for as long as the index is open.
     """
 
-    def __init__(self, shard: Any, view: Path | None = None) -> None:
+    def __init__(self, shard: Any, view: Scratch | None = None) -> None:
         self._shard = shard
-        self._forget = None if view is None else weakref.finalize(self, shutil.rmtree, view, ignore_errors=True)
+        self._view = view
+        if view is not None:
+            view.close_with(self)
 
     @classmethod
     def create(cls, folder: Path, spaces: Sequence[Space], settings: Any) -> EdgeEngine:
@@ -73,19 +79,21 @@ class EdgeEngine(Engine):
     @classmethod
     def readable(cls, folder: Path) -> EdgeEngine:
         """The shard in a folder that is left as it is."""
-        inside = Path(tempfile.mkdtemp(prefix="visir-qdrant-"))
+        view = Scratch.temporary("qdrant")
+        inside = view.folder("shard", *FILES)
         writable = os.access(folder / "segments", os.W_OK)
-        for path in folder.iterdir():
+        for path in sorted(folder.iterdir()):
             if path.is_file():
-                shutil.copyfile(path, inside / path.name)
+                shutil.copyfile(path, view.file(f"shard/{path.name}"))
                 continue
             try:
                 if not writable:
                     raise PermissionError
-                (inside / path.name).symlink_to(path.resolve(), target_is_directory=True)
+                view.file(f"shard/{path.name}").symlink_to(path.resolve(), target_is_directory=True)
             except OSError:  # nor does every system let every user make links
-                copied(path, inside / path.name)
-        return cls(_package().EdgeShard.load(str(inside)), inside)
+                for name in files_below(path):
+                    copy_with_holes(path / name, view.file(f"shard/{path.name}/{name}"))
+        return cls(_package().EdgeShard.load(str(inside)), view)
 
     def put(self, points: Sequence[Point]) -> None:
         """Put points in."""
@@ -164,22 +172,12 @@ class EdgeEngine(Engine):
     def close(self) -> None:
         """Let go of the files."""
         self._shard.close()
-        if self._forget is not None:
-            self._forget()
+        if self._view is not None:
+            self._view.close()
 
 
-def copied(source: Path, target: Path) -> None:
-    """Copy a shard's folder, holes as holes: its pages are files of 32 MB of which little is ever written."""
-    for path in sorted(source.rglob("*")):
-        to = target / path.relative_to(source)
-        if path.is_dir():
-            to.mkdir(parents=True, exist_ok=True)
-        else:
-            to.parent.mkdir(parents=True, exist_ok=True)
-            _copy_with_holes(path, to)
-
-
-def _copy_with_holes(source: Path, target: Path) -> None:
+def copy_with_holes(source: Path, target: Path) -> None:
+    """Copy a file, holes as holes: the engine's pages are files of 32 MB of which little is ever written."""
     with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
         write.truncate(os.fstat(read.fileno()).st_size)
         end = 0

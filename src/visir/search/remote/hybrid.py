@@ -13,7 +13,7 @@ from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings
 from visir.search.answers import Found, run_of
 from visir.search.asking import in_order
-from visir.search.folder import read_manifest
+from visir.search.folder import read_index
 from visir.search.parts import DENSE, SPARSE
 from visir.search.remote.dense import QdrantIndex
 from visir.search.remote.engine import Nearest, Space
@@ -26,7 +26,7 @@ from visir.search.rows import refuse_unlike
 from visir.search.settings import searching, settings_of
 
 KIND = "qdrant-hybrid"
-"""What `index.json` says of such a folder. It is no kind of `visir.search.kinds`: those hold one form of vectors."""
+"""What `visir.json` says of such a folder. It is no kind of `visir.search.kinds`: those hold one form of vectors."""
 _QUERIES = 64
 
 
@@ -60,8 +60,6 @@ class HybridCollection:
         }
 
         def write_space(folder: Path) -> None:
-            for name in ("dense", "sparse"):
-                (folder / name).mkdir()
             DENSE.write(like[0], folder / "dense")
             SPARSE.write(like[1], folder / "sparse")
 
@@ -71,6 +69,7 @@ class HybridCollection:
             settings,
             [Space("dense", dense.dimension), Space("sparse", 0)],
             dense.ids,
+            [*(f"dense/{name}" for name in DENSE.files), *(f"sparse/{name}" for name in SPARSE.files)],
             lambda: _batches(dense, sparse, settings),
             write_space,
             _read_space,
@@ -81,7 +80,7 @@ class HybridCollection:
     def load(cls, folder: Path) -> Self:
         """What is in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
         folder = Path(folder)
-        kind = read_manifest(folder)["kind"]
+        kind = read_index(folder).content["kind"]
         if kind != KIND:
             raise ConfigurationError(
                 f"{folder}: holds an index of kind {kind!r}, no collection of both forms.",

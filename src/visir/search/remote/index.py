@@ -88,6 +88,7 @@ class RemoteIndex(Index[Vectors]):
             settings,
             [space],
             documents.ids,
+            cls.form.files,
             lambda: cls._batches(documents, settings),
             lambda path: cls.form.write(documents.select([]) if settings.url else cls._sent(documents, settings), path),
             cls._read,

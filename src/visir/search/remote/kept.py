@@ -1,8 +1,8 @@
 """An index in an engine as it is kept: a folder that says what counts, and a collection that holds the vectors.
 
-The folder holds `index.json`, the ids (the ledger), what a vector of the index is like (`space`), and, if that is where
+The folder holds `visir.json`, the ids (the ledger), what a vector of the index is like (`space`), and, if that is where
 the vectors are, the embedded engine's files and (in `space`) a copy of the vectors. Everything that counts is named in
-`index.json`, which is replaced in one step.
+`visir.json`, which is replaced in one step.
 
 Embedded, every change is made in a copy of the engine's folder, which then takes the place of the old one; who searches
 meanwhile keeps the old one to the end.
@@ -16,9 +16,6 @@ it, an addition when all of its points are there.
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,15 +26,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, EmbeddingError
-from visir.files import atomic_folder, atomic_path
 from visir.progress import Progress
-from visir.search.folder import IndexFolderError, bytes_of, changing, check, new_folder, publish, read_manifest
-from visir.search.remote.edge import EdgeEngine, copied
+from visir.search.folder import (
+    BUILD_AGAIN,
+    IndexFolderError,
+    bytes_of,
+    changing_index,
+    check_files,
+    new_index,
+    read_index,
+)
+from visir.search.remote.edge import FILES, EdgeEngine, copy_with_holes
 from visir.search.remote.engine import Engine, EngineError, Space
 from visir.search.remote.ledger import Ledger
-from visir.search.remote.making import noted
+from visir.search.remote.making import COLLECTION
 from visir.search.remote.points import Point, keys_of
 from visir.search.remote.server import ServerEngine
+from visir.storage import Change, Manifest, Scratch
 
 Batches = Callable[[], Iterator[list[Point]]]
 """The points to put in, piece by piece."""
@@ -68,10 +73,10 @@ class Kept:
     """A folder and its collection. `facts` are what else the manifest says; a folder of None is a temporary one."""
 
     def __init__(
-        self, folder: Path, manifest: Mapping[str, Any], settings: Any, state: State, read_space: ReadSpace
+        self, folder: Path, content: Mapping[str, Any], settings: Any, state: State, read_space: ReadSpace
     ) -> None:
         self.folder = folder
-        self.manifest = manifest
+        self.content = content
         self.settings = settings
         self.state = state
         self._read_space = read_space
@@ -84,6 +89,7 @@ class Kept:
         settings: Any,
         spaces: Sequence[Space],
         ids: pa.StringArray,
+        space_files: Sequence[str],
         batches: Batches,
         write_space: Callable[[Path], None],
         read_space: ReadSpace,
@@ -98,35 +104,34 @@ class Kept:
                     "an index on a server needs a folder: it says what of the collection counts.",
                     hint="name one (--out FOLDER); it takes some tens of bytes for each document",
                 )
-            scratch = Path(tempfile.mkdtemp(prefix="visir-index-"))
-            made = cls.create(scratch / "index", facts, settings, spaces, ids, batches, write_space, read_space)
-            weakref.finalize(made, shutil.rmtree, scratch, ignore_errors=True)
+            scratch = Scratch.temporary("index")
+            folder = scratch.made("index")
+            made = cls.create(folder, facts, settings, spaces, ids, space_files, batches, write_space, read_space)
+            scratch.close_with(made)
             return made
         index = uuid4().hex
         if settings.url and not settings.collection:
             settings = replace(settings, collection=_named_after(folder, index))
-        with contextlib.ExitStack() as noting, contextlib.ExitStack() as undone, new_folder(folder) as temporary:
-            manifest: dict[str, Any] = {**facts, "generation": 1, "settings": asdict(settings)}
-            names = [manifest.setdefault("ids", "ids-1.parquet"), manifest.setdefault("space", "space")]
-            (temporary / "space").mkdir()
-            write_space(temporary / "space")
-            Ledger.of(ids, facts["modality"]).write(temporary / manifest["ids"])
+        with contextlib.ExitStack() as undone, new_index(folder) as change:
+            content: dict[str, Any] = {**facts, "settings": asdict(settings), "ids": "ids-1.parquet"}
+            content |= {"space": "space-1", "space files": list(space_files)}
+            _write_space(change, content, write_space)
+            Ledger.of(ids, facts["modality"]).write(change.file(content["ids"]))
             if settings.url:
-                manifest["index"] = index
-                noting.enter_context(noted(folder, settings, index))
+                content["index"] = index
+                change.note(COLLECTION, {"url": settings.url, "collection": settings.collection, "index": index})
                 server = ServerEngine.create(settings.collection, spaces, settings, index)
                 undone.callback(_destroyed, server)
                 _fill(server, batches(), len(ids))
-                server.mark(manifest["index"], 1)
+                server.mark(content["index"], 1)
             else:
-                manifest["engine"] = "engine-1"
-                names.append("engine-1")
-                (temporary / "engine-1").mkdir()
-                edge = EdgeEngine.create(temporary / "engine-1", spaces, settings)
+                content["engine"] = "engine-1"
+                edge = EdgeEngine.create(change.subfolder("engine-1", *FILES), spaces, settings)
                 _fill(edge, batches(), len(ids))
                 edge.close()
-                EdgeEngine.seal(temporary / "engine-1")
-            publish(temporary, manifest, names)
+                EdgeEngine.seal(change.folder / "engine-1")
+                change.written("engine-1")
+            change.commit(content)
             undone.pop_all()
         return cls.load(folder, type(settings), read_space)
 
@@ -134,37 +139,33 @@ class Kept:
     def load(cls, folder: Path, settings_type: type[Any], read_space: ReadSpace) -> Kept:
         """What is in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
         while True:
-            manifest = read_manifest(folder)
+            manifest = read_index(folder)
+            content = manifest.content
             try:
-                check(folder, manifest)
-                settings = settings_type(**manifest["settings"])
-                ledger = Ledger.read(folder / manifest["ids"], manifest["modality"])
-                own = read_space(folder / manifest["space"], manifest)
+                check_files(folder, manifest)
+                settings = settings_type(**content["settings"])
+                ledger = Ledger.read(folder / content["ids"], content["modality"])
+                own = read_space(folder / content["space"], content)
                 engine = _engine(folder, manifest, settings)
-                state = State(ledger, engine, own, manifest["generation"], bytes_of(manifest))
-                return cls(folder, manifest, settings, state, read_space)
+                state = State(ledger, engine, own, manifest.generation, bytes_of(manifest))
+                return cls(folder, content, settings, state, read_space)
             except (IndexFolderError, EmbeddingError, KeyError, TypeError, ValueError, OSError) as fault:
                 # Another process may have replaced files while they were read; then there is a newer list of them.
-                if read_manifest(folder).get("generation") != manifest.get("generation"):
+                if read_index(folder).generation != manifest.generation:
                     continue
                 if isinstance(fault, IndexFolderError):
                     raise
                 raise IndexFolderError(
-                    f"{folder}: the index is damaged: {type(fault).__name__}: {fault}",
-                    hint="build the index again (visir index build)",
+                    f"{folder}: the index is damaged: {type(fault).__name__}: {fault}", hint=BUILD_AGAIN
                 ) from fault
 
     def save(self, folder: Path) -> None:
         """A copy of an embedded one, in a new or empty folder."""
-        manifest = read_manifest(self.folder)
-        with new_folder(folder) as temporary:
-            copied_files = {name.split("/")[0] for name in manifest["files"]}
-            for name in sorted(copied_files):
-                if (self.folder / name).is_dir():
-                    copied(self.folder / name, temporary / name)
-                else:
-                    shutil.copyfile(self.folder / name, temporary / name)
-            publish(temporary, {key: value for key, value in manifest.items() if key != "files"}, copied_files)
+        manifest = read_index(self.folder)
+        with new_index(folder) as change:
+            for name in manifest.files:
+                copy_with_holes(self.folder / name, change.file(name))
+            change.commit(manifest.content)
 
     def add(self, ids: pa.StringArray, batches: Batches, write_space: WriteSpace | None = None) -> None:
         """Add documents; those that are there already are an error that names them.
@@ -185,67 +186,84 @@ class Kept:
         self, ledger: Ledger, touched: pa.StringArray, put: Batches | None, write_space: WriteSpace | None
     ) -> None:
         """Put the points of `put` in, or take those of the touched ids out."""
-        with changing(self.folder, self.state.generation) as generation:
-            manifest = {**read_manifest(self.folder), "generation": generation, "ids": f"ids-{generation}.parquet"}
-            with atomic_path(self.folder / manifest["ids"]) as path:
-                ledger.write(path)
+        with changing_index(self.folder, self.state.generation) as change:
+            generation = change.manifest.generation + 1
+            content = {**change.content, "ids": f"ids-{generation}.parquet"}
+            content.pop("pending", None)
+            ledger.write(change.file(content["ids"]))
             if write_space is not None:
-                manifest["space"] = f"space-{generation}"
-                with atomic_folder(self.folder / manifest["space"]) as temporary:
-                    write_space(ledger, temporary)
+                content["space"] = f"space-{generation}"
+                _write_space(change, content, lambda folder: write_space(ledger, folder))
             if self.settings.url:
-                self._change_server(ledger, touched, put, manifest)
+                self._change_server(change, ledger, touched, put, content)
             else:
-                self._change_embedded(ledger, touched, put, manifest)
+                self._change_embedded(change, ledger, touched, put, content)
 
     def _change_embedded(
-        self, ledger: Ledger, touched: pa.StringArray, put: Batches | None, manifest: dict[str, Any]
+        self, change: Change, ledger: Ledger, touched: pa.StringArray, put: Batches | None, content: dict[str, Any]
     ) -> None:
-        before = self.folder / manifest["engine"]
-        manifest["engine"] = f"engine-{manifest['generation']}"
-        with atomic_folder(self.folder / manifest["engine"]) as temporary:
-            copied(before, temporary)
-            engine = EdgeEngine.writable(temporary)
-            _drop(engine, touched) if put is None else _fill(engine, put(), len(touched))
-            engine.close()
-            EdgeEngine.seal(temporary)
-        self._publish(ledger, EdgeEngine.readable(self.folder / manifest["engine"]), manifest)
+        before, after = content["engine"], f"engine-{change.manifest.generation + 1}"
+        content["engine"] = after
+        folder = change.subfolder(after, *FILES)
+        for name in change.manifest.files:
+            if name.startswith(f"{before}/"):
+                copy_with_holes(self.folder / name, change.file(f"{after}{name.removeprefix(before)}"))
+        engine = EdgeEngine.writable(folder)
+        _drop(engine, touched) if put is None else _fill(engine, put(), len(touched))
+        engine.close()
+        EdgeEngine.seal(folder)
+        change.written(after)
+        self._publish(change, ledger, EdgeEngine.readable(folder), content)
 
     def _change_server(
-        self, ledger: Ledger, touched: pa.StringArray, put: Batches | None, manifest: dict[str, Any]
+        self, change: Change, ledger: Ledger, touched: pa.StringArray, put: Batches | None, content: dict[str, Any]
     ) -> None:
-        engine, now = self.state.engine, read_manifest(self.folder)
+        """Three steps on disk: what is about to change is written down; the server is changed; what is now counts.
+
+        A deletion counts from the first step on, an addition from the last.
+        """
+        engine, now, generation = self.state.engine, dict(change.content), change.manifest.generation
         assert isinstance(engine, ServerEngine)
-        engine.check(manifest["index"], now["generation"])
+        engine.check(now["index"], now.get("changes", 1))
+        changes = now.get("changes", 1) + 1
         if "pending" in now:
-            left = Ledger.read(self.folder / now["pending"], manifest["modality"]).ids
+            left = Ledger.read(self.folder / now["pending"], now["modality"]).ids
             _drop(engine, left.filter(pc.invert(pc.is_in(left, self.state.ledger.ids))))
-        pending = f"pending-{manifest['generation']}.parquet"
-        with atomic_path(self.folder / pending) as path:
-            Ledger.of(touched, manifest["modality"]).write(path)
+        pending = f"pending-{generation + 1}.parquet"
+        Ledger.of(touched, now["modality"]).write(change.file(pending))
         if put is None:
-            self._publish(ledger, engine, {**manifest, "pending": pending})
+            self._publish(change, ledger, engine, {**content, "changes": changes, "pending": pending})
             _drop(engine, touched)
         else:
             # What counts is still the ledger before; only the pending ids are new.
-            self._publish(self.state.ledger, engine, {**now, "pending": pending})
+            self._publish(change, self.state.ledger, engine, {**now, "pending": pending})
+            ledger.write(change.file(content["ids"]))
             _fill(engine, put(), len(touched))
-        engine.mark(manifest["index"], manifest["generation"])
-        manifest.pop("pending", None)
-        self._publish(ledger, engine, manifest)
+        engine.mark(now["index"], changes)
+        self._publish(change, ledger, engine, {**content, "changes": changes})
 
-    def _publish(self, ledger: Ledger, engine: Engine, manifest: Mapping[str, Any]) -> None:
-        said = {key: value for key, value in manifest.items() if key != "files"}
-        size = publish(self.folder, said, [said[one] for one in ("ids", "space", "engine", "pending") if one in said])
-        self.manifest = said
-        own = self._read_space(self.folder / said["space"], said)
-        self.state = State(ledger, engine, own, said["generation"], size)
+    def _publish(self, change: Change, ledger: Ledger, engine: Engine, content: dict[str, Any]) -> None:
+        change.keep_only(*(content[name] for name in ("ids", "space", "engine", "pending") if name in content))
+        manifest = change.commit(content)
+        self.content = content
+        own = self._read_space(self.folder / content["space"], content)
+        self.state = State(ledger, engine, own, manifest.generation, bytes_of(manifest))
 
 
-def _engine(folder: Path, manifest: Mapping[str, Any], settings: Any) -> Engine:
+def _write_space(change: Change, content: Mapping[str, Any], write: Callable[[Path], None]) -> None:
+    """Write what the folder keeps of the vectors, in a folder of its own."""
+    folder = change.subfolder(content["space"], *content["space files"])
+    for name in content["space files"]:
+        (folder / name).parent.mkdir(exist_ok=True)
+    write(folder)
+    change.written(content["space"])
+
+
+def _engine(folder: Path, manifest: Manifest, settings: Any) -> Engine:
+    content = manifest.content
     if not settings.url:
         try:
-            return EdgeEngine.readable(folder / manifest["engine"])
+            return EdgeEngine.readable(folder / content["engine"])
         except Exception as fault:
             if type(fault) is not Exception:  # the engine raises this very type, whatever is wrong
                 raise
@@ -254,7 +272,7 @@ def _engine(folder: Path, manifest: Mapping[str, Any], settings: Any) -> Engine:
                 hint="were they written by a newer qdrant-edge-py? else build the index again (visir index build)",
             ) from fault
     server = ServerEngine(settings.collection, settings)
-    server.check(manifest["index"], manifest["generation"])
+    server.check(content["index"], content.get("changes", 1))
     return server
 
 

@@ -1,48 +1,43 @@
-"""What a build on a server leaves when it is killed: a collection that nobody knows of, unless it was written down."""
+"""What a build on a server leaves when it is killed: a collection that nobody knows of, unless it was written down.
+
+The build writes it into the log of its scratch folder. Whoever makes something in the same place next, with this module
+loaded, deletes the collection.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from visir.files import read_json, write_json
-from visir.locks import locked_or
 from visir.search.remote.engine import EngineError
 from visir.search.remote.server import ServerEngine
 from visir.search.remote.settings import Place
+from visir.storage import scratch
+
+COLLECTION = "qdrant collection"
+"""The name of the fact in the log: {url, collection, index}."""
 
 
-@contextlib.contextmanager
-def noted(folder: Path, settings: Any, index: str) -> Iterator[None]:
-    """Write down, beside the folder to be, which collection is being made for it.
+def forget(url: str, collection: str, index: str, *, timeout: int = 60, retries: int = 3) -> bool:
+    """Delete this index's collection; False when there is none, or one of another index under its name.
 
-    What a killed build of the same folder has left on its server is removed first. Raises `EngineError` while another
-    process builds this very folder.
+    Raises `EngineError` when the server cannot be reached.
     """
-    note, lock = (folder.with_name(f".{folder.name}.{what}") for what in ("making", "making-lock"))
-    busy = EngineError(f"{folder}: another process is building this index.", hint="wait until it is done")
-    with locked_or(lock, busy):
-        if note.is_file():
-            left = read_json(note)
-            with contextlib.suppress(EngineError):  # its server is gone, or it never came to be
-                forget(left["url"], left["collection"], left["index"])
-        write_json(note, {"url": settings.url, "collection": settings.collection, "index": index})
-        try:
-            yield
-        finally:
-            note.unlink(missing_ok=True)
-            lock.unlink(missing_ok=True)
-
-
-def forget(url: str, collection: str, index: str) -> bool:
-    """Delete this index's collection; False when there is none, or one of another index under its name."""
-    server = ServerEngine(collection, Place(url=url, collection=collection))
+    server = ServerEngine(collection, Place(url=url, collection=collection, timeout=timeout, retries=retries))
     try:
-        mine = server.belongs_to(index)
+        mine = server.exists() and server.belongs_to(index)
         if mine:
             server.destroy()
         return mine
     finally:
         server.close()
+
+
+def _undo(fact: dict[str, Any]) -> bool:
+    try:
+        forget(fact["url"], fact["collection"], fact["index"], timeout=5, retries=0)
+    except EngineError:  # the server is not there now; the note stays, and the next one tries again
+        return False
+    return True
+
+
+scratch.undo[COLLECTION] = _undo

@@ -38,7 +38,7 @@ class ServerEngine(Engine):
         """A new collection, marked as not complete. `EngineError` when there is one of this name."""
         models = _models()
         engine = cls(collection, settings)
-        if engine._sent("look for the collection", lambda c: c.collection_exists(collection)):
+        if engine.exists():
             engine._refuse_there()
         dense = {
             space.name: models.VectorParams(size=space.dimension, distance=models.Distance.DOT)
@@ -81,6 +81,10 @@ class ServerEngine(Engine):
                 f"{said['generation']} changes, this folder of {generation}.",
                 hint="copy that folder here; only one copy may be changed",
             )
+
+    def exists(self) -> bool:
+        """Whether there is a collection of this name."""
+        return bool(self._sent("look for the collection", lambda client: client.collection_exists(self.collection)))
 
     def belongs_to(self, index: str) -> bool:
         """Whether the collection was made for this index, complete or not."""

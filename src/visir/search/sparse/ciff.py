@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.files import atomic_path
 from visir.records import SparseEmbeddings
 from visir.search.sparse.quantise import Quantised
+from visir.storage import new_file
 
 _VERSION = 1
 
@@ -41,7 +41,7 @@ def write_ciff(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> N
             _bytes(8, f"visir: {vectors.encoder.name}; whole = {quantised}".encode()),
         ]
     )
-    with atomic_path(path) as temporary, temporary.open("wb") as stream:
+    with new_file(path) as temporary, temporary.open("wb") as stream:
         stream.write(_delimited(header))
         for term, documents, weights in lists:
             stream.write(_delimited(_list(term, documents, weights)))

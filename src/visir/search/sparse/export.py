@@ -12,11 +12,11 @@ import orjson
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
-from visir.files import atomic_path
 from visir.records import SparseEmbeddings
 from visir.registry import Registry
 from visir.search.sparse.ciff import write_ciff
 from visir.search.sparse.quantise import LEVELS, Quantised, quantise
+from visir.storage import new_file
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _json_lines(
     """A writer of one JSON object a line: the id under `key`, an empty text under `contents`, and the vector."""
 
     def write(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> None:
-        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+        with new_file(path) as temporary, temporary.open("wb") as stream:
             for one, terms, weights in _rows(vectors, quantised.whole if whole else vectors.values):
                 # A float32 is written with the digits that it takes to read the same float32 back, not those of a
                 # float64.
@@ -86,7 +86,7 @@ def _repeated_terms(separator: str) -> Callable[[SparseEmbeddings, Quantised, Pa
     """A writer of one query a line: its id, and every term as often as its whole-number weight."""
 
     def write(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> None:
-        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+        with new_file(path) as temporary, temporary.open("wb") as stream:
             for one, terms, weights in _rows(vectors, quantised.whole):
                 if separator in one or "\n" in one:
                     raise EmbeddingError(

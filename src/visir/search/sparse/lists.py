@@ -119,6 +119,8 @@ class Lists:
 class Inverted(Sparse):
     """Sparse vectors with their inverted lists beside them, each in a file of its own."""
 
+    files = (*Sparse.files, *(f"list-{name}.npy" for name in _FILES))
+
     def write(self, vectors: SparseEmbeddings, folder: Path) -> None:
         """Write into an empty folder."""
         super().write(vectors, folder)

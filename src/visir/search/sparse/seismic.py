@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +81,7 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
     exact = False
     form = SPARSE
     settings_type = SeismicSettings
+    built_suffix = ".index.seismic"
 
     def _construct(self, rows: Rows[SparseEmbeddings]) -> Blocks:
         seismic = _seismic()
@@ -115,9 +115,8 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
         return built.index is not None
 
     def _write(self, built: Blocks, path: Path) -> None:
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder, _said_on_standard_error():
-            built.index.save(str(Path(folder) / "blocks"))  # appends a suffix of its own
-            (Path(folder) / "blocks.index.seismic").replace(path)
+        with _said_on_standard_error():
+            built.index.save(str(path).removesuffix(self.built_suffix))  # appends that suffix
 
     def _facts(self, built: Blocks) -> dict[str, Any]:
         return {"covered": built.covered}
@@ -127,10 +126,7 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
             return Blocks(None, facts["covered"])
         seismic = _seismic()
         reader = seismic.SeismicIndexLV if rows.parts[0].dimension > _LARGE else seismic.SeismicIndex
-        with tempfile.TemporaryDirectory() as folder:
-            link = Path(folder) / "blocks.index.seismic"
-            link.symlink_to(path.resolve())
-            return Blocks(reader.load(str(link)), facts["covered"])
+        return Blocks(reader.load(str(path)), facts["covered"])
 
     def _find(
         self,

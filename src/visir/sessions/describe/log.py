@@ -6,7 +6,6 @@ visitor did lies in one bucket: sums over visitors are sums over buckets, and me
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from visir.errors import VisirError, require
 from visir.files import read_json
 from visir.sessions.describe.intervals import Moments
+from visir.storage import Scratch
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,7 +37,7 @@ class Log:
     """
 
     folder: Path
-    scratch: Path
+    scratch: Scratch
     db: DuckDBPyConnection = field(repr=False)
     counts: dict[str, Any]
     declared: dict[str, Any]
@@ -144,10 +144,9 @@ class Log:
 
     def _buckets(self, by: By) -> Path:
         """The sessions, hashed by unit, written on the first call."""
-        target = self.scratch / by
-        if target.exists():
-            return target
-        target.mkdir()
+        if (self.scratch.path / by).exists():
+            return self.scratch.path / by
+        target = self.scratch.folder(by, "part=*/*.parquet")
         count = max(1, -(-int(self.counts["sessions"]) // SESSIONS_PER_BUCKET))
         columns = "visitor, session, began, length, queries, hour, weekday, purchase, device, channel"
         if by == "customers":
@@ -189,9 +188,9 @@ def open_log(folder: str | Path, *, threads: int | None = None, memory: str | No
     if not (folder / "counts.json").is_file() or not sorted((folder / "sessions").glob("*.parquet")):
         raise VisirError(f"{folder}: no folder of sessions.", hint="make one of a log: visir intent sessions")
     told = read_json(folder / "counts.json")
-    with tempfile.TemporaryDirectory() as name:
-        scratch = Path(name)
-        settings: dict[str, Any] = {"temp_directory": str(scratch / "spill"), "preserve_insertion_order": False}
+    with Scratch.temporary("sessions") as scratch:
+        spill = scratch.folder("spill", "duckdb_temp_*")
+        settings: dict[str, Any] = {"temp_directory": str(spill), "preserve_insertion_order": False}
         settings |= {} if threads is None else {"threads": threads}
         settings |= {} if memory is None else {"memory_limit": memory}
         db = duckdb.connect(config=settings)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from visir.errors import ConfigurationError, raise_faults
-from visir.files import atomic_folder, write_bytes, write_json
 from visir.progress import Progress
 from visir.sessions.generated.arrays import causes_of
 from visir.sessions.generated.dirt import Dirt, soil
@@ -20,6 +19,9 @@ from visir.sessions.generated.simulate import Simulated, simulate
 from visir.sessions.generated.table import EVENTS, coded, events_table, planted_table
 from visir.sessions.generated.truth import truth
 from visir.sessions.mapping import ACTIONS
+from visir.storage import FolderKind, new_folder
+
+LOG = FolderKind("log", "a generated log", remedy="visir intent generate --sessions N --out FOLDER")
 
 PEOPLE = 50_000
 """People per part: about a million events."""
@@ -60,10 +62,7 @@ def generate(
     """
     shop = shop or Shop()
     causes = causes_of(shop, seed)
-    with atomic_folder(out, replace=replace) as folder, Progress("generating", sessions, "sessions") as advance:
-        (folder / "events").mkdir()
-        if planted:
-            (folder / "planted").mkdir()
+    with new_folder(out, LOG, replace=replace) as change, Progress("generating", sessions, "sessions") as advance:
         people = found = bought = rows = 0
         soiled: Counter[str] = Counter()
         for number, part in enumerate(parts(sessions, seed=seed, shop=shop)):
@@ -74,11 +73,10 @@ def generate(
                 soiled.update(counted)
             table = events_table(shop, causes, log)
             plain = [field for field in table.column_names if field not in ("time", "price")]
-            pq.write_table(
-                table, folder / "events" / name, compression="zstd", compression_level=1, use_dictionary=plain
-            )
+            path = change.file(f"events/{name}")
+            pq.write_table(table, path, compression="zstd", compression_level=1, use_dictionary=plain)
             if planted:
-                pq.write_table(planted_table(shop, causes, part), folder / "planted" / name)
+                pq.write_table(planted_table(shop, causes, part), change.file(f"planted/{name}"))
             people += part.people
             found += len(part.sessions["person"])
             bought += int(part.sessions["purchase"].sum())
@@ -86,10 +84,10 @@ def generate(
             advance(min(found, sessions) - min(found - len(part.sessions["person"]), sessions))
         counts = Generated(people, found, bought, rows, dict(soiled))
         if planted:
-            write_json(folder / "truth.json", truth(shop).to_dict())
-        write_bytes(folder / "mapping.toml", _mapping(shop).encode())
-        write_json(
-            folder / "generated.json",
+            change.write_json("truth.json", truth(shop).to_dict())
+        change.write("mapping.toml", _mapping(shop).encode())
+        change.write_json(
+            "generated.json",
             {
                 "seed": seed,
                 "counts": asdict(counts),

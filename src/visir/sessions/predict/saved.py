@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from visir.errors import VisirError, require
-from visir.files import atomic_folder, read_json, write_bytes, write_json
+from visir.files import read_json
 from visir.sessions.examples import Sample, Setting, draw, idle_minutes
 from visir.sessions.features import FEATURES, FeatureSet, Learnt, features_of
 from visir.sessions.predict.encoding import Scaling
 from visir.sessions.predict.models import Fitted, fit
 from visir.sessions.records import Examples, Floats
+from visir.storage import FolderKind, new_folder
+
+MODEL = FolderKind("purchase-model", "a purchase model", remedy="visir intent train SESSIONS --out FOLDER")
 
 TRUSTED = (
     "sklearn.tree._tree.Tree",
@@ -99,16 +102,16 @@ def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False) 
     import skops.io
 
     told: dict[str, Any] = {"visir_purchase_model": 1, **model.card, "parts": {}}
-    with atomic_folder(out, replace=replace) as folder:
+    with new_folder(out, MODEL, replace=replace) as change:
         for setting, part in model.parts.items():
             steps = []
             for step, fitted in enumerate(part.steps):
                 scaling = None if fitted.scaling is None else fitted.scaling.to_json()
                 steps.append({"share": fitted.share, "scaling": scaling, "numbers": fitted.numbers})
                 if fitted.estimator is not None:
-                    write_bytes(folder / _name(setting, step), skops.io.dumps(fitted.estimator))
+                    change.write(_name(setting, step), skops.io.dumps(fitted.estimator))
             told["parts"][setting] = {"learnt": part.learnt.to_json(), "steps": steps}
-        write_json(folder / "model.json", told)
+        change.write_json("model.json", told)
     return Path(out)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
-from visir.files import read_json, write_json
+from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
 from visir.progress import Progress
 from visir.sessions.examples import Sample, Setting, draw
@@ -30,7 +30,11 @@ from visir.sessions.predict.importance import impurity, permutation
 from visir.sessions.predict.measures import measured
 from visir.sessions.predict.models import MODELS, fit
 from visir.sessions.records import Examples
+from visir.storage import MANIFEST, FolderKind, put
 from visir.threads import usable_cores
+
+STUDY = FolderKind("intent-study", "a prediction study")
+CELLS = FolderKind("intent-cells", "a folder of cells")
 
 UNGROUPED_STEPS = (0, 5, 10)
 """Ungrouped folds are there to be distrusted; three steps show by how much."""
@@ -87,7 +91,7 @@ def run_study(sessions: str | Path, plan: Plan, out: str | Path, *, jobs: int | 
     for sample in plan.samples:  # a split that cannot be made is told now, not by a worker
         for scheme in plan.schemes:
             splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
-    write_json(out / "study.json", card)
+    put(out, STUDY, {"study.json": json_bytes(card)})
     wanted = [
         Cell(sample.setting, scheme, fold, step)
         for scheme in plan.schemes
@@ -108,7 +112,9 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[Cell]]:
     out = Path(out)
     if not (out / "study.json").is_file():
         raise VisirError(f"{out}: not a folder of a prediction study.", hint="make one: visir intent predict SESSIONS")
-    return read_json(out / "study.json"), [load_cell(one) for one in sorted((out / "cells").glob("*.json"))]
+    return read_json(out / "study.json"), [
+        load_cell(one) for one in sorted((out / "cells").glob("*.json")) if one.name != MANIFEST
+    ]
 
 
 def load_cell(path: Path) -> Cell:
@@ -167,7 +173,7 @@ def _run(cells: Sequence[Cell], drawn: dict[Setting, Examples], plan: Plan, out:
 
 
 def _keep(cell: Cell, out: Path) -> None:
-    write_json(out / "cells" / cell.file, asdict(cell))
+    put(out / "cells", CELLS, {cell.file: json_bytes(asdict(cell))})
 
 
 _given: tuple[dict[Setting, Examples], Plan]  # what a worker process works on

@@ -24,9 +24,9 @@ def category_models(recipe: CategoriesRecipe, catalogue: Catalogue, splits: Sequ
     how many processors there are; another process that wants the same model waits.
     """
     from visir.encoders.families import CHECKPOINT_FILE
-    from visir.locks import locked
     from visir.products.encoding import encode_catalogue
     from visir.products.train import train_categories
+    from visir.storage import locked
 
     said = {"recipe": recipe.model_dump(mode="json"), "catalogue": catalogue.fingerprint}
     at = work.shared / "categories" / f"{recipe.name}-{recipe.setting}-{hash_json(said)[:10]}"

@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from visir.files import read_json, write_json
+from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
+from visir.storage import FolderKind, put
 from visir.studies.papers.act import Act, Measured
 
+CELLS = FolderKind("cells", "a folder of cells")
 State = Literal["done", "failed", "not run"]
 
 
@@ -60,7 +62,7 @@ class Folder:
 
     def save(self, cell: Cell) -> None:
         """Keep a cell, in one step."""
-        write_json(self.path / "cells" / f"{cell.file}.json", {"visir_cell": 1, **asdict(cell)})
+        put(self.path / "cells", CELLS, {f"{cell.file}.json": json_bytes({"visir_cell": 1, **asdict(cell)})})
 
     def load(self, cell: Cell) -> Cell:
         """The kept cell that was asked for in the same words; otherwise `cell` as it is."""

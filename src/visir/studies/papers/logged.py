@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 from visir.errors import VisirError
-from visir.files import read_bytes, read_json, write_json
+from visir.files import json_bytes, read_bytes, read_json
 from visir.fingerprint import hash_json
-from visir.locks import locked
+from visir.storage import FolderKind, locked, put, remove_folder
 from visir.studies.papers.act import Act, Work
 from visir.studies.papers.places import place, places
 from visir.training.recipe import expand
@@ -18,7 +17,8 @@ from visir.training.recipe import expand
 GENERATED = "generated:"
 """A generated log of so many sessions: "generated:40000"; its seed is the cell's."""
 MAPPING = "mapping.toml"
-_SESSIONS, _DESCRIBED, _LOCK = "log", "described.json", "lock"
+_SESSIONS, _DESCRIBED, _LOCK = "log", "described/described.json", "lock"
+DESCRIPTION = FolderKind("described", "a description of a log")
 
 
 class OfLog(Act):
@@ -79,7 +79,7 @@ def sessions_of(act: OfLog, work: Work) -> Path:
             raw = folder / "raw"
             generate(raw, _count(act.log), seed=work.seed, replace=True)
             sessionise(raw / "events", load_mapping(raw / MAPPING), folder / _SESSIONS)
-            shutil.rmtree(raw)
+            remove_folder(raw)
         else:
             events, mapping = act.source()
             read = load_mapping(Path(mapping)) if mapping.endswith(".toml") else preset(mapping)
@@ -100,7 +100,7 @@ def described(folder: Path, work: Work) -> dict[str, dict[str, Any]]:
     path = folder / _DESCRIBED
     with work.locks.of(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
         if not path.is_file():
-            write_json(path, describe(folder / _SESSIONS).to_dict())
+            put(path.parent, DESCRIPTION, {path.name: json_bytes(describe(folder / _SESSIONS).to_dict())})
     return {one["name"]: one for one in read_json(path)["statistics"]}
 
 

@@ -12,12 +12,14 @@ from pathlib import Path
 from visir.errors import CollectionError, VisirError
 from visir.evaluation.published import Published
 from visir.progress import Progress
+from visir.storage import FolderKind, put
 from visir.studies.papers.act import Act, CannotTell, Locks, Measured, Work
 from visir.studies.papers.cells import Cell, Folder
 from visir.studies.papers.printed import row_of
 from visir.studies.papers.study import Study, missing
 from visir.threads import usable_cores
 
+STUDIES = FolderKind("studies", "a folder of studies")
 SHARED = "shared"
 """The folder of what several studies use: trainings."""
 
@@ -63,6 +65,7 @@ def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = No
             + "\n".join(f"  - {one}" for one in lacks),
             hint=f"VISIR_DATA says where data lies; without it: visir study run {name} --scale smoke",
         )
+    put(out, STUDIES, {})
     folder, locks = folder_of(out, name, scale), Locks()
     judged = study.scale(scale).data == "same"
     waiting = [(act, cell) for act, cell in pairs if not missing(act) and folder.load(cell).state != "done"]

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import orjson
 
-from visir.files import atomic_path, write_bytes
 from visir.records import Collection
+from visir.storage import FolderKind, changing
 from visir.training.settings import Settings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 CHECKPOINT_FILE = "checkpoint.pth"
+XVLM = FolderKind("small-xvlm", "a small X-VLM")
 _VISION = {"vision_width": 64, "window_size": 4, "embed_dim": 32, "depths": [1, 2], "num_heads": [2, 4]}
 _TEXT: dict[str, Any] = {
     "hidden_size": 64,
@@ -70,13 +70,16 @@ def small_xvlm(settings: SmallXvlm, folder: Path, *, seed: int = 0) -> str:
     vocabulary = [*_SPECIAL, *sorted(words)]
     text = {**_TEXT, "vocab_size": len(vocabulary)}
     said = {"use_swin": True, "image_res": _SIDE, "embed_dim": _DIMENSION, "vision_config": _VISION}
-    write_bytes(config, orjson.dumps({**said, "text_config": text}, option=orjson.OPT_INDENT_2))
-    write_bytes(folder / "vocab.txt", "\n".join(vocabulary).encode() + b"\n")
-    state = _trained(train, text, checkpoint, settings.steps, seed)
     import torch
 
-    with atomic_path(checkpoint) as temporary:
-        torch.save({"model": state, "config": {"image_res": _SIDE}}, temporary)
+    with changing(folder, XVLM, busy=f"{folder}: another process is training it; waiting for it") as change:
+        if checkpoint.is_file():
+            return name
+        change.write_json(config.relative_to(folder).as_posix(), {**said, "text_config": text})
+        change.write("vocab.txt", "\n".join(vocabulary).encode() + b"\n")
+        state = _trained(train, text, checkpoint, settings.steps, seed)
+        with change.replacing(checkpoint.name) as path:
+            torch.save({"model": state, "config": {"image_res": _SIDE}}, path)
     return name
 
 

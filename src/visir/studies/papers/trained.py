@@ -53,14 +53,10 @@ def wait_for(folder: Path) -> None:
     When a study is killed, its trainings are not: they are processes of their own and go on. So will the study, once
     they are done.
     """
-    from visir.locks import locked
     from visir.studies.trial import CHECKPOINT
-    from visir.training.folder import LOCK_FILE
+    from visir.training.folder import wait_until_free
 
-    lock = folder / CHECKPOINT / LOCK_FILE
-    if lock.is_file():
-        with locked(lock, waiting=f"{folder}: is being trained by another process; waiting for it", elsewhere="--out"):
-            pass
+    wait_until_free(folder / CHECKPOINT, f"{folder}: is being trained by another process; waiting for it")
 
 
 def small_of(settings: SmallXvlm, work: Work) -> str:

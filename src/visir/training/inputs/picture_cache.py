@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import deque
 from collections.abc import Generator
@@ -10,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +17,13 @@ from PIL import Image
 from visir.collections.images import ImageReader
 from visir.encoders.content import image_marks
 from visir.errors import VisirError
-from visir.files import cache_directory
 from visir.fingerprint import hash_columns, hash_json
-from visir.locks import locked
 from visir.progress import Progress
 from visir.records import Collection
+from visir.storage import Change, FolderKind, Store
 from visir.threads import usable_cores
+
+PICTURES = FolderKind("pictures", "a folder of decoded pictures", remedy="delete it: it is made again")
 
 _PIXELS, _SHAPES = "pixels.u8", "shapes.npy"
 _LOOK_AFTER = 64
@@ -57,21 +56,16 @@ class PictureCache:
                 "scaling": "bicubic",
             }
         )
-        self.folder = cache_directory() / "pictures" / key[:2] / key
-        if not self.folder.is_dir():
-            with locked(
-                self.folder.with_suffix(".lock"), waiting="another process is decoding the same pictures; waiting"
-            ):
-                if not self.folder.is_dir():
-                    _write(collection, shorter, self.folder)
+        store = Store(PICTURES)
+        self.folder = store.path(key)
+        if store.find(key, hashed=lambda name: False) is None:
+            waiting = "another process is decoding the same pictures; waiting"
+            with store.writing(key, waiting=waiting, resume=False) as change:
+                if change.manifest.generation == 0:
+                    _write(collection, shorter, change)
         self._shapes = shapes = np.load(self.folder / _SHAPES, allow_pickle=False)
         self._offsets = _offsets(shapes)
         pixels = self.folder / _PIXELS
-        if pixels.stat().st_size != self._offsets[-1]:
-            raise VisirError(
-                f"{pixels}: {pixels.stat().st_size:,} bytes, expected {int(self._offsets[-1]):,}.",
-                hint=f"delete {self.folder}; it is made again",
-            )
         # An empty file cannot be mapped; and a plain view of the map is sliced faster than the map's own class.
         self._pixels = np.asarray(np.memmap(pixels, np.uint8, mode="r")) if len(shapes) else np.zeros(0, np.uint8)
 
@@ -94,37 +88,28 @@ def scaled(image: Image.Image, shorter: int) -> Image.Image:
     return image.resize((width, height), Image.Resampling.BICUBIC)
 
 
-def _write(collection: Collection, shorter: int, folder: Path) -> None:
-    """Make `folder`; whoever calls holds its lock."""
-    unfinished = folder.with_suffix(".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)  # what a killed process left
+def _write(collection: Collection, shorter: int, change: Change) -> None:
+    """Write the files of a cache that is being made."""
     count = collection.images.num_rows
     shapes = np.zeros((count, 2), np.int32)
     written = needed = 0
     try:
-        unfinished.mkdir(parents=True)
         with (
             closing(_decoded(collection, shorter)) as pictures,
             Progress("decoding", count, "images") as advance,
-            (unfinished / _PIXELS).open("wb") as stream,
+            change.file(_PIXELS).open("wb") as stream,
         ):
             for row, pixels in enumerate(pictures):
                 shapes[row] = pixels.shape[:2]
                 written += pixels.nbytes
                 needed = written * count // (row + 1)
                 stream.write(pixels.data)
-                if row + 1 == _LOOK_AFTER and shutil.disk_usage(unfinished).free < needed - written:
-                    raise _no_room(unfinished, count, needed, "too little room")
+                if row + 1 == _LOOK_AFTER and shutil.disk_usage(change.folder).free < needed - written:
+                    raise _no_room(change.folder, count, needed, "too little room")
                 advance(1)
-            _to_disk(stream)
-        with (unfinished / _SHAPES).open("wb") as stream:
-            np.save(stream, shapes, allow_pickle=False)
-            _to_disk(stream)
-        unfinished.replace(folder)
+        np.save(change.file(_SHAPES), shapes, allow_pickle=False)
     except OSError as fault:
-        raise _no_room(unfinished, count, needed, fault.strerror or str(fault)) from fault
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        raise _no_room(change.folder, count, needed, fault.strerror or str(fault)) from fault
 
 
 def _no_room(folder: Path, count: int, needed: int, reason: str) -> VisirError:
@@ -134,11 +119,6 @@ def _no_room(folder: Path, count: int, needed: int, reason: str) -> VisirError:
         hint="make room, name another place in VISIR_CACHE, keep smaller pictures (image.cache=128), "
         "or none and decode every time: image.cache=0",
     )
-
-
-def _to_disk(stream: IO[bytes]) -> None:
-    stream.flush()
-    os.fsync(stream.fileno())
 
 
 def _decoded(collection: Collection, shorter: int) -> Generator[NDArray[np.uint8], None, None]:

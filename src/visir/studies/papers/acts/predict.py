@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from visir.errors import VisirError
-from visir.files import read_json, write_json
+from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
-from visir.locks import locked
+from visir.storage import locked, put
 from visir.studies.papers.act import CannotTell, Measured, Work
 from visir.studies.papers.logged import OfLog, sessions_of, told_of
 
@@ -79,7 +79,7 @@ class Predict(OfLog):
     def _study(self, folder: Path, work: Work) -> dict[str, Any]:
         """The summary of the study, which is run where it is not there yet."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.predict.study import Plan, load_study, run_study
+        from visir.sessions.predict.study import STUDY, Plan, load_study, run_study
         from visir.sessions.predict.summary import summarise
 
         sample = Sample(self.setting, self.sessions, work.seed, self.min_pages)
@@ -95,7 +95,7 @@ class Predict(OfLog):
                     except VisirError as fault:
                         raise CannotTell(fault.message.partition(": ")[2] or fault.message) from fault
                 cells = run_study(folder / "log", plan, out)
-                write_json(out / _SUMMARY, summarise(load_study(out)[0], cells).to_json())
+                put(out, STUDY, {_SUMMARY: json_bytes(summarise(load_study(out)[0], cells).to_json())})
             found: dict[str, Any] = read_json(out / _SUMMARY)
         return found
 

@@ -1,0 +1,82 @@
+"""How a change of a library comes to count: a new database, then indexes without what the database no longer knows.
+
+Order, so that a kill at any moment shows nothing wrong: every picture of the database is in every index at all times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from visir.library.database import Database
+from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError
+from visir.library.thumbnails import thumbnails_as_written
+from visir.library.vectors import Indexes
+from visir.storage import Change
+
+
+@contextlib.contextmanager
+def told_of_disk(folder: Path) -> Iterator[None]:
+    """What a disk refuses (full, gone, read-only) as an error that says what is kept."""
+    try:
+        yield
+    except OSError as fault:
+        why = fault.strerror or f"{fault}: is the disk full?"
+        raise LibraryError(
+            f"{folder}: cannot be written ({why}); everything done so far is kept.",
+            hint="make room (or mount the disk) and run the same again: it goes on from there",
+        ) from fault
+
+
+def commit(
+    change: Change, card: LibraryCard, write: Callable[[Database], None], *, gone: Mapping[str, str | None]
+) -> LibraryCard:
+    """Write a new database, from what the last one holds, and make it count; the new card.
+
+    Args:
+        change: Of the library.
+        card: What the library is.
+        write: Brings the draft up to date.
+        gone: From items that the draft no longer has to the digests of their thumbnails, which go with them.
+    """
+    generation = card.generation + 1
+    before = change.folder / card.database
+    path = change.file(_free_name(change, generation), fresh=True)
+    draft = Database.draft(path, before if card.database and before.is_file() else None)
+    try:
+        write(draft)
+    finally:
+        draft.close()
+    indexes = tuple(name for name in INDEXES if name in card.kinds and (change.folder / name).is_dir())
+    card = replace(card, generation=generation, database=path.name, indexes=indexes)
+    change.keep_only(path.name)
+    change.commit(card.to_content(), removing=thumbnails_as_written(change.folder, gone))
+    return card
+
+
+def _free_name(change: Change, generation: int) -> str:
+    """A name for the database: of the generation, unless a file of another state of the library has it."""
+    numbers = itertools.count(generation)
+    names = (f"items-{number}.sqlite" for number in numbers)
+    return next(name for name in names if change.claimed(name) or not (change.folder / name).exists())
+
+
+def clean_indexes(change: Change, card: LibraryCard, indexes: Indexes | None = None) -> bool:
+    """Delete from the indexes what the database does not know (any more); whether there was anything.
+
+    It is committed too, so that whoever serves the library takes the indexes as they are now.
+    """
+    indexes = indexes or Indexes(change.folder, card.kinds, card.settings)
+    database = Database.open(change.folder / card.database)
+    try:
+        known = {id for (id,) in database.rows("SELECT id FROM items")}
+        captions = {id for (id,) in database.rows("SELECT id FROM captions")}
+    finally:
+        database.close()
+    deleted = sum(indexes.keep(name, captions if name == CAPTIONS else known) for name in card.indexes)
+    if deleted:
+        change.commit(card.to_content())
+    return deleted > 0

@@ -1,0 +1,57 @@
+"""What visir keeps on disk: folders that visir made, the files in them, and how they change, survive kills and go.
+
+- `manifest.py`: `visir.json`, which says what a folder is and which files in it visir wrote, with checksums
+- `claims.py`: the log of file names that a writer has begun, and its lock
+- `folder.py`: a folder that is changed in place (`changing`), a folder or file that appears at once (`new_folder`,
+  `new_file`)
+- `scratch.py`: unfinished work, removed when its writer is done or dead
+- `removal.py`: the only code of visir that removes files
+- `store.py`: entries found by a key of their content
+
+The rule that all of it keeps: visir removes or replaces a file only when a manifest or a log of claims that visir wrote
+into that folder names it, and the file is as visir left it. Never by a guess from its name, never through a symbolic
+link, and never in a folder that held something before visir made it.
+"""
+
+from visir.storage.folder import (
+    Change,
+    changing,
+    check_new_file,
+    check_new_folder,
+    new_file,
+    new_folder,
+    put,
+    recover,
+    remove_folder,
+    remove_folders_below,
+    write_new,
+)
+from visir.storage.locks import locked, locked_or
+from visir.storage.manifest import MANIFEST, FileRecord, FolderError, FolderKind, Manifest, is_made_by_visir
+from visir.storage.scratch import Scratch, sweep
+from visir.storage.store import Store
+
+__all__ = [
+    "MANIFEST",
+    "Change",
+    "FileRecord",
+    "FolderError",
+    "FolderKind",
+    "Manifest",
+    "Scratch",
+    "Store",
+    "changing",
+    "check_new_file",
+    "check_new_folder",
+    "is_made_by_visir",
+    "locked",
+    "locked_or",
+    "new_file",
+    "new_folder",
+    "put",
+    "recover",
+    "remove_folder",
+    "remove_folders_below",
+    "sweep",
+    "write_new",
+]

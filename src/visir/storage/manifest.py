@@ -1,0 +1,263 @@
+"""`visir.json`: what a folder that visir made is, and which files in it visir wrote.
+
+    {"visir": 1, "kind": "index", "version": 1, "generation": 3, "content": {…}, "files": {NAME: {…}}, "checksum": "…"}
+
+`content` is the kind's own. `files` has the size, time of change and hash of every file that counts. The checksum is
+over all the rest: a manifest that somebody changed is refused, and nothing that it names is removed.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from visir.errors import VisirError, raise_faults
+from visir.files import digest_of
+from visir.fingerprint import hash_json
+from visir.storage.removal import check_name, files_below, mode_of, remove_files
+from visir.threads import usable_cores
+
+MANIFEST = "visir.json"
+FORMAT = 1
+"""The version of this file's own layout."""
+
+
+class FolderError(VisirError):
+    """A folder is missing, damaged, of another kind, busy, or holds files that visir did not write."""
+
+
+@dataclass(frozen=True)
+class FolderKind:
+    """A kind of folder that visir makes.
+
+    Attributes:
+        name: As `visir.json` has it; empty stands for any.
+        title: For people, with its article: "an index".
+        remedy: The hint where there is none, or a damaged one: how it is made.
+        version: Of the kind's own layout; raised when an older visir could not read a newer folder.
+        error: What is raised over it.
+        exists: The hint where one is to be made and there is one already.
+    """
+
+    name: str
+    title: str
+    remedy: str = "check the path"
+    version: int = 1
+    error: type[VisirError] = FolderError
+    exists: str = "name a new folder, or replace it (--force; in Python: replace=True)"
+
+    @property
+    def noun(self) -> str:
+        """The title without its article."""
+        return self.title.partition(" ")[2]
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file as visir wrote it: size in bytes, hash (BLAKE2b of 16 bytes).
+
+    No times: folders made from the same input are the same bytes, and a copied folder is as sound as the first.
+    """
+
+    bytes: int
+    hash: str
+
+    @classmethod
+    def of(cls, path: Path) -> FileRecord:
+        """The record of a file."""
+        return cls(*digest_of(path))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What `visir.json` says.
+
+    Attributes:
+        kind: The name of the kind of folder.
+        content: The kind's own values, as JSON has them.
+        files: From the name of each file that counts to its record; names have "/" between their parts.
+        generation: Grows with every change.
+        version: Of the kind's layout.
+    """
+
+    kind: str
+    content: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, FileRecord] = field(default_factory=dict)
+    generation: int = 1
+    version: int = 1
+
+    def to_bytes(self) -> bytes:
+        """The file's content."""
+        files = {name: asdict(record) for name, record in sorted(self.files.items())}
+        values = {
+            "visir": FORMAT,
+            "kind": self.kind,
+            "version": self.version,
+            "generation": self.generation,
+            "content": self.content,
+            "files": files,
+        }
+        # As it will be read: tuples become lists and NumPy numbers plain ones before the checksum is taken.
+        plain = orjson.loads(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY))
+        sealed = {**plain, "checksum": hash_json(plain)}
+        return orjson.dumps(sealed, option=orjson.OPT_INDENT_2) + b"\n"
+
+    @classmethod
+    def read(cls, folder: Path, kind: FolderKind | None = None) -> Manifest:
+        """The manifest of a folder.
+
+        Args:
+            folder: Where `visir.json` lies.
+            kind: What the folder must be; None takes any.
+
+        Raises:
+            FolderError: (or the kind's own error) There is none, it is damaged, of another kind, or of a newer visir.
+        """
+        path = folder / MANIFEST
+        error = FolderError if kind is None else kind.error
+        remedy = "" if kind is None else kind.remedy
+        if not path.is_file():
+            title = "nothing that visir made" if kind is None else f"no {kind.noun}"
+            raise error(
+                f"{folder}: {f'holds {title} (no {MANIFEST})' if folder.is_dir() else 'no such folder'}.", hint=remedy
+            )
+        try:
+            data = path.read_bytes()
+        except OSError as fault:
+            raise error(f"{path}: cannot be read: {fault.strerror or fault}", hint="check its permissions") from fault
+        return cls.from_bytes(data, str(path), kind)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, path: str, kind: FolderKind | None = None) -> Manifest:
+        """A manifest from the content of the file that lies at `path`; see `read`."""
+        error = FolderError if kind is None else kind.error
+        remedy = "" if kind is None else kind.remedy
+        try:
+            values = orjson.loads(data)
+        except orjson.JSONDecodeError as fault:
+            raise error(f"{path}: damaged: not valid JSON: {fault}", hint=remedy) from fault
+        if not isinstance(values, dict) or not isinstance(values.get("visir"), int):
+            raise error(f"{path}: does not describe a folder that visir made.", hint=remedy)
+        if values["visir"] > FORMAT:
+            raise error(f"{path}: written by a newer visir (format {values['visir']}).", hint="update visir")
+        if values.pop("checksum", None) != hash_json(values):
+            raise error(f"{path}: damaged: it is not as visir wrote it.", hint=remedy)
+        if kind is not None and values["kind"] != (kind.name or values["kind"]):
+            raise error(f"{path}: of a folder of kind {values['kind']!r}, not {kind.title}.", hint=remedy)
+        if kind is not None and values["version"] > kind.version:
+            raise error(f"{path}: written by a newer visir ({kind.name}, version {values['version']}).",
+                        hint="update visir")  # fmt: skip
+        try:
+            files = {name: FileRecord(**record) for name, record in values["files"].items()}
+            for name in files:
+                check_name(name)
+        except (TypeError, AttributeError, ValueError) as fault:
+            raise error(f"{path}: damaged: {fault}", hint=remedy) from fault
+        return cls(values["kind"], values["content"], files, values["generation"], values["version"])
+
+    def faults(
+        self,
+        folder: Path,
+        *,
+        most: int | None = None,
+        hashed: Callable[[str], bool] = lambda name: True,
+        callback: Callable[[int, int], None] = lambda done, total: None,
+    ) -> list[str]:
+        """What is missing or not as it was written, as sentences.
+
+        Args:
+            folder: The folder of this manifest.
+            most: Hash so many bytes at the most, smallest files first; None: all of them. Sizes are always looked at.
+            hashed: Whether to hash a file of this name.
+            callback: Called with how many files were hashed, of how many.
+        """
+        faults, chosen, total = [], [], 0
+        for name, record in sorted(self.files.items(), key=lambda pair: pair[1].bytes):
+            mode = mode_of(folder, name)
+            if mode is None or not stat.S_ISREG(mode):
+                faults.append(f"{name} is missing" if mode is None else f"{name} is no plain file")
+                continue
+            size = (folder / name).stat().st_size
+            if size != record.bytes:
+                faults.append(f"{name} has {size:,} bytes, {record.bytes:,} were written")
+                continue
+            total += size
+            if hashed(name) and (most is None or total <= most):
+                chosen.append(name)
+
+        def differs(name: str) -> str | None:
+            try:
+                return (
+                    None if digest_of(folder / name)[1] == self.files[name].hash else f"{name} is not as it was written"
+                )
+            except OSError as fault:
+                return f"{name} cannot be read: {fault.strerror or fault}"
+
+        with ThreadPoolExecutor(usable_cores(), "visir-check") as pool:
+            for done, fault in enumerate(pool.map(differs, chosen), 1):
+                callback(done, len(chosen))
+                faults += [fault] if fault else []
+        return faults
+
+    def check(self, folder: Path, kind: FolderKind, *, hashed: Callable[[str], bool] = lambda name: True) -> None:
+        """Raise the kind's error that lists every file that is missing or not as it was written."""
+        raise_faults(
+            kind.error, f"{folder}: {kind.title} that is damaged", self.faults(folder, hashed=hashed), hint=kind.remedy
+        )
+
+    def is_unchanged(self, folder: Path, name: str) -> bool:
+        """Whether a file is named here, and is as it was written, by its size and hash."""
+        record = self.files.get(name)
+        if record is None:
+            return False
+        path = folder / name
+        try:
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode) or status.st_size != record.bytes:
+                return False
+            return digest_of(path)[1] == record.hash
+        except OSError:
+            return False
+
+    def remove(self, folder: Path, names: Iterable[str]) -> list[str]:
+        """Remove files that are named here and as they were written; the names of those left because they are not."""
+        return remove_files(folder, names, only=lambda name: self.is_unchanged(folder, name))
+
+    def changed(self, folder: Path) -> list[str]:
+        """The files that are named here, and there, and not as they were written; sorted."""
+        return [name for name in files_below(folder) if name in self.files and not self.is_unchanged(folder, name)]
+
+    def strangers(self, folder: Path) -> list[str]:
+        """The files in the folder that visir did not write, or that somebody changed since; sorted."""
+        ours = {MANIFEST, LOG}
+        return [name for name in files_below(folder) if name not in ours and not self.is_unchanged(folder, name)]
+
+
+LOG = ".visir-claims"
+"""The log of claims (`claims.py`): the lock of whoever changes the folder lies on it."""
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of any folder that visir made; None where there is none, or none that is as visir wrote it."""
+    try:
+        return Manifest.read(folder)
+    except VisirError:
+        return None
+
+
+def is_made_by_visir(folder: str | Path, kind: str | None = None) -> bool:
+    """Whether a folder has a `visir.json` (of this kind), sound or not."""
+    path = Path(folder, MANIFEST)
+    if not path.is_file():
+        return False
+    try:
+        values = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return kind is None
+    return isinstance(values, dict) and "visir" in values and kind in (None, values.get("kind"))

@@ -1,0 +1,265 @@
+"""Unfinished work: a folder that exists as long as its writer, and that the next writer clears away if it was killed.
+
+A scratch folder is called ".visir-NAME-1f2e3d4c" and lies beside what is being made (so that it can be renamed into its
+place), or in the system's folder for temporary files. Its log of claims (`claims.py`) says what is in it. Whoever makes
+the next one in the same place looks for those whose writer is dead and removes what they had claimed; files that nobody
+claimed stay, and so does their folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import tempfile
+import time
+import warnings
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from visir.errors import VisirError
+from visir.storage.claims import Claims, has_log, read_facts
+from visir.storage.locks import hold_if_free, is_held, make_folder
+from visir.storage.manifest import LOG, MANIFEST, FolderError, read_manifest
+from visir.storage.removal import files_below, remove_empty_folders, remove_files
+
+PREFIX = ".visir-"
+_EMPTY_SECONDS = 60
+"""A scratch folder without a log was made this moment, or its maker was killed before it wrote one."""
+undo: dict[str, Callable[[dict[str, Any]], bool]] = {}
+"""What a killed writer did outside its folder, and how it is taken back: from the name of a fact (`Scratch.note`) to a
+function that takes the fact and says whether it is done. Rooms that do such things register here."""
+
+
+class Scratch:
+    """A scratch folder of this process. Use it as a context, or `close` it.
+
+    Attributes:
+        path: The folder. Ask `file` or `folder` for paths in it: what was not claimed is not removed.
+    """
+
+    def __init__(self, path: Path, claims: Claims) -> None:
+        self.path = path
+        self.claims = claims
+        self._end: Any = None
+
+    @classmethod
+    def beside(cls, target: Path) -> Scratch:
+        """One in the folder of `target`, named after it. Folders above `target` are made."""
+        parent = target.parent
+        make_folder(parent)
+        sweep(parent)
+        return cls._made(parent, target.name)
+
+    @classmethod
+    def temporary(cls, name: str) -> Scratch:
+        """One in the system's folder for temporary files; `name` is what it is for."""
+        return cls.beside(Path(tempfile.gettempdir(), name))
+
+    def close_with(self, owner: object) -> None:
+        """Close it when this object is forgotten, or at the end of the process."""
+        self._end = weakref.finalize(owner, _closed, self.path, self.claims)
+
+    def made(self, pattern: str) -> Path:
+        """The path for a folder (or several: "store/*/*") that visir will make in it, with a manifest of its own."""
+        self.claims.note(folders=pattern)
+        return self.path / pattern
+
+    @classmethod
+    def _made(cls, parent: Path, name: str) -> Scratch:
+        short = name.encode()[:60].decode(errors="ignore")
+        while True:
+            path = parent / f"{PREFIX}{short}-{secrets.token_hex(4)}"
+            try:
+                path.mkdir(mode=0o700)
+                return cls(path, Claims.take(path, busy=FolderError(f"{path}: is in use.")))
+            except FileExistsError:
+                continue
+            except OSError as fault:
+                raise FolderError(
+                    f"{parent}: cannot be written ({fault.strerror or fault}).", hint="name another place, or make room"
+                ) from fault
+
+    def file(self, name: str) -> Path:
+        """The path for a file of this name, claimed; folders above it are made."""
+        self.claims.add(name)
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def folder(self, name: str, *patterns: str) -> Path:
+        """A new folder in which another library writes files of these patterns, claimed."""
+        self.claims.add(*(f"{name}/{pattern}" for pattern in patterns))
+        path = self.path / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def clear(self, name: str) -> None:
+        """Remove what was claimed in a folder in it."""
+        inside = [f"{name}/{inner}" for inner in files_below(self.path / name)]
+        remove_files(self.path, [one for one in inside if one in self.claims])
+
+    def written(self, name: str) -> Path:
+        """Claim everything that another library has written into a folder in it."""
+        self.claims.add(*(f"{name}/{inner}" for inner in files_below(self.path / name)))
+        return self.path / name
+
+    def note(self, name: str, fact: dict[str, Any]) -> None:
+        """Write down something that was done elsewhere, before it is done; see `undo`."""
+        self.claims.note(**{name: fact})
+
+    def close(self) -> None:
+        """Remove what was claimed, and the folder if nothing else is in it."""
+        if self._end is not None:
+            self._end.detach()
+        _closed(self.path, self.claims)
+
+    def __enter__(self) -> Scratch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def sweep(parent: Path) -> list[Path]:
+    """Clear away scratch folders in `parent` whose writer was killed; those that hold something unknown are returned.
+
+    What was complete and was about to take its place is put there first.
+    """
+    remaining = []
+    try:
+        entries = [Path(entry.path) for entry in os.scandir(parent) if entry.name.startswith(PREFIX)]
+    except OSError:
+        return []
+    for path in entries:
+        if path.is_symlink() or not path.is_dir() or not _is_mine(path):
+            continue
+        with contextlib.suppress(OSError):
+            if not _cleared(path):
+                remaining.append(path)
+    for path in remaining:
+        warnings.warn(
+            f"{path}: left by a visir that was killed, with files that it did not name; look at them and delete the "
+            "folder",
+            stacklevel=3,
+        )
+    return remaining
+
+
+def _is_mine(path: Path) -> bool:
+    """Whether this user made it: in a folder for everybody's temporary files, others may have put what they like."""
+    return not hasattr(os, "getuid") or path.lstat().st_uid == os.getuid()
+
+
+def _cleared(path: Path) -> bool:
+    """Clear one folder; False where something in it is not ours. A live writer's is left alone."""
+    if not has_log(path):
+        if time.time() - path.stat().st_mtime > _EMPTY_SECONDS:
+            with contextlib.suppress(OSError):
+                path.rmdir()  # loses nothing: it is empty, or stays
+        return True
+    stream = hold_if_free(path / LOG)
+    if stream is None:
+        return True
+    claims = Claims(path, stream)
+    try:
+        if not _undone(claims):
+            return True  # by somebody who knows how, later
+        finish_swap(path, claims)
+    except BaseException:
+        claims.release()
+        raise
+    _closed(path, claims)
+    return not path.exists()
+
+
+def _undone(claims: Claims) -> bool:
+    """Take back what a killed writer did elsewhere; whether all of it is done."""
+    for facts in claims.facts():
+        for name, fact in facts.items():
+            if name not in _OWN and not (name in undo and undo[name](fact)):
+                return False
+    return True
+
+
+def check_alone(scratch: Scratch, target: Path, fault: VisirError) -> None:
+    """Raise `fault` when another process is making `target` already; until the end, others are told the same."""
+    for entry in os.scandir(target.parent):
+        path = Path(entry.path)
+        if not entry.name.startswith(PREFIX) or path == scratch.path or not is_held(path / LOG):
+            continue
+        if any(facts.get("making") == target.name for facts in read_facts(path)):
+            raise fault
+    scratch.claims.note(making=target.name)
+
+
+def _closed(path: Path, claims: Claims) -> None:
+    from visir.storage.folder import remove_folder
+
+    try:
+        for facts in claims.facts():
+            for folder in sorted(path.glob(facts["folders"])) if "folders" in facts else []:
+                with contextlib.suppress(VisirError):
+                    remove_folder(folder)
+        claims.remove_claimed()
+        if files_below(path) == [LOG]:
+            claims.discard()
+        remove_empty_folders(path)
+    finally:
+        claims.release()
+
+
+NEW, OLD = "new", "old"
+_OWN = ("swap", "making", "folders")
+
+
+def swap(scratch: Scratch, target: Path) -> None:
+    """Put the scratch folder's `new` in the place of the folder `target`, which visir made.
+
+    What visir wrote into the old folder is removed. Files of others that were in it stay in their places; where the new
+    one has a file of the same name, they go to a folder beside it, and a warning names that. Killed in between, the
+    next writer in this place does the rest.
+    """
+    scratch.claims.note(swap=target.name)
+    with contextlib.suppress(FileNotFoundError):
+        target.rename(scratch.path / OLD)
+    (scratch.path / NEW).rename(target)
+    _remove_old(scratch.path, target, scratch.claims)
+
+
+def finish_swap(path: Path, claims: Claims) -> None:
+    """Do the rest of a swap whose process was killed."""
+    for facts in claims.facts():
+        name = facts.get("swap", "")
+        if not name or Path(name).name != name:
+            continue
+        target = path.parent / name
+        if not (path / OLD).is_dir():
+            continue  # killed before anything was moved
+        if (path / NEW).is_dir() and not target.exists():
+            (path / NEW).rename(target)
+        _remove_old(path, target, claims)
+
+
+def _remove_old(path: Path, target: Path, claims: Claims) -> None:
+    old = path / OLD
+    if not old.is_dir():
+        return
+    manifest = read_manifest(old)
+    if manifest is not None:
+        manifest.remove(old, manifest.files)
+        remove_files(old, [MANIFEST, LOG])
+    for name in files_below(old):
+        place = target / name
+        if not place.exists() and not place.is_symlink():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            (old / name).rename(place)
+    if remove_empty_folders(old):
+        return
+    number = 1
+    while (place := target.with_name(f"{target.name}.old-{number}")).exists():
+        number += 1
+    old.rename(place)
+    warnings.warn(f"{place}: files that visir did not write, from the folder that {target} replaced", stacklevel=4)

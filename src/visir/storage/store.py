@@ -1,0 +1,80 @@
+"""A store: entries found by a key of their content, each a folder of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from visir.errors import VisirError
+from visir.files import cache_directory
+from visir.storage.folder import Change, changing, remove_folder
+from visir.storage.locks import make_folder
+from visir.storage.manifest import MANIFEST, FolderKind, Manifest
+
+
+class Store:
+    """A folder of entries of one kind, each under a key over everything that determines its content.
+
+    An entry counts when it has its manifest; until then it is a folder that a killed writer's successor goes on with.
+    A store can be deleted at any time.
+
+    Args:
+        kind: What the entries are.
+        root: Where they lie; by default the folder of this name in the user's cache (`VISIR_CACHE`).
+    """
+
+    def __init__(self, kind: FolderKind, root: str | Path | None = None, *, name: str = "") -> None:
+        self.kind = kind
+        self.root = Path(root) if root is not None else cache_directory() / (name or kind.name)
+
+    def path(self, key: str) -> Path:
+        """Where the entry of a key lies, or will. Entries of another version of the kind are not looked at."""
+        return self.root / f"v{self.kind.version}" / key[:2] / key
+
+    def find(self, key: str, *, hashed: Callable[[str], bool] = lambda name: True) -> Manifest | None:
+        """The manifest of a sound entry; None where there is none. A damaged one is put aside, with a warning.
+
+        Args:
+            key: Of the content.
+            hashed: Whether the bytes of a file of this name are looked at, or its size alone.
+        """
+        path = self.path(key)
+        if not (path / MANIFEST).is_file():
+            return None
+        try:
+            manifest = Manifest.read(path, self.kind)
+            faults = manifest.faults(path, hashed=hashed)
+        except VisirError as fault:
+            faults = [fault.message]
+        if not faults:
+            return manifest
+        self.put_aside(key, faults[0])
+        return None
+
+    def put_aside(self, key: str, reason: str) -> None:
+        """Rename a damaged entry: what is not as it was written is not visir's to remove."""
+        path, number = self.path(key), 1
+        while (place := path.with_name(f"{path.name}.damaged-{number}")).exists():
+            number += 1
+        with contextlib.suppress(FileNotFoundError):
+            path.rename(place)
+            warnings.warn(f"{path}: damaged ({reason}); it is made again. The damaged one is {place}", stacklevel=3)
+
+    @contextlib.contextmanager
+    def writing(self, key: str, *, waiting: str, resume: bool = True) -> Iterator[Change]:
+        """Be the only writer of an entry; another process that wants the same waits, and then finds it done.
+
+        Args:
+            key: Of the content.
+            waiting: Said on standard error while another process writes it.
+            resume: Go on from what a killed writer left.
+        """
+        make_folder(self.path(key).parent, elsewhere="VISIR_CACHE=FOLDER")
+        with changing(self.path(key), self.kind, busy=waiting, resume=resume) as change:
+            yield change
+
+    def remove(self, key: str) -> None:
+        """Remove an entry. What is memory-mapped somewhere stays readable there (not on Windows)."""
+        remove_folder(self.path(key))
