@@ -163,7 +163,7 @@ def test_faults_of_shards_elsewhere_name_them(memory: fsspec.AbstractFileSystem,
     memory.pipe(path, bytes(data))
     with pytest.raises(EmbeddingError, match=r"memory://bucket/shards/image-00002-of-00002: damaged(.|\n)*--shard 2/2"):
         join_shards(load("pixels"), collection, "image", place=place, store=Store(tmp_path / "fourth"))
-    memory.rm("/bucket/shards/image-00002-of-00002/card.json")  # as a copy leaves it that was cut off
+    memory.rm("/bucket/shards/image-00002-of-00002/visir.json")  # as a copy leaves it that was cut off
     with pytest.raises(EmbeddingError, match="of 2 image shards 2 is missing"):
         join_shards(load("pixels"), collection, "image", place=place, store=Store(tmp_path / "fourth"))
     store = Store(tmp_path / "machine 2")

@@ -7,6 +7,7 @@ and what to do next. The command line prints it without a traceback and exits wi
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 
@@ -21,6 +22,27 @@ class VisirError(Exception):
         self.message = message
         self.hint = hint
         super().__init__(f"{message}\n  → {hint}" if hint else message)
+
+
+_REMEDIES = {
+    errno.ENOSPC: "make room, and run the same again",
+    errno.EDQUOT: "make room in your quota, and run the same again",
+    errno.EFBIG: "the file system or a limit (ulimit -f) allows no larger file: name another place",
+    errno.EROFS: "name a place that can be written",
+    errno.EACCES: "check its permissions, or name another place",
+    errno.EPERM: "check its permissions, or name another place",
+    errno.EIO: "the disk is faulty, or away: look at the system's log",
+    errno.ESTALE: "the network disk was away: run the same again",
+    errno.EMFILE: "allow more open files: ulimit -n 4096",
+    errno.ENAMETOOLONG: "give shorter names",
+}
+
+
+def from_system(fault: OSError) -> VisirError | None:
+    """What the system refused (a full disk, permissions), as an error with a next action; None for anything else."""
+    if fault.errno not in _REMEDIES:
+        return None
+    return VisirError(f"{fault.filename or 'disk'}: {fault.strerror}.", hint=_REMEDIES[fault.errno])
 
 
 class CollectionError(VisirError):

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from visir.errors import VisirError
 from visir.sessions import Counts, Mapping, sessionise
-from visir.sessions.mended import MOST_LINES, mended
+from visir.sessions.mended import MOST_LINES, REFUSED, mended
+from visir.storage import Scratch
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -232,13 +233,17 @@ def test_rows_that_are_written_by_the_rules_are_never_refused(
     folder = tmp_path_factory.mktemp("csv")
     with (folder / "a.csv").open("w", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("x", "y", "z"), *rows])
-    assert mended([folder / "a.csv"], "csv", folder / "out") == [folder / "a.csv"]
-    assert (folder / "out" / "refused.jsonl").read_bytes() == b""
+    with Scratch.beside(folder / "out") as scratch:
+        assert mended([folder / "a.csv"], "csv", scratch) == [folder / "a.csv"]
+        assert (scratch.path / REFUSED).read_bytes() == b""
 
 
 def test_a_field_of_too_many_lines_is_an_open_quote(tmp_path: Path) -> None:
     within = b'a,b\n"' + b"x\n" * (MOST_LINES - 1) + b'",2\n'
     (tmp_path / "in.csv").write_bytes(within)
     (tmp_path / "over.csv").write_bytes(within.replace(b"x\n", b"x\nx\n", 1))
-    assert mended([tmp_path / "in.csv"], "csv", tmp_path / "1") == [tmp_path / "in.csv"]
-    assert mended([tmp_path / "over.csv"], "csv", tmp_path / "2") == [tmp_path / "2" / "0" / "over.csv"]
+    with Scratch.beside(tmp_path / "1") as scratch:
+        assert mended([tmp_path / "in.csv"], "csv", scratch) == [tmp_path / "in.csv"]
+    with Scratch.beside(tmp_path / "2") as scratch:
+        (copy,) = mended([tmp_path / "over.csv"], "csv", scratch)
+        assert copy.name == "over.csv" and scratch.path in copy.parents

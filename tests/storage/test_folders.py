@@ -436,7 +436,7 @@ def test_a_store_finds_writes_and_puts_damaged_entries_aside(tmp_path: Path) -> 
     (store.path(key) / "data").write_text("2")
     with pytest.warns(UserWarning, match="damaged .data is not as it was written"):
         assert store.find(key) is None
-    assert (tmp_path / "ab" / f"{key}.damaged-1" / "data").read_text() == "2"
+    assert (store.path(key).with_name(f"{key}.damaged-1") / "data").read_text() == "2"
     with store.writing(key, waiting="wait") as change:
         change.file("data").write_text("1")
     assert store.find(key) is not None

@@ -34,11 +34,11 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_report(tmp_path: Path) -> N
     kept = out / "toy" / "smoke" / "cells"
     process = subprocess.Popen([sys.executable, str(Path(papers_killed.__file__)), str(path), str(out)])
     deadline = time.monotonic() + 240
-    while not list(kept.glob("*.json")) and time.monotonic() < deadline and process.poll() is None:
+    while not list(kept.glob("MS*.json")) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    before = {one: one.stat().st_mtime_ns for one in kept.glob("*.json")}
+    before = {one: one.stat().st_mtime_ns for one in kept.glob("MS*.json")}
     assert before, "a cell was finished when the kill came"
     study = read_study(path)
     cells = run(study, "toy", "smoke", out)
@@ -53,22 +53,22 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_report(tmp_path: Path) -> N
 def test_a_failure_is_a_cell_and_the_study_goes_on(tmp_path: Path) -> None:
     path = counting(tmp_path, first="scenes:40?sede=1")
     study = read_study(path)
-    cells = run(study, "toy", "smoke", tmp_path)
+    cells = run(study, "toy", "smoke", tmp_path / "out")
     assert [one.state for one in cells] == ["failed", "done", "done"] * 2
     assert "sede" in cells[0].reason
-    page = report_of(path, tmp_path)["report.html"].decode()
+    page = report_of(path, tmp_path / "out")["report.html"].decode()
     assert "failed" in page
-    done = {one: one.stat().st_mtime_ns for one in (tmp_path / "toy/smoke/cells").glob("MS-COCO-FG*")}
+    done = {one: one.stat().st_mtime_ns for one in (tmp_path / "out/toy/smoke/cells").glob("MS-COCO-FG*")}
     counting(tmp_path)  # mended: only what failed is run again
-    assert [one.state for one in run(read_study(path), "toy", "smoke", tmp_path)] == ["done"] * 6
+    assert [one.state for one in run(read_study(path), "toy", "smoke", tmp_path / "out")] == ["done"] * 6
     assert all(one.stat().st_mtime_ns == time_of for one, time_of in done.items())
 
 
 def test_a_cell_of_other_settings_is_another_cell(tmp_path: Path) -> None:
     path = counting(tmp_path)
-    run(read_study(path), "toy", "smoke", tmp_path)
+    run(read_study(path), "toy", "smoke", tmp_path / "out")
     counting(tmp_path, first="scenes:30")
-    assert [one.state for one in standing(path, tmp_path).verdicts[0].cells] == ["not run", "done", "done"] * 2
+    assert [one.state for one in standing(path, tmp_path / "out").verdicts[0].cells] == ["not run", "done", "done"] * 2
 
 
 def test_an_option_that_is_new_and_not_used_makes_no_other_cell(tmp_path: Path) -> None:

@@ -194,14 +194,14 @@ def test_a_command_is_asked_once(collection: Collection, tmp_path: Path) -> None
 
 def test_faults_of_a_command(collection: Collection, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"does not say where \{run\} stands"):
-        CommandSubject("search {queries}", tmp_path)
+        CommandSubject("search {queries}", tmp_path / "calls")
     broken = f"{sys.executable} -c 'import sys; sys.exit(\"no index {{\" )' {{queries}} {{run}}"
     with pytest.raises(RunError, match=r"exit status 1[\s\S]*no index"):
-        stress(collection, CommandSubject(broken, tmp_path), perturbations=["char_swap"])
+        stress(collection, CommandSubject(broken, tmp_path / "calls"), perturbations=["char_swap"])
     with pytest.raises(RunError, match="left no run"):
-        stress(collection, CommandSubject("true {queries} {run}", tmp_path), perturbations=["char_swap"])
+        stress(collection, CommandSubject("true {queries} {run}", tmp_path / "calls"), perturbations=["char_swap"])
     with pytest.raises(ConfigurationError, match="'jpeg'"):
-        stress(collection, CommandSubject("true {queries} {run}", tmp_path), pictures=["jpeg"])
+        stress(collection, CommandSubject("true {queries} {run}", tmp_path / "calls"), pictures=["jpeg"])
 
 
 def test_all_faults_at_once(collection: Collection, tmp_path: Path) -> None:

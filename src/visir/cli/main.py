@@ -83,7 +83,7 @@ for verb in (
 
 def run() -> None:
     """Run the command line; a fault that the user can mend is printed without a traceback, exit status 2."""
-    from visir.errors import VisirError
+    from visir.errors import VisirError, from_system
 
     try:
         app()
@@ -93,6 +93,11 @@ def run() -> None:
     except BrokenPipeError:  # `visir … | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as fault:
+        if (disk := from_system(fault)) is None:
+            raise
+        print(f"visir: {disk}", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
     except KeyboardInterrupt:
         print("\nvisir: stopped; what was finished is kept", file=sys.stderr)  # noqa: T201
         sys.exit(130)

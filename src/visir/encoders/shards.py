@@ -103,6 +103,12 @@ def encode_shard(
                 return done(None)
             card = folder.card(shard)
             if card is None:
+                if change.content.get("shard") == about:  # finished here; only the copying failed
+                    computed, resumed, seconds = 0, len(rows), 0.0
+                    break
+                if change.manifest.generation > 0:  # of something else
+                    change.keep_only()
+                    change.commit({})
                 with Journal(change, ids[rows.start : rows.stop], encoder.dimension, about) as journal:
                     resumed = journal.done
                     computed, seconds = complete(

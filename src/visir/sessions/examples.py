@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
+from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.files import read_json
 from visir.sessions.bucket import quoted_path
 from visir.sessions.dialect import DUCKDB
+from visir.sessions.engine import duckdb_engine
 from visir.sessions.records import NEVER, STEPS, Earlier, Examples, Texts, Words
 
 if TYPE_CHECKING:
@@ -151,22 +152,16 @@ def draw(folder: str | Path, sample: Sample) -> Examples:
 
     Raises `VisirError` where no session qualifies; the text says how many would with fewer pages.
     """
-    require("duckdb", extra="sessions", purpose="Drawing prediction examples")
-    import duckdb
-
     folder = Path(folder)
     idle = idle_minutes(folder)
-    engine = duckdb.connect(config={"enable_external_file_cache": False})  # no byte is read twice
-    try:
-        engine.execute("SET enable_progress_bar = false")
+    # No byte is read twice.
+    with duckdb_engine(folder, "Drawing prediction examples", enable_external_file_cache=False) as engine:
         engine.execute(f"CREATE VIEW sessions AS SELECT * FROM {_table(folder / 'sessions' / '*.parquet')}")
         _gather(engine, folder, sample)
         rows = _columns(engine, "SELECT * FROM examples ORDER BY began, visitor, session")
         if not len(rows["began"]):
             raise VisirError(f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine))
         earlier = _columns(engine, earlier_sql("examples", idle))
-    finally:
-        engine.close()
     return _examples(rows, earlier)
 
 

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from visir.errors import VisirError, require
+from visir.errors import VisirError
 from visir.progress import Progress
 from visir.sessions.bucket import PARTS, write_bucket
 from visir.sessions.counts import Counts, told
 from visir.sessions.definition import IDLE_MINUTES
+from visir.sessions.engine import duckdb_engine
 from visir.sessions.mapping import Mapping
 from visir.sessions.reading import read_events, write_malformed
 from visir.sessions.source import log_files, passed_over
@@ -53,38 +54,23 @@ def sessionise(
     `reading.ROWS_PER_BUCKET` rows. Neither changes what is found. Raises `VisirError` where `out` exists (unless
     `replace`) or a file is damaged as a whole, `ConfigurationError` where the mapping does not fit.
     """
-    require("duckdb", extra="sessions", purpose="Finding sessions in a log")
     if idle_minutes <= 0:
         raise VisirError(f"{idle_minutes} idle minutes end every session.", hint="the thesis uses 30")
     out = Path(out)
-    with new_folder(out, SESSIONS, replace=replace) as change, Scratch.beside(out) as scratch:
-        engine = _engine(scratch, threads, memory)
+    purpose, kept_order = "Finding sessions in a log", {"preserve_insertion_order": True}
+    with (
+        new_folder(out, SESSIONS, replace=replace) as change,
+        Scratch.beside(out) as scratch,
+        duckdb_engine(out, purpose, scratch=scratch, threads=threads, memory=memory, **kept_order) as engine,
+    ):
         files = log_files(source, mapping, scratch)
-        try:
-            found = read_events(engine, mapping, files, scratch, buckets)
-            malformed = write_malformed(engine, scratch, change.file("malformed.parquet"))
-            total = _write(engine, found, mapping, idle_minutes, change)
-            over = passed_over(source, mapping, scratch)
-            counts = Counts.of(total, malformed=malformed, passed_over=over)
-        finally:
-            engine.close()
+        found = read_events(engine, mapping, files, scratch, buckets)
+        malformed = write_malformed(engine, scratch, change.file("malformed.parquet"))
+        total = _write(engine, found, mapping, idle_minutes, change)
+        over = passed_over(source, mapping, scratch)
+        counts = Counts.of(total, malformed=malformed, passed_over=over)
         change.write_json("counts.json", told(counts, mapping, idle_minutes, f"duckdb {version('duckdb')}"))
     return counts
-
-
-def _engine(scratch: Scratch, threads: int | None, memory: str | None) -> DuckDBPyConnection:
-    import duckdb
-
-    spill = scratch.folder("spill", "duckdb_temp_*")
-    settings: dict[str, Any] = {"temp_directory": str(spill), "preserve_insertion_order": True}
-    if threads is not None:
-        settings["threads"] = threads
-    if memory is not None:
-        settings["memory_limit"] = memory
-    engine = duckdb.connect(config=settings)
-    engine.execute("SET TimeZone = 'UTC'")
-    engine.execute("SET enable_progress_bar = false")
-    return engine
 
 
 def _threads(engine: DuckDBPyConnection) -> int:

@@ -135,11 +135,17 @@ class Claims:
         (self._patterns if "*" in name or "?" in name else self._names).add(name)
 
     def _append(self, *entries: dict[str, Any]) -> None:
-        self._stream.seek(0, os.SEEK_END)
-        if self._stream.tell() == 0:
+        end = self._stream.seek(0, os.SEEK_END)
+        if end == 0:
             entries = ({"visir": FORMAT}, *entries)
-        self._stream.write(b"".join(_packed(entry) for entry in entries))
-        self._stream.flush()
+        lines = memoryview(b"".join(_packed(entry) for entry in entries))
+        try:
+            while lines:
+                lines = lines[self._stream.write(lines) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._stream.truncate(end)  # the next line must not go on from half a line
+            raise
 
     def _check_format(self) -> None:
         self._stream.seek(0)

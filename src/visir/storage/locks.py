@@ -63,7 +63,7 @@ def hold(path: Path, busy: str | VisirError, *, elsewhere: str = "") -> IO[bytes
     """The locked file. While another process holds it: say `busy` once and wait, or raise it."""
     stream: IO[bytes] | None = None
     try:
-        stream = path.open("a+b")
+        stream = path.open("a+b", buffering=0)
         announced = False
         while not _try(stream):
             if isinstance(busy, VisirError):
@@ -89,7 +89,7 @@ def hold(path: Path, busy: str | VisirError, *, elsewhere: str = "") -> IO[bytes
 def hold_if_free(path: Path) -> IO[bytes] | None:
     """The locked file, if it is there and nobody holds it; else None. Nothing is made."""
     try:
-        stream = path.open("r+b")
+        stream = path.open("r+b", buffering=0)
     except OSError:
         return None
     try:

@@ -168,6 +168,8 @@ def _cleared(path: Path) -> bool:
         if not _undone(claims):
             return True  # by somebody who knows how, later
         finish_swap(path, claims)
+        for folder, _, _ in os.walk(path):
+            sweep(Path(folder))  # files that were written in one step, in a folder that was not finished
     except BaseException:
         claims.release()
         raise

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from visir.errors import VisirError
 from visir.files import cache_directory
-from visir.storage.folder import Change, changing, remove_folder
+from visir.storage.claims import has_log
+from visir.storage.folder import Change, changing, recover, remove_folder
 from visir.storage.locks import make_folder
 from visir.storage.manifest import MANIFEST, FolderKind, Manifest
 
@@ -49,6 +50,9 @@ class Store:
         except VisirError as fault:
             faults = [fault.message]
         if not faults:
+            if has_log(path):  # its writer was killed after the last step, and no other will come
+                with contextlib.suppress(VisirError):
+                    recover(path, self.kind)
             return manifest
         self.put_aside(key, faults[0])
         return None

@@ -14,9 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from visir.errors import VisirError, require
+from visir.errors import VisirError
 from visir.files import read_json
 from visir.sessions.describe.intervals import Moments
+from visir.sessions.engine import duckdb_engine
 from visir.storage import Scratch
 
 if TYPE_CHECKING:
@@ -181,25 +182,18 @@ def open_log(folder: str | Path, *, threads: int | None = None, memory: str | No
 
     Raises `VisirError` where the folder is none that `sessionise` wrote.
     """
-    require("duckdb", extra="sessions", purpose="Describing sessions")
-    import duckdb
-
     folder = Path(folder)
     if not (folder / "counts.json").is_file() or not sorted((folder / "sessions").glob("*.parquet")):
         raise VisirError(f"{folder}: no folder of sessions.", hint="make one of a log: visir intent sessions")
     told = read_json(folder / "counts.json")
-    with Scratch.temporary("sessions") as scratch:
-        spill = scratch.folder("spill", "duckdb_temp_*")
-        settings: dict[str, Any] = {"temp_directory": str(spill), "preserve_insertion_order": False}
-        settings |= {} if threads is None else {"threads": threads}
-        settings |= {} if memory is None else {"memory_limit": memory}
-        db = duckdb.connect(config=settings)
-        try:
-            db.execute("SET TimeZone = 'UTC'")
-            db.execute("SET enable_progress_bar = false")
-            yield Log(folder, scratch, db, told["counts"], told["declared"], told["engine"])
-        finally:
-            db.close()
+    any_order = {"preserve_insertion_order": False}
+    with (
+        Scratch.temporary("sessions") as scratch,
+        duckdb_engine(
+            folder, "Describing sessions", scratch=scratch, threads=threads, memory=memory, **any_order
+        ) as engine,
+    ):
+        yield Log(folder, scratch, engine, told["counts"], told["declared"], told["engine"])
 
 
 def _add(sums: list[float], more: list[Any]) -> None:

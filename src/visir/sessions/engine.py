@@ -1,0 +1,60 @@
+"""DuckDB, as the rooms of sessions use it: opened, closed, and its faults of disk and memory told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from visir.errors import VisirError, require
+from visir.storage import Scratch
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+@contextmanager
+def duckdb_engine(
+    place: Path,
+    purpose: str,
+    *,
+    scratch: Scratch | None = None,
+    threads: int | None = None,
+    memory: str | None = None,
+    **settings: Any,
+) -> Iterator[DuckDBPyConnection]:
+    """An engine for one piece of work.
+
+    Args:
+        place: What is read or written; errors name it.
+        purpose: For the error where DuckDB is not installed: "Finding sessions in a log".
+        scratch: Where it may spill what does not fit into memory.
+        threads: Default: one per core.
+        memory: What it may hold ("2GB").
+        settings: Further settings of DuckDB.
+
+    Raises:
+        VisirError: The disk is full or refuses, or the memory is too little.
+    """
+    require("duckdb", extra="sessions", purpose=purpose)
+    import duckdb
+
+    if scratch is not None:
+        settings["temp_directory"] = str(scratch.folder("spill", "duckdb_temp_*"))
+    if threads is not None:
+        settings["threads"] = threads
+    if memory is not None:
+        settings["memory_limit"] = memory
+    engine = duckdb.connect(config=settings)
+    try:
+        engine.execute("SET TimeZone = 'UTC'")
+        engine.execute("SET enable_progress_bar = false")
+        yield engine
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as fault:
+        reason = str(fault).partition("\n\nLINE ")[0].strip()
+        raise VisirError(
+            f"{place}: {reason}", hint="make room on the disk, or give more memory (--memory), and run the same again"
+        ) from fault
+    finally:
+        engine.close()
