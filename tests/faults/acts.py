@@ -55,8 +55,11 @@ def log(place: Path) -> None:
     sys.path.append(str(TESTS / "sessions"))
     from intent_log import folder_of, random_log
 
-    (place / "sessions").mkdir()
-    folder_of(random_log(30), place / "sessions")
+    folder_of(random_log(30), place)
+
+
+def queries(place: Path) -> None:
+    (place / "queries.txt").write_text("q1\ta red bus\nq2\ta dog\n")
 
 
 def nothing(place: Path) -> None:
@@ -74,6 +77,7 @@ class Act:
         before: Commands that run first.
         then: Changes the files after those.
         volatile: Patterns of files that differ between two runs (times, speeds).
+        perhaps: Patterns of files that may be there or not: how an index keeps what was deleted.
         force: The same command where it may replace what is there; empty where it goes on or adds.
         again: What is added to the command after an interruption.
         needs: Packages without which it cannot run.
@@ -85,6 +89,7 @@ class Act:
     before: tuple[tuple[str, ...], ...] = ()
     then: Callable[[Path], None] = nothing
     volatile: tuple[str, ...] = ()
+    perhaps: tuple[str, ...] = ()
     force: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -114,7 +119,9 @@ ACTS: dict[str, Act] = {
     ),
     "train": Act(TRAIN, files=recipe, volatile=("*.json", "*.jsonl", "*.svg", "*.html", "*.parquet", "logs/*"),
                  again=("--resume",)),
-    "categories train": Act((*CATEGORIES, "--out", "out"), volatile=("*.json", "*.jsonl", "*.svg", "*.html"), again=("--resume",)),
+    "categories train": Act(
+        (*CATEGORIES, "--out", "out"), volatile=("*.json", "*.jsonl", "*.svg", "*.html"), again=("--resume",)
+    ),
     "categories evaluate": Act(
         ("categories", "evaluate", "generated:60", "--baselines", "bm25", "--folds", "2", "--out", "out"),
         volatile=("*.json", "*.html"), force=("--force",),
@@ -139,14 +146,14 @@ ACTS: dict[str, Act] = {
     "library: make": Act(MAKE_LIBRARY, files=photos, volatile=("*.sqlite", "visir.json", "**/visir.json")),
     "library: update": Act(
         ("index", "out"), files=photos, before=(MAKE_LIBRARY,), then=changed_photos,
-        volatile=("*.sqlite", "visir.json", "**/visir.json"),
+        volatile=("*.sqlite", "visir.json", "**/visir.json"), perhaps=("*/deleted-*.npy",),
     ),
     "index build": Act(BUILD),
     "index add": Act(("index", "add", "out", "scenes:16?size=64"), before=(BUILD,)),
-    "index delete": Act(("index", "delete", "out", "00003#1"), before=(BUILD,)),
+    "index delete": Act(("index", "delete", "out", "scene-0-000000#1"), before=(BUILD,)),
     "index search to a run": Act(
         ("index", "search", "out", "--queries", "queries.txt", "--out", "run.trec"), out="run.trec", before=(BUILD,),
-        files=lambda place: (place / "queries.txt").write_text("q1\ta red bus\nq2\ta dog\n") and None, force=("--force",),
+        files=queries, force=("--force",),
     ),
     "intent generate": Act(("intent", "generate", "--out", "out", "--sessions", "40"), force=("--replace",)),
     "intent sessions": Act(

@@ -211,7 +211,7 @@ class Trial:
             status = self._forked((*self.act.command, *self.act.again), COUNT, 0)
         if status:
             printed = self._printed()
-            refused = any(part in printed for part in ("already", "finished", "--force", "--replace"))
+            refused = any(part in printed for part in ("already", "finished", "--force", "--replace", "is gone"))
             if os.WIFSIGNALED(status) or os.WEXITSTATUS(status) != 2 or not refused:
                 raise Fault(f"{when}: the same command does not go on: {printed}")
         from visir.storage import FolderKind, recover, sweep
@@ -268,6 +268,8 @@ class Trial:
         for name, data in tree(self.place).items():
             if name not in names and name != "link":
                 inner = name.removeprefix(f"{self.act.out or 'cache'}/")
+                if any(fnmatch.fnmatch(inner, pattern) for pattern in self.act.perhaps):
+                    continue
                 differs = name.startswith("cache/") or (inner == "visir.json" and self.act.volatile)
                 differs = differs or any(fnmatch.fnmatch(inner, pattern) for pattern in self.act.volatile)
                 content[self._known(name)] = None if differs else data

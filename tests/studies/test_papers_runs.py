@@ -17,6 +17,7 @@ from visir.cli.study import app
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json
 from visir.reports.papers import write_papers_report
+from visir.storage import MANIFEST, Manifest
 from visir.studies.papers.cells import Cell, Folder
 from visir.studies.papers.run import run
 from visir.studies.papers.standing import standing
@@ -34,11 +35,11 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_report(tmp_path: Path) -> N
     kept = out / "toy" / "smoke" / "cells"
     process = subprocess.Popen([sys.executable, str(Path(papers_killed.__file__)), str(path), str(out)])
     deadline = time.monotonic() + 240
-    while not list(kept.glob("MS*.json")) and time.monotonic() < deadline and process.poll() is None:
+    while not (kept / MANIFEST).is_file() and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    before = {one: one.stat().st_mtime_ns for one in kept.glob("MS*.json")}
+    before = {kept / name: (kept / name).stat().st_mtime_ns for name in Manifest.read(kept).files}
     assert before, "a cell was finished when the kill came"
     study = read_study(path)
     cells = run(study, "toy", "smoke", out)

@@ -447,11 +447,23 @@ def remove_folder(folder: str | Path) -> list[str]:
     return files_below(folder) if folder.exists() else []
 
 
-def recover(folder: Path, kind: FolderKind) -> None:
-    """Remove what a killed change of a folder has begun."""
+def recover(folder: Path, kind: FolderKind, *, busy: str | VisirError | None = None) -> None:
+    """Remove what a killed change of a folder has begun; while another process changes it, `busy` is said or raised."""
     if has_log(folder):
-        with changing(folder, kind, busy=FolderError(f"{folder}: another process is changing it."), make=False):
-            pass
+        busy = busy or kind.error(f"{folder}: another process is changing it.")
+        with changing(folder, kind, busy=busy) as change:
+            change.abandon()
+
+
+def counted(folder: Path, kind: FolderKind) -> frozenset[str]:
+    """The names of the files that count in a folder of this kind; none where there is no folder.
+
+    A file may lie there and not count: a killed `put` had written it. It is removed first, as the next `put` would.
+    """
+    recover(folder, kind, busy=f"{folder}: another process is writing there; waiting for it")
+    if not (folder / MANIFEST).is_file():
+        return frozenset()
+    return frozenset(Manifest.read(folder, kind).files)
 
 
 def remove_folders_below(folder: Path) -> None:

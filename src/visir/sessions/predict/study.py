@@ -30,7 +30,7 @@ from visir.sessions.predict.importance import impurity, permutation
 from visir.sessions.predict.measures import measured
 from visir.sessions.predict.models import MODELS, fit
 from visir.sessions.records import Examples
-from visir.storage import MANIFEST, FolderKind, put
+from visir.storage import MANIFEST, FolderKind, Manifest, counted, put
 from visir.threads import usable_cores
 
 STUDY = FolderKind("intent-study", "a prediction study")
@@ -100,8 +100,8 @@ def run_study(sessions: str | Path, plan: Plan, out: str | Path, *, jobs: int | 
         for step in sample.steps
         if scheme != "ungrouped" or step in UNGROUPED_STEPS
     ]
-    kept = {one.file for one in wanted if (out / "cells" / one.file).is_file()}
-    missing = [one for one in wanted if one.file not in kept]
+    finished = counted(out / "cells", CELLS)
+    missing = [cell for cell in wanted if cell.file not in finished or not (out / "cells" / cell.file).is_file()]
     if missing:
         _run(missing, drawn, plan, out, jobs)
     return [load_cell(out / "cells" / one.file) for one in wanted]
@@ -112,8 +112,10 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[Cell]]:
     out = Path(out)
     if not (out / "study.json").is_file():
         raise VisirError(f"{out}: not a folder of a prediction study.", hint="make one: visir intent predict SESSIONS")
+    cells = out / "cells"
+    names = Manifest.read(cells, CELLS).files if (cells / MANIFEST).is_file() else {}
     return read_json(out / "study.json"), [
-        load_cell(one) for one in sorted((out / "cells").glob("*.json")) if one.name != MANIFEST
+        load_cell(cells / name) for name in sorted(names) if (cells / name).is_file()
     ]
 
 

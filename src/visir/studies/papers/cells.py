@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
-from visir.storage import FolderKind, put
+from visir.storage import MANIFEST, FolderKind, Manifest, put
 from visir.studies.papers.act import Act, Measured
 
 CELLS = FolderKind("cells", "a folder of cells")
@@ -66,10 +66,11 @@ class Folder:
 
     def load(self, cell: Cell) -> Cell:
         """The kept cell that was asked for in the same words; otherwise `cell` as it is."""
-        path = self.path / "cells" / f"{cell.file}.json"
-        if not path.is_file():
+        cells, name = self.path / "cells", f"{cell.file}.json"
+        counts = (cells / MANIFEST).is_file() and name in Manifest.read(cells, CELLS).files
+        if not counts or not (cells / name).is_file():
             return cell
-        kept = read_json(path)
+        kept = read_json(cells / name)
         if kept.get("visir_cell") != 1 or _asked(kept["asked"]) != _asked(cell.asked):
             return cell
         kept.pop("visir_cell")
