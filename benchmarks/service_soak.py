@@ -1,0 +1,282 @@
+"""A service that is asked while its library changes every second: what is stale, what fails, and what grows.
+
+    python benchmarks/service_soak.py [--minutes 10] [--clients 8] [--photos 400]
+
+One process serves the library; one updates it every second; one watches the same photos (`visir index --watch`); photos
+appear, vanish and move all the while, some between an update's look and its end; clients search, ask for similar
+pictures, look at items, pictures and thumbnails.
+
+- stale: an answer of a generation that had been replaced on disk for more than 2 seconds when the answer came
+- errors: every status but 200, but for 404s of items that the newest library no longer has, or that were deleted in the
+  last 3 seconds
+- memory (USS: what is the process's own) and open files of the service, in the first and in the last fifth
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from visir.collections import open_collection
+from visir.collections.images import ImageReader
+from visir.errors import VisirError
+from visir.library import Library, update
+from visir.library.layout import LibraryCard
+
+STALE_SECONDS = 2.0
+RECIPE = """name = "soak"
+dimension = 64
+[data]
+collection = "scenes:300?size=64"
+[image]
+tower = "frozen"
+encoder = "pixels"
+[text]
+tower = "frozen"
+encoder = "bow:512"
+[optimiser]
+epochs = 2
+batch = 64
+"""
+WORDS = [
+    "a",
+    "red",
+    "blue",
+    "green",
+    "cat",
+    "dog",
+    "bird",
+    "hat",
+    "tree",
+    "mountain",
+    "sea",
+    "sits",
+    "on",
+    "beside",
+    "under",
+    "two",
+    "five",
+    "pink",
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--photos", type=int, default=400)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        soak = Soak(Path(folder), arguments.photos)
+        soak.run(arguments.minutes * 60, arguments.clients)
+        soak.report()
+
+
+class Soak:
+    """The library, the processes, and what was seen."""
+
+    def __init__(self, folder: Path, photos: int) -> None:
+        self.photos, self.library = folder / "photos", folder / "library"
+        self.photos.mkdir()
+        (folder / "soak.toml").write_text(RECIPE)
+        _visir("train", folder / "soak.toml", "--out", folder / "model")
+        self.pool = folder / "pool"
+        self.pool.mkdir()
+        reader = ImageReader(open_collection(f"scenes:{photos * 2}?size=64"))
+        for number in range(len(reader)):
+            reader.open(number).save(self.pool / f"{number}.png")
+        for number in range(photos):
+            shutil.copy(self.pool / f"{number}.png", self.photos)
+        update(self.photos, self.library, model=str(folder / "model"))
+        self.first = photos
+        self.end = 0.0
+        self.statuses: Counter[str] = Counter()
+        self.errors: list[str] = []
+        self.generations = {LibraryCard.read(self.library).generation: time.monotonic()}
+        """From each generation to when it was first seen on disk."""
+        self.lags: list[float] = []
+        self.answers = self.updates = self.busy = 0
+        self.gone: dict[str, float] = {}
+        """From each item that was once there to when it was first seen to be gone."""
+        self.items: set[str] = set()
+        self.measured: list[tuple[float, float, int]] = []
+
+    def run(self, seconds: float, clients: int) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        service = subprocess.Popen(
+            [sys.executable, "-m", "visir", "serve", str(self.library), "--port", str(port), "--rate", "0"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        watcher = subprocess.Popen(
+            [sys.executable, "-m", "visir", "index", str(self.library), "--watch"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        address = f"http://127.0.0.1:{port}"
+        try:
+            _wait(f"{address}/v1/ready")
+            self.start = time.monotonic()
+            self.end = self.start + seconds
+            workers = [
+                threading.Thread(target=work)
+                for work in (self._change, self._update, self._look, lambda: self._measure(service.pid))
+            ]
+            for worker in workers:
+                worker.start()
+            asyncio.run(self._clients(address, clients))
+            for worker in workers:
+                worker.join()
+            assert service.poll() is None, "the service has ended"
+            if watcher.poll() is not None:
+                assert watcher.stderr is not None
+                self.errors.append(f"the watcher has ended: {watcher.stderr.read()[-500:]}")
+        finally:
+            for process in (service, watcher):
+                process.terminate()
+                process.wait(30)
+
+    def report(self) -> None:
+        lags = np.array(self.lags or [0.0])
+        fifth = max(1, len(self.measured) // 5)
+        print(f"{self.answers:,} answers in {self.end - self.start:.0f} s, {dict(self.statuses)}")
+        print(f"{len(self.generations) - 1} generations; {self.updates} updates, {self.busy} found the other at work")
+        print(
+            f"stale beyond {STALE_SECONDS:.0f} s: {(lags > STALE_SECONDS).sum()} answers; of a replaced generation: "
+            f"{(lags > 0).sum():,}, the oldest {lags.max():.2f} s after it was replaced"
+        )
+        print(f"errors: {len(self.errors)}", *self.errors[:10], sep="\n  ")
+        for name, part in (("first", self.measured[:fifth]), ("last", self.measured[-fifth:])):
+            memory, opened = np.median([row[1] for row in part]), np.median([row[2] for row in part])
+            print(f"service, {name} fifth: {memory:.0f} MB of its own, {opened:.0f} open files")
+
+    def _change(self) -> None:
+        """Photos appear, vanish and move, several a second."""
+        rng, number = random.Random(1), self.first
+        while time.monotonic() < self.end:
+            there = list(self.photos.glob("*.png"))
+            for _ in range(2):
+                number = (number + 1) % (2 * self.first)
+                shutil.copy(self.pool / f"{number}.png", self.photos / f"{number}.png")
+            for path in rng.sample(there, 2):
+                path.unlink(missing_ok=True)
+            moved = rng.choice(there)
+            if moved.exists():
+                moved.rename(moved.with_name(f"moved-{rng.random():.6f}.png"))
+            time.sleep(rng.uniform(0.2, 0.8))
+
+    def _update(self) -> None:
+        while time.monotonic() < self.end:
+            began = time.monotonic()
+            try:
+                update(None, self.library)
+                self.updates += 1
+            except VisirError as fault:
+                if "another process" in str(fault):
+                    self.busy += 1
+                else:
+                    self.errors.append(f"update: {fault}")
+            time.sleep(max(0.0, began + 1 - time.monotonic()))
+
+    def _look(self) -> None:
+        """What is on disk, and since when."""
+        while time.monotonic() < self.end:
+            generation = LibraryCard.read(self.library).generation
+            if generation not in self.generations:
+                self.generations[generation] = time.monotonic()
+                with Library.open(self.library) as library:
+                    items = {item for (item,) in library.database.rows("SELECT id FROM items")}
+                now = time.monotonic()
+                self.gone.update({item: now for item in self.items - items if item not in self.gone})
+                for item in items:
+                    self.gone.pop(item, None)
+                self.items |= items
+            time.sleep(0.02)
+
+    def _measure(self, pid: int) -> None:
+        while time.monotonic() < self.end:
+            own = 0
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+                if line.startswith(("Private_Clean:", "Private_Dirty:")):
+                    own += int(line.split()[1])
+            opened = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+            self.measured.append((time.monotonic(), own / 1024, opened))
+            time.sleep(1)
+
+    async def _clients(self, address: str, count: int) -> None:
+        async with httpx.AsyncClient(base_url=address, timeout=30) as client:
+            await asyncio.gather(*(self._client(client, seed) for seed in range(count)))
+
+    async def _client(self, client: httpx.AsyncClient, seed: int) -> None:
+        rng, seen = random.Random(seed), []
+        at = f"/v1/libraries/{self.library.name}"
+        while time.monotonic() < self.end:
+            kind = rng.choice(["search", "similar", "item", "image", "thumbnail"]) if seen else "search"
+            if kind == "search":
+                body = {"text": " ".join(rng.choices(WORDS, k=6)), "k": 20}
+                answer = await client.post(f"{at}/search", json=body)
+            else:
+                item = rng.choice(seen)
+                path = {"item": "", "similar": "/similar?k=10"}.get(kind, f"/{kind}")
+                answer = await client.get(f"{at}/items/{item}{path}")
+            now = time.monotonic()
+            self.answers += 1
+            self.statuses[f"{kind} {answer.status_code}"] += 1
+            if answer.status_code == 200 and kind in ("search", "similar"):
+                said = answer.json()
+                seen = (seen + [hit["item"] for hit in said["hits"]])[-200:]
+                self._check_age(said["generation"], now)
+            elif answer.status_code == 404 and kind != "search":
+                await asyncio.sleep(0.2)  # until what is on disk has been looked at
+                if now - self.gone.get(item, now if item not in self.items else -1e9) > 1e8 and not self._moves(item):
+                    self.errors.append(f"{kind} {item}: 404, and it is there")
+            elif answer.status_code != 200:
+                self.errors.append(f"{kind}: {answer.status_code}: {answer.text[:200]}")
+            await asyncio.sleep(rng.uniform(0, 0.02))
+
+    def _check_age(self, generation: int, now: float) -> None:
+        """How long an answer's generation had been replaced."""
+        later = [seen for number, seen in list(self.generations.items()) if number > generation]
+        self.lags.append(max(0.0, now - min(later)) if later else 0.0)
+
+    def _moves(self, item: str) -> bool:
+        """Whether the photo of an item has no place at this moment: it was deleted or moved, and no update saw it."""
+        try:
+            with Library.open(self.library) as library:
+                rows: list[Any] = library.database.rows("SELECT path FROM files WHERE item = ?", [item])
+        except VisirError:
+            return True
+        return not any((self.photos / path).is_file() for (path,) in rows)
+
+
+def _visir(*arguments: object) -> None:
+    subprocess.run([sys.executable, "-m", "visir", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+
+
+def _wait(address: str) -> None:
+    for _ in range(600):
+        try:
+            if httpx.get(address).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise SystemExit(f"{address}: not ready within a minute")
+
+
+if __name__ == "__main__":
+    main()
