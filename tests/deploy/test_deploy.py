@@ -90,10 +90,19 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
     assert said["networks"]["engine"]["internal"] and qdrant["networks"] == ["engine"]
     assert visir["user"] == dict(instructions())["USER"]
     assert visir["depends_on"]["qdrant"]["condition"] == "service_healthy" and qdrant["healthcheck"]
+    from visir.search.remote.addresses import ADDRESSES, CERTIFICATE
     from visir.search.remote.settings import KEY
 
     assert visir["environment"][KEY] == qdrant["environment"]["QDRANT__SERVICE__API_KEY"]
     assert visir["environment"][KEY].startswith("${QDRANT_API_KEY:?")  # asked for, not written down
+    assert visir["environment"][ADDRESSES] == "https://qdrant:6333" and "qdrant" in said["services"]
+    assert qdrant["environment"]["QDRANT__SERVICE__ENABLE_TLS"] == "true"
+    mounts = {mount.split(":")[1]: mount.split(":")[0] for one in (visir, qdrant) for mount in one["volumes"]}
+    certificate = mounts[visir["environment"][CERTIFICATE]]
+    tls = {name: Path(qdrant["environment"][f"QDRANT__TLS__{name}"]) for name in ("CERT", "KEY")}
+    assert mounts[str(tls["CERT"].parent)] + f"/{tls['CERT'].name}" == certificate == "./tls/qdrant.pem"
+    made = (DEPLOY / "compose.yaml").read_text() + (DEPLOY.parent / "docs/deploy.md").read_text()
+    assert made.count(f"-keyout deploy/tls/{tls['KEY'].name} -out deploy/tls/{tls['CERT'].name}") == 2
     for service in (visir, qdrant):
         assert service["read_only"] and service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
@@ -119,7 +128,7 @@ def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_wher
     said = compose()
     visir = said["services"]["visir"]
     settings = dict(one.split("=", 1) for one in found["setting"])
-    host, port = Place(**settings).url.removeprefix("http://").split(":")
+    host, port = Place(**settings).url.removeprefix("https://").split(":")  # a key goes over TLS alone
     assert index == "index" and found["kind"] == ["qdrant"] and port == "6333"
     assert set(visir["networks"]) & set(said["services"][host]["networks"])
     assert found["out"] == served(visir["command"])["libraries"][0]
@@ -128,7 +137,7 @@ def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_wher
     assert str(found["out"].parent) in mounted
     assert all(f"{one}=" in text for one in ("PHOTOS", "QDRANT_API_KEY"))  # what the compose file asks for is given
     ignored = (DEPLOY.parent / ".gitignore").read_text().splitlines()
-    assert {"/deploy/.env", "/deploy/tokens/", "/deploy/libraries/"} <= set(ignored)
+    assert {"/deploy/.env", "/deploy/tokens/", "/deploy/tls/", "/deploy/libraries/"} <= set(ignored)
 
 
 @pytest.mark.parametrize(

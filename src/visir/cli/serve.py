@@ -50,7 +50,8 @@ def serve(
     from visir.errors import ConfigurationError, require
 
     require("fastapi", "uvicorn", "httptools", "prometheus_client", extra="serve", purpose="visir serve")
-    from visir.service.running import is_loopback, serve
+    from visir.search.remote.addresses import is_loopback
+    from visir.service.running import serve
     from visir.service.settings import Settings
 
     if tokens is None and not is_loopback(host) and not open_to_all:

@@ -127,6 +127,7 @@ def _settings(
     A name for a collection is the beginning of the names of several.
     """
     from visir.search.kinds import KINDS, settings_of_kind
+    from visir.search.remote.addresses import name_address
     from visir.search.settings import settings_of
 
     known = {system: {name for name, *_ in settings_of_kind(KINDS.get(kind))} for system, kind in kinds.items()}
@@ -143,6 +144,8 @@ def _settings(
         if named and stated is not None:
             read = settings_of(kind, stated, named)
             made[system] = {name: getattr(read, name) for name in named}
+            if own.get("url"):
+                name_address(own["url"])
     return made
 
 
