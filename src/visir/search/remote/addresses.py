@@ -66,9 +66,7 @@ def why_no_key(url: str) -> str:
     if not os.environ.get(KEY):
         return f"the environment variable {KEY} is not set"
     if key_for(url) is None:
-        return (
-            f"{KEY} goes to {os.environ.get(ADDRESSES)} alone: add this address to {ADDRESSES} if it is for it too"
-        )
+        return f"{KEY} goes to {os.environ.get(ADDRESSES)} alone: add this address to {ADDRESSES} if it is for it too"
     return f"the environment variable {KEY} is set, and is not accepted"
 
 
