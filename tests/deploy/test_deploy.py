@@ -65,7 +65,7 @@ def test_the_container_runs_what_exists_as_nobody_in_particular() -> None:
     assert last["USER"] == "10001:10001"
     found = served(json.loads(last["CMD"]))
     assert json.loads(last["ENTRYPOINT"]) == ["visir"]
-    assert (found["host"], found["tokens"]) == ("0.0.0.0", Path("/run/secrets/visir_tokens"))
+    assert (found["host"], found["tokens"]) == ("0.0.0.0", Path("/tokens"))
     assert str(found["port"]) == last["EXPOSE"] and f"127.0.0.1:{found['port']}/v1/health" in last["HEALTHCHECK"]
     extras = next(rest for name, rest in lines if name == "ARG" and rest.startswith("EXTRAS="))
     import tomllib
@@ -84,16 +84,25 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
     visir, qdrant = said["services"]["visir"], said["services"]["qdrant"]
     found = served(visir["command"])
     assert (DEPLOY / visir["build"]["context"] / visir["build"]["dockerfile"]).resolve() == DEPLOY / "Containerfile"
-    secret = str(found["tokens"]).removeprefix("/run/secrets/")
-    assert visir["secrets"] == [secret] and said["secrets"][secret]["file"] == "./tokens.json"
+    assert f"./tokens:{found['tokens']}:ro" in visir["volumes"]
+    assert "secrets" not in said and "secrets" not in visir  # files that are mounted alone
     assert visir["ports"] == [f"127.0.0.1:{found['port']}:{found['port']}"] and "ports" not in qdrant
     assert said["networks"]["engine"]["internal"] and qdrant["networks"] == ["engine"]
     assert visir["user"] == dict(instructions())["USER"]
     assert visir["depends_on"]["qdrant"]["condition"] == "service_healthy" and qdrant["healthcheck"]
+    from visir.search.remote.addresses import ADDRESSES, CERTIFICATE
     from visir.search.remote.settings import KEY
 
     assert visir["environment"][KEY] == qdrant["environment"]["QDRANT__SERVICE__API_KEY"]
     assert visir["environment"][KEY].startswith("${QDRANT_API_KEY:?")  # asked for, not written down
+    assert visir["environment"][ADDRESSES] == "https://qdrant:6333" and "qdrant" in said["services"]
+    assert qdrant["environment"]["QDRANT__SERVICE__ENABLE_TLS"] == "true"
+    mounts = {mount.split(":")[1]: mount.split(":")[0] for one in (visir, qdrant) for mount in one["volumes"]}
+    certificate = mounts[visir["environment"][CERTIFICATE]]
+    tls = {name: Path(qdrant["environment"][f"QDRANT__TLS__{name}"]) for name in ("CERT", "KEY")}
+    assert mounts[str(tls["CERT"].parent)] + f"/{tls['CERT'].name}" == certificate == "./tls/qdrant.pem"
+    made = (DEPLOY / "compose.yaml").read_text() + (DEPLOY.parent / "docs/deploy.md").read_text()
+    assert made.count(f"-keyout deploy/tls/{tls['KEY'].name} -out deploy/tls/{tls['CERT'].name}") == 2
     for service in (visir, qdrant):
         assert service["read_only"] and service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
@@ -119,7 +128,7 @@ def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_wher
     said = compose()
     visir = said["services"]["visir"]
     settings = dict(one.split("=", 1) for one in found["setting"])
-    host, port = Place(**settings).url.removeprefix("http://").split(":")
+    host, port = Place(**settings).url.removeprefix("https://").split(":")  # a key goes over TLS alone
     assert index == "index" and found["kind"] == ["qdrant"] and port == "6333"
     assert set(visir["networks"]) & set(said["services"][host]["networks"])
     assert found["out"] == served(visir["command"])["libraries"][0]
@@ -128,7 +137,30 @@ def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_wher
     assert str(found["out"].parent) in mounted
     assert all(f"{one}=" in text for one in ("PHOTOS", "QDRANT_API_KEY"))  # what the compose file asks for is given
     ignored = (DEPLOY.parent / ".gitignore").read_text().splitlines()
-    assert {"/deploy/.env", "/deploy/tokens.json", "/deploy/libraries/"} <= set(ignored)
+    assert {"/deploy/.env", "/deploy/tokens/", "/deploy/tls/", "/deploy/libraries/"} <= set(ignored)
+
+
+@pytest.mark.parametrize(
+    ("place", "folders"),
+    [
+        ("deploy/compose.yaml", {"deploy/tokens"}),
+        ("docs/deploy.md", {"deploy/tokens"}),
+        ("deploy/visir.service", {"/etc/visir/tokens"}),
+    ],
+)
+def test_tokens_are_made_where_they_are_looked_for(place: str, folders: set[str]) -> None:
+    """By the verb's own parser; in a folder that is made before, with rights for whoever the service runs as."""
+    from visir.cli.token import app
+
+    text = (DEPLOY.parent / place).read_text()
+    commands = re.findall(r"(install -d (\S+)) && \S*visir token (new .*?)(?:  +\(.*)?\n", text)
+    assert commands and len(commands) == text.count("visir token new")
+    for _, made, command in commands:
+        group = typer.main.get_command(app)
+        arguments = shlex.split(command)
+        name, verb, rest = group.resolve_command(group.make_context("token", list(arguments)), arguments)
+        found = verb.make_context(name, rest).params
+        assert {made, str(found["folder"])} == folders
 
 
 def test_the_unit_runs_what_exists_and_may_do_little() -> None:
@@ -137,8 +169,7 @@ def test_the_unit_runs_what_exists_and_may_do_little() -> None:
     found = served(arguments)
     assert program == "/opt/visir/bin/visir" and found["host"] == "127.0.0.1"
     assert float(said["TimeoutStopSec"][0]) > found["grace"]
-    credential = said["LoadCredential"][0].split(":")[0]
-    assert str(found["tokens"]) == f"${{CREDENTIALS_DIRECTORY}}/{credential}"
+    assert found["tokens"] == Path("/etc/visir/tokens") and "LoadCredential" not in said  # which is a copy
     assert arguments[1].startswith("/var/lib/" + said["StateDirectory"][0])
     for name in ("DynamicUser", "NoNewPrivileges", "PrivateTmp", "ProtectHome", "PrivateDevices", "LockPersonality"):
         assert said[name] == ["yes"], name

@@ -8,9 +8,11 @@ makes the server drop the connection from the n-th further change on, as if the 
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from qdrant_client import QdrantClient, models
@@ -20,7 +22,7 @@ from qdrant_client.http.models import QueryRequestBatch
 class WireServer:
     """`with WireServer() as server:` … `server.url`."""
 
-    def __init__(self, key: str = "") -> None:
+    def __init__(self, key: str = "", certificate: Path | None = None) -> None:
         self.key = key
         self.requests: list[tuple[str, str, Any, dict[str, str]]] = []
         self.busy = 0  # the next so many requests are answered with 503
@@ -55,6 +57,11 @@ class WireServer:
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}"
+        if certificate is not None:  # a PEM file with its key
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
+            self.url = self.url.replace("http", "https")
 
     def __enter__(self) -> WireServer:
         threading.Thread(target=self._http.serve_forever, daemon=True).start()

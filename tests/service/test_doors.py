@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from served import AT, Service, make
 
-from visir.service.tokens import Token, new_token, read_tokens, write_tokens
+from visir.service.tokens import Token, add_token, hash_of, new_token
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +41,10 @@ def bearer(secret: str) -> dict[str, str]:
 
 
 def test_tokens_and_scopes(serve: Any, tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
+    path = tmp_path / "tokens"
     asks, changes = new_token(path, "anna", ["search"], None), new_token(path, "robot", ["admin"], None)
-    over = new_token(path, "old", ["search", "admin"], 1)
-    *others, old = read_tokens(path)
-    past = datetime.now(UTC) - timedelta(seconds=1)
-    write_tokens(path, [*others, Token(old.name, old.sha256, old.scopes, old.made, past)])
+    over, past = "visir_over", datetime.now(UTC) - timedelta(seconds=1)
+    add_token(path, Token("old", hash_of(over), frozenset({"search", "admin"}), past, past))
     service = serve(tokens=path)
     where = f"{AT}/items"
     status, error = service.refused("GET", where)
@@ -108,8 +106,8 @@ def test_rate(serve: Any, tmp_path: Path) -> None:
 
 
 def _tokens(folder: Path) -> Path:
-    new_token(folder / "some.json", "anna", ["search"], None)
-    return folder / "some.json"
+    new_token(folder / "some", "anna", ["search"], None)
+    return folder / "some"
 
 
 def test_sizes(serve: Any) -> None:

@@ -133,8 +133,8 @@ class Fuzzed:
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
     place = tmp_path_factory.mktemp("fuzzed")
     made = make(place)
-    secret = new_token(place / "tokens.json", "anna", ["search", "admin"], None)
-    fuzzed = Fuzzed(made, place / "tokens.json", secret)
+    secret = new_token(place / "tokens", "anna", ["search", "admin"], None)
+    fuzzed = Fuzzed(made, place / "tokens", secret)
     yield fuzzed
     fuzzed.service.close()
     for (label, status), count in sorted(fuzzed.sent.items()):

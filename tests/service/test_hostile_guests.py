@@ -26,7 +26,8 @@ import visir.library
 import visir.service
 from visir.library import LibraryError
 from visir.service import door, tokens
-from visir.service.tokens import Token, new_token, read_tokens, revoke_token, write_tokens
+from visir.service.tokens import Token, add_token, hash_of, new_token, revoke_token
+from visir.storage import MANIFEST
 
 HACK = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
 
@@ -51,12 +52,10 @@ def serve(folder: Path) -> Iterator[Any]:
 
 def test_every_path_but_the_open_ones_wants_a_token(serve: Any, tmp_path: Path) -> None:
     """What OpenAPI lists, what it does not, and what is nowhere; by every method; with every way of a wrong token."""
-    path = tmp_path / "tokens.json"
+    path = tmp_path / "tokens"
     good = new_token(path, "anna", ["search"], None)
-    over = new_token(path, "old", ["search", "admin"], 1)
-    past = datetime.now(UTC) - timedelta(seconds=1)
-    anna, old = read_tokens(path)
-    write_tokens(path, [anna, Token(old.name, old.sha256, old.scopes, old.made, past)])
+    over, past = "visir_over", datetime.now(UTC) - timedelta(seconds=1)
+    add_token(path, Token("old", hash_of(over), frozenset({"search", "admin"}), past, past))
     service = serve(tokens=path)
     listed = service.ask("GET", "/v1/openapi.json").json()["paths"]
     guarded = [one.format(library="photos", item="0" * 32) for one in listed if one not in door.OPEN]
@@ -76,7 +75,7 @@ def test_every_path_but_the_open_ones_wants_a_token(serve: Any, tmp_path: Path) 
                 b"Bearer " + good[:-1].encode(),
                 b"Bearer " + good.swapcase().encode(),
                 b"Bearer " + over.encode(),
-                b"Bearer " + anna.sha256.encode(),  # who has read the file has nothing
+                b"Bearer " + hash_of(good).encode(),  # who has read the file has nothing
                 b"Bearer " + good.encode() + b"\0",
                 b"Bearer \xff\xfe",
                 b"Bearer null",
@@ -101,8 +100,8 @@ def test_every_path_but_the_open_ones_wants_a_token(serve: Any, tmp_path: Path) 
 
 
 def test_a_token_ends_while_it_is_used(serve: Any, tmp_path: Path) -> None:
-    """Revoked, or the file taken away or spoiled: refused within a second, without a restart."""
-    path = tmp_path / "tokens.json"
+    """Revoked, or the manifest taken away or spoiled: refused within a second, without a restart."""
+    path = tmp_path / "tokens"
     anna, bert = new_token(path, "anna", ["search"], None), new_token(path, "bert", ["search"], None)
     service = serve(tokens=path)
 
@@ -113,16 +112,16 @@ def test_a_token_ends_while_it_is_used(serve: Any, tmp_path: Path) -> None:
     revoke_token(path, "anna")
     time.sleep(1.1)
     assert (status(anna), status(bert)) == (401, 200)
-    path.write_text("{")
+    (path / MANIFEST).write_text("{")
     time.sleep(1.1)
     assert status(bert) == 401
-    path.unlink()
+    (path / MANIFEST).unlink()
     time.sleep(1.1)
     assert status(bert) == 401
 
 
 def test_tokens_are_compared_in_constant_time() -> None:
-    """Every token of the file is compared, by `hmac.compare_digest`, and the loop is never left early."""
+    """Every token of the folder is compared, by `hmac.compare_digest`, and the loop is never left early."""
     (found,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(tokens.Tokens.holder))).body
     (loop,) = (one for one in ast.walk(found) if isinstance(one, ast.For))
     assert not any(isinstance(one, ast.Break | ast.Return) for one in ast.walk(loop))

@@ -472,8 +472,8 @@ def test_a_slow_service_is_waited_for_visibly(watched: Watched) -> None:
 def test_a_token_is_asked_for_and_kept_by_the_tab(browser: Any, libraries: list[Path], tmp_path: Path) -> None:
     from visir.service.tokens import new_token
 
-    secret = new_token(tmp_path / "tokens.json", "me", ["search"], None)
-    with serving(libraries[:1], tmp_path / "tokens.json") as address:
+    secret = new_token(tmp_path / "tokens", "me", ["search"], None)
+    with serving(libraries[:1], tmp_path / "tokens") as address:
         watched = Watched(browser, address)
         page = watched.page
         page.goto("/")

@@ -190,8 +190,8 @@ def test_killed_while_serving_and_updating(folder: Path, tmp_path: Path) -> None
 def test_the_verb_refuses_what_is_not_safe(folder: Path, tmp_path: Path) -> None:
     said = say(serve, folder, "--host", "0.0.0.0")
     assert said.status == 2 and "everybody could search and change" in said.text and "visir token new" in said.text
-    said = say(serve, folder, "--tokens", tmp_path / "none.json")
-    assert said.status == 2 and "no such file" in said.text
+    said = say(serve, folder, "--tokens", tmp_path / "none")
+    assert said.status == 2 and "no such folder" in said.text
     said = say(serve, tmp_path / "none")
     assert said.status == 2 and "no such folder" in said.text
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -200,7 +200,7 @@ def test_the_verb_refuses_what_is_not_safe(folder: Path, tmp_path: Path) -> None
 
 
 def test_the_verbs_of_tokens(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
+    path = tmp_path / "tokens"
     said = say(new, path, "--name", "anna", "--scope", "search", "--scope", "admin", "--days", "30")
     assert said.status == 0 and "visir_" in said.text
     said = say(show, path)

@@ -1,12 +1,10 @@
-"""Parts of the service by themselves: batches, buckets, bodies, tokens."""
+"""Parts of the service by themselves: batches, buckets, bodies."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,12 +13,9 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manifests import write_json
-from visir.files import read_json
 from visir.service.batching import Batcher
 from visir.service.errors import Refused
 from visir.service.limits import Bodies, Body, Rate
-from visir.service.tokens import TokenError, Tokens, new_token, read_tokens, revoke_token
 
 
 class Slow:
@@ -162,51 +157,3 @@ def test_bodies_are_counted() -> None:
 
     asyncio.run(read())
     assert not ends
-
-
-def test_tokens_live_in_a_file_as_hashes(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
-    secret = new_token(path, "anna", ["search"], None)
-    assert secret.startswith("visir_") and len(secret) > 40 and secret not in path.read_text()
-    assert path.stat().st_mode & 0o077 == 0
-    new_token(path, "robot", ["admin"], 1)
-    tokens = Tokens(path)
-    holder = tokens.holder(secret, 0.0)
-    assert holder is not None and holder.name == "anna" and holder.scopes == {"search"} and not holder.expired()
-    assert tokens.holder(secret + "x", 0.0) is None and tokens.holder("", 0.0) is None
-    robot = read_tokens(path)[1]
-    assert not robot.expired() and robot.expired(datetime.now(UTC) + timedelta(days=1, seconds=1))
-    revoke_token(path, "anna")
-    assert tokens.holder(secret, 0.5) is not None  # looked at once a second
-    assert tokens.holder(secret, 1.5) is None
-
-
-def test_a_damaged_file_admits_nobody(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
-    secret = new_token(path, "anna", ["search"], None)
-    tokens, before = Tokens(path), path.read_bytes()
-    path.write_bytes(b"{")
-    assert tokens.holder(secret, 2.0) is None and "not valid JSON" in tokens.fault
-    path.write_bytes(before)
-    assert tokens.holder(secret, 4.0) is not None and tokens.fault == ""
-    path.unlink()
-    assert tokens.holder(secret, 6.0) is None and "no such file" in tokens.fault
-
-
-def test_faults_of_tokens(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
-    with pytest.raises(TokenError, match="3 faults") as said:
-        new_token(path, "a b", ["serch"], -1)
-    assert "did you mean 'search'?" in str(said.value) and not path.exists()
-    new_token(path, "anna", ["search"], None)
-    with pytest.raises(TokenError, match="there is a token 'anna' already"):
-        new_token(path, "anna", ["search"], None)
-    with pytest.raises(TokenError, match="no token 'ana'") as said:
-        revoke_token(path, "ana")
-    assert "did you mean 'anna'?" in str(said.value)
-    content = read_json(path)
-    content["tokens"] += [{"name": "x"}, {**content["tokens"][0], "scopes": ["root"]}]
-    write_json(path, content)
-    with pytest.raises(TokenError, match="2 faults") as said:
-        read_tokens(path)
-    assert "token 2: the fields must be" in str(said.value) and "token 3: scopes must be among" in str(said.value)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,19 @@ def test_faulty_folders_are_refused(saved: Path, tmp_path: Path) -> None:
     skops.io.dump({"what": Score("a", 1, 0, 0, "anonymous", 0.5)}, tmp_path / "anonymous-step-00.skops")
     with pytest.raises(VisirError, match="holds what no purchase model holds"):
         load_model(tmp_path)
+    part = sorted(path.name for path in saved.glob("*.skops"))[0]
+    sound = (saved / part).read_bytes()
+    shutil.copytree(saved, tmp_path / "damaged")
+    for data in (
+        b"",
+        b"no zip",
+        sound[: len(sound) // 2],
+        b"PK\5\6" + b"\0" * 18,
+        sound[:40] + b"\xff" * 40 + sound[80:],
+    ):
+        (tmp_path / "damaged" / part).write_bytes(data)
+        with pytest.raises(VisirError, match=f"{part}: damaged, or no model"):
+            load_model(tmp_path / "damaged")
 
 
 def steps(live: Live, rows: list[Row]) -> list[tuple[str, int, int, str]]:

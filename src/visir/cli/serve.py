@@ -14,7 +14,7 @@ def serve(
     ],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
-    tokens: Annotated[Path | None, typer.Option(help="The file of visir token: who may do what.")] = None,
+    tokens: Annotated[Path | None, typer.Option(help="The folder of visir token: who may do what.")] = None,
     open_to_all: Annotated[
         bool, typer.Option("--open", help="Serve on other addresses than loopback without tokens.")
     ] = False,
@@ -44,19 +44,21 @@ def serve(
 ) -> None:
     """Serve libraries: a search page, and an HTTP API (see /v1/openapi.json).
 
-    On this machine alone it needs no tokens. On any other address it wants --tokens FILE (visir token new), or --open.
+    On this machine alone it needs no tokens. On any other address it wants --tokens FOLDER (visir token new)
+    or --open.
     """
     from visir.errors import ConfigurationError, require
 
     require("fastapi", "uvicorn", "httptools", "prometheus_client", extra="serve", purpose="visir serve")
-    from visir.service.running import is_loopback, serve
+    from visir.search.remote.addresses import is_loopback
+    from visir.service.running import serve
     from visir.service.settings import Settings
 
     if tokens is None and not is_loopback(host) and not open_to_all:
         raise ConfigurationError(
             f"--host {host} can be reached from other machines, and there are no tokens: everybody could search and "
             "change these libraries.",
-            hint="visir token new tokens.json --name NAME, then --tokens tokens.json; or --open if that is meant",
+            hint="visir token new tokens --name NAME, then --tokens tokens; or --open if that is meant",
         )
     hosts = tuple(allow_host or ())
     if is_loopback(host):

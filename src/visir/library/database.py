@@ -28,10 +28,14 @@ from urllib.parse import quote
 
 import orjson
 
+from visir.errors import raise_faults
 from visir.library.filters import prepare
 from visir.library.layout import COPY_AGAIN, LibraryError
+from visir.library.soundness import LONGEST, faults_of_rows
 
 SCHEMA = 1
+_LONGEST_ROW = 16 * LONGEST
+"""Bytes of a row, and of a list of ids that is asked for."""
 _READERS = 4
 """Connections of one database: so many queries run at a time."""
 _TABLES = """
@@ -75,7 +79,7 @@ class Database:
         uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
         database = cls(path, [_connected(path, uri) for _ in range(_READERS)])
         try:
-            database._check_schema()
+            database._check(path)
         except BaseException:
             database.close()
             raise
@@ -87,6 +91,12 @@ class Database:
         if before is not None:
             shutil.copyfile(before, path)
         database = cls(path, [_connected(path, f"file:{quote(str(path.absolute()))}?mode=rwc")])
+        if before is not None:
+            try:
+                database._check(before)
+            except BaseException:
+                database.close()
+                raise
         # A draft that a kill leaves half-written is thrown away: it needs no journal of its own on disk.
         database.run("PRAGMA journal_mode=MEMORY")
         database.run("PRAGMA synchronous=OFF")
@@ -175,10 +185,18 @@ class Database:
             else:
                 self._free.put(connection)
 
-    def _check_schema(self) -> None:
+    def _check(self, path: Path) -> None:
+        """Raise `LibraryError` for a database of a newer visir, or of nobody's; `path` is what to call it."""
         schema = self.value("SELECT value FROM meta WHERE name = 'schema'")
-        if schema is None or int(schema) > SCHEMA:
-            raise LibraryError(f"{self.path}: of a newer visir (schema {schema}).", hint="update visir")
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise LibraryError(f"{path}: of a newer visir (schema {schema}).", hint="update visir")
+        ours = Database.empty()
+        try:
+            faults = [] if schema == SCHEMA else [f"its schema is {schema!r}, which there is none of"]
+            faults = faults or faults_of_rows(self.rows, ours.rows)
+        finally:
+            ours.close()
+        raise_faults(LibraryError, f"{path}: damaged, or not made by visir", faults, hint=COPY_AGAIN)
 
     @contextlib.contextmanager
     def _faults(self) -> Iterator[None]:
@@ -198,4 +216,6 @@ def _connected(path: Path, uri: str) -> sqlite3.Connection:
     except sqlite3.Error as fault:
         raise LibraryError(f"{path}: cannot be opened ({fault}).", hint=COPY_AGAIN) from fault
     prepare(connection)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
+    connection.execute("PRAGMA trusted_schema=OFF")
     return connection

@@ -80,14 +80,51 @@ class LibraryCard:
         known = {one.name for one in fields(cls)}
         try:
             values = {name: value for name, value in content.items() if name in known}
-            return cls(**{**values, "images": tuple(content["images"]), "indexes": tuple(content["indexes"])})
+            card = cls(**{**values, "images": tuple(content["images"]), "indexes": tuple(content["indexes"])})
         except (KeyError, TypeError) as fault:
             raise LibraryError(f"visir.json does not describe a library: {fault!r}", hint=COPY_AGAIN) from fault
+        wrong = card._wrong()
+        if wrong:
+            raise LibraryError(f"visir.json does not describe a library: wrong {', '.join(wrong)}", hint=COPY_AGAIN)
+        return card
+
+    def _wrong(self) -> list[str]:
+        """The fields that hold what visir would not write: a library may come from anybody."""
+        texts = {name: getattr(self, name) for name in ("name", "source", "root", "model", "database")}
+        texts |= {name: getattr(self, name) or "" for name in ("split", "head")}
+        wrong = [name for name, value in texts.items() if not isinstance(value, str)]
+        wrong += ["images"] if not all(isinstance(place, str) for place in self.images) else []
+        wrong += ["indexes"] if not all(name in INDEXES for name in self.indexes) else []
+        wrong += ["generation"] if not isinstance(self.generation, int) else []
+        for name, kind in {"kinds": str, "settings": Mapping, "cards": Mapping}.items():
+            value = getattr(self, name)
+            if not isinstance(value, Mapping) or not all(
+                system in INDEXES and isinstance(one, kind) for system, one in value.items()
+            ):
+                wrong.append(name)
+        if not wrong and self.database and Path(self.database).name != self.database:
+            wrong.append("database")
+        return wrong
 
     @classmethod
     def read(cls, folder: Path) -> LibraryCard:
         """What lies in `folder`. Raises `LibraryError` when there is none, or when it is not as it was written."""
         return cls.of(Manifest.read(folder, LIBRARY))
+
+
+LONGEST_NAME = 200
+
+
+def check_library_name(name: str) -> None:
+    """Raise `LibraryError` for a name under which a service could not be asked for the library: it stands in paths."""
+    if 0 < len(name) <= LONGEST_NAME and name.strip(".") and name.isprintable() and not set(name) & {"/", "\\"}:
+        return
+    shown = name if len(name) <= 60 else f"{name[:59]}…"
+    raise LibraryError(
+        f"{shown!r} cannot be the name of a library: 1 to {LONGEST_NAME} characters that can be printed, without / and "
+        "\\, and not dots alone.",
+        hint="give it another one: --name NAME",
+    )
 
 
 def is_library(folder: str | Path) -> bool:

@@ -9,8 +9,8 @@ from pathlib import Path
 from visir.library.check import check_before_change, load_index
 from visir.library.layout import INDEXES, WORK, LibraryCard, LibraryError
 from visir.library.plan import is_as_planned
-from visir.search import kinds
 from visir.search.folder import INDEX, read_index
+from visir.search.kinds import KINDS
 from visir.storage import Change, Manifest, is_made_by_visir, remove_folder
 from visir.storage.removal import remove_empty_folders
 
@@ -47,7 +47,8 @@ def move(change: Change, plan: LibraryCard, tell: Callable[[str, int, int], None
         if is_made_by_visir(made) and not _is_complete(made, system, plan, index.ids.to_pylist()):
             remove_folder(made)
         if not made.exists():
-            kinds.build(plan.kinds[system], index.documents(), made, **plan.settings.get(system, {}))
+            kind = KINDS.get(plan.kinds[system]).index()
+            kind.build(index.documents(), made, **plan.settings.get(system, {}))
         change.commit(plan.to_content())  # from here on the library is to have the new kind
         (folder / system).rename(_old(folder, system))
         made.rename(folder / system)

@@ -11,7 +11,7 @@ from typing import Any
 from visir.collections.open import resolve
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.library.check import load_index
-from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, is_library
+from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, check_library_name, is_library
 from visir.library.models import Models, names_of, refuse_other_names
 from visir.library.source import absolute
 from visir.search.folder import INDEX, read_index
@@ -40,7 +40,8 @@ def planned(
             )
         spec, places = absolute(source, [str(one) for one in images], split)
         first, second = names_of(model, head)
-        title = name or folder.absolute().name.removesuffix(".visir")
+        title = name if name is not None else folder.absolute().name.removesuffix(".visir")
+        check_library_name(title)
         made = LibraryCard(title, spec, places, split, "", first, second)
         kinds = _kinds(kind, first, second, {})
         return replace(made, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
@@ -59,7 +60,10 @@ def planned(
                 hint="make another library: --out NEW_FOLDER",
             )
         held = replace(held, source=spec, images=places or held.images, split=split or held.split)
-    return held if name is None else replace(held, name=name)
+    if name is None:
+        return held
+    check_library_name(name)
+    return replace(held, name=name)
 
 
 def check_apart(folder: Path, source: str | Path | None) -> None:
@@ -127,6 +131,7 @@ def _settings(
     A name for a collection is the beginning of the names of several.
     """
     from visir.search.kinds import KINDS, settings_of_kind
+    from visir.search.remote.addresses import name_address
     from visir.search.settings import settings_of
 
     known = {system: {name for name, *_ in settings_of_kind(KINDS.get(kind))} for system, kind in kinds.items()}
@@ -143,6 +148,8 @@ def _settings(
         if named and stated is not None:
             read = settings_of(kind, stated, named)
             made[system] = {name: getattr(read, name) for name in named}
+            if own.get("url"):
+                name_address(own["url"])
     return made
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 import orjson
@@ -20,6 +19,7 @@ from visir.encoders.content import image_marks
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns
 from visir.library.layout import THUMBNAILS, LibraryError, is_library
+from visir.library.values import check_length, plain_values
 from visir.records import Collection
 from visir.storage.claims import has_log
 
@@ -89,22 +89,20 @@ class Source:
     def captions(self) -> list[tuple[str, str, str]]:
         """(caption id, text, path) of every caption."""
         captions = self.collection.captions
-        return list(zip(*(captions[name].to_pylist() for name in ("id", "text", "image_id")), strict=True))
+        listed = list(zip(*(captions[name].to_pylist() for name in ("id", "text", "image_id")), strict=True))
+        for one, text, _ in listed:
+            check_length(text, f"the caption {one!r}")
+        return listed
 
     @cached_property
     def fields(self) -> list[tuple[str, str, str | int | float]]:
-        """(path, name, value) of whatever else the source tells: a list is several values, a record is JSON."""
-        facts, made = self.collection.facts, []
+        """(path, name, value) of whatever else the source tells (`visir.library.values`)."""
+        facts = self.collection.facts
         if facts is None:
             return []
         paths = facts["image_id"].to_pylist()
-        for name in facts.column_names:
-            if name == "image_id":
-                continue
-            for path, value in zip(paths, facts[name].to_pylist(), strict=True):
-                made += [(path, name, _plain(one)) for one in (value if isinstance(value, list) else [value])
-                         if one is not None]  # fmt: skip
-        return made
+        columns = [name for name in facts.column_names if name != "image_id"]
+        return [(paths[row], name, value) for name in columns for row, value in plain_values(name, facts[name])]
 
     @cached_property
     def told(self) -> str:
@@ -169,9 +167,3 @@ def _without_libraries(collection: Collection) -> Collection:
 def _folder(path: str | None) -> str:
     parent = str(PurePosixPath(path or "").parent)
     return "" if parent == "." else parent
-
-
-def _plain(value: Any) -> str | int | float:
-    if isinstance(value, (str, int, float)):
-        return value
-    return orjson.dumps(value, default=str).decode()

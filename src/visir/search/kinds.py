@@ -124,7 +124,8 @@ def build(
 ) -> Index[Any]:
     """An index of this kind over these vectors: in `folder` (new or empty), or in memory without one.
 
-    `options` are the settings of the kind (`visir index kinds` lists them). Raises `VisirError` for an unknown kind,
+    `options` are the settings of the kind (`visir index kinds` lists them); a server that they name may be asked from
+    then on, and gets the key (`visir.search.remote.addresses`). Raises `VisirError` for an unknown kind,
     `ConfigurationError` for a kind that holds vectors of the other form and for wrong settings.
     """
     known, form = KINDS.get(kind), form_of(vectors)
@@ -133,6 +134,10 @@ def build(
             f"an index of kind {kind!r} holds {known.vectors} vectors; those by {vectors.encoder.name} are {form}.",
             hint=f"kinds for {form} vectors: {', '.join(kinds_for(form))}",
         )
+    if isinstance(options.get("url"), str) and options["url"]:
+        from visir.search.remote.addresses import name_address
+
+        name_address(options["url"])
     return known.index().build(vectors, None if folder is None else Path(folder), **options)
 
 

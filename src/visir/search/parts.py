@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.errors import EmbeddingError
+from visir.parquet import read_columns
 from visir.records import Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary, strings
 
 V = TypeVar("V", Embeddings, SparseEmbeddings)
@@ -93,11 +95,12 @@ class Sparse:
 
     def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> SparseEmbeddings:
         """Read what `write` wrote, memory-mapped."""
-        table = pq.read_table(folder / "vocabulary.parquet")
-        usable = table["usable"].to_numpy().astype(np.bool_)
-        vocabulary = Vocabulary(table.schema.metadata[b"name"].decode(), strings(table["term"]), usable)
+        columns = {"term": pa.string(), "usable": pa.bool_()}
+        table = read_columns(folder / "vocabulary.parquet", columns, EmbeddingError, "")
+        name = (table.schema.metadata or {}).get(b"name", b"").decode(errors="replace")
+        vocabulary = Vocabulary(name, strings(table["term"]), table["usable"].to_numpy())
         offsets, terms, values = (_mapped(folder / f"{name}.npy") for name in ("offsets", "terms", "values"))
-        ids = strings(pq.read_table(folder / "ids.parquet")["id"])
+        ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")["id"])
         return SparseEmbeddings(modality, ids, offsets, terms, values, vocabulary, encoder)
 
 

@@ -40,7 +40,7 @@ def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
 
     What it needs is told by `settings` alone: nothing is read from the environment, no port is opened, and two
     applications in one process know nothing of each other. Raises `LibraryError` for a folder that is no library,
-    `TokenError` for a file of tokens that cannot be read, `ConfigurationError` for libraries of one name.
+    `TokenError` for a folder of tokens that cannot be read, `ConfigurationError` for libraries of one name.
     """
     log = log or Log(queries=settings.log_queries)
     metrics = Metrics()

@@ -78,6 +78,7 @@ class Door:
         self, app: ASGIApp, settings: Settings, tokens: Tokens | None, rate: Rate, metrics: Metrics, log: Log
     ) -> None:
         self._app, self._settings, self._tokens = app, settings, tokens
+        self._token_fault = ""  # written into the log already
         self._rate, self._metrics, self._log = rate, metrics, log
         self._bodies = Bodies(settings.bodies)
         self._origins = frozenset(origin.rstrip("/") for origin in settings.origins)
@@ -165,8 +166,9 @@ class Door:
         fault, holder = "a token is needed.", None
         if scheme.lower() == b"bearer" and secret.strip():
             holder = self._tokens.holder(secret.strip().decode("latin-1"), now)
-            if self._tokens.fault:
-                self._log.write("error", "tokens", fault=self._tokens.fault)
+            if self._tokens.fault != self._token_fault:
+                self._token_fault = self._tokens.fault
+                self._log.write("error" if self._token_fault else "info", "tokens", fault=self._token_fault)
             fault = "the token is not known." if holder is None else "the token has expired."
         if holder is None or holder.expired():
             self._metrics.refused("token")

@@ -61,11 +61,6 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]
                 signal.signal(one, handler)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    return host == "localhost" or host == "::1" or host.startswith("127.")
-
-
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)

@@ -13,7 +13,7 @@ class Settings:
     """Everything `create_app` needs. Sizes are bytes, times are seconds.
 
     - `libraries`: folders made by `visir index`; each is served under its name
-    - `tokens`: the file of `visir token`; None lets everybody search and change, which `visir serve` refuses on any
+    - `tokens`: the folder of `visir token`; None lets everybody search and change, which `visir serve` refuses on any
       address but loopback unless told otherwise
     - `hosts`: names that the Host header may carry; empty accepts all. A page of a stranger can point a name of its own
       at 127.0.0.1 and have the visitor's browser ask this service; the name gives it away

@@ -38,12 +38,19 @@ class Desk:
     def __init__(
         self, folder: Path, settings: Settings, metrics: Metrics, log: Log, loaded: dict[str, Encoder]
     ) -> None:
-        from visir.library import Library
+        from visir.library import Library, LibraryError
+        from visir.library.layout import check_library_name
         from visir.library.searcher import Searcher
 
         self.folder, self._settings, self._metrics, self._log = folder, settings, metrics, log
         library = Library.open(folder)
         self.name = library.name
+        try:
+            check_library_name(library.name)
+        except LibraryError as fault:
+            library.close()
+            hint = f"give it another one: visir index {folder} --name NAME"
+            raise LibraryError(f"{folder}: {fault.message}", hint=hint) from fault
         self._at = address(library.name)
         self.searcher = Searcher(library, device=settings.device, loaded=loaded)
         self.searcher.load()

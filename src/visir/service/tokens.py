@@ -1,12 +1,16 @@
-"""Tokens: who may search and who may change, in a file that holds their hashes only.
+"""Tokens: who may search and who may change, in a folder with one small file for each, which holds its hash only.
 
-A token is 256 random bits, shown once, when it is made. The file has its SHA-256: nobody who reads the file can use it,
+A token is 256 random bits, shown once, when it is made. Its file has its SHA-256: nobody who reads the file can use it,
 and a slow password hash would protect nothing more, because there is nothing to guess.
+
+A folder, because a file that is replaced stays what it was for whoever has that file alone mounted (a container). What
+counts is what the folder's manifest names: adding and revoking are one change of it, made by one process at a time.
 """
 
 from __future__ import annotations
 
 import hmac
+import os
 import re
 import secrets
 from dataclasses import dataclass
@@ -16,21 +20,29 @@ from pathlib import Path
 from typing import Any
 
 from visir.errors import VisirError, nearest, raise_faults
-from visir.files import json_bytes, read_json
-from visir.storage import write_new
+from visir.files import read_json
+from visir.storage import FolderKind, Manifest, changing
 
 SCOPES = ("search", "admin")
+SUFFIX = ".token"
 _FIELDS = ("name", "sha256", "scopes", "made", "expires")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
+_BUSY = "{}: another process is changing these tokens; waiting for it"
+
 
 class TokenError(VisirError):
-    """The file of tokens, or what was asked of it, is not what it should be."""
+    """The folder of tokens, or what was asked of it, is not what it should be."""
+
+
+KIND = FolderKind(
+    "tokens", "a folder of tokens", remedy="make a token: visir token new FOLDER --name NAME", error=TokenError
+)
 
 
 @dataclass(frozen=True)
 class Token:
-    """What the file says of one token.
+    """What a token's file says of it.
 
     - `scopes`: "search" (ask and look), "admin" (update, take out); admin alone does not search
     - `expires`: the moment from which it is refused, in UTC; None for never. This is the one place of visir that
@@ -48,37 +60,39 @@ class Token:
         return self.expires is not None and (now or datetime.now(UTC)) >= self.expires
 
 
-def read_tokens(path: Path) -> list[Token]:
-    """The tokens of a file, in its order; `TokenError` lists every fault."""
-    try:
-        content = read_json(path)
-    except TokenError:
-        raise
-    except VisirError as fault:
-        raise TokenError(fault.message, hint=f"make a token: visir token new {path} --name NAME") from fault
-    listed = content.get("tokens") if isinstance(content, dict) else None
-    if not isinstance(listed, list):
-        raise TokenError(f"{path}: not a file of tokens.", hint=f"visir token new {path} --name NAME")
+def read_tokens(folder: Path) -> tuple[list[Token], list[str]]:
+    """The tokens of a folder by name, and what is wrong with files that count but cannot be used.
+
+    Raises:
+        TokenError: There is no such folder, or what it says of itself is damaged.
+    """
+    if folder.is_file():
+        raise TokenError(
+            f"{folder}: is a file; tokens are kept in a folder, with a file for each.",
+            hint="make them anew: visir token new FOLDER --name NAME",
+        )
+    manifest = Manifest.read(folder, KIND)
     tokens, faults = [], []
-    for at, entry in enumerate(listed, 1):
+    for file in sorted(manifest.files):
+        if not (folder / file).exists():
+            continue  # removed by hand: revoked too
         try:
-            tokens.append(_read(entry))
-        except (ValueError, KeyError, TypeError) as fault:
-            faults.append(f"token {at}: {fault}")
-    names = [token.name for token in tokens]
-    faults += [f"the name {name!r} stands twice" for name in sorted({one for one in names if names.count(one) > 1})]
-    raise_faults(TokenError, str(path), faults, hint="mend the file, or make it anew with visir token new")
-    return tokens
+            if not manifest.is_unchanged(folder, file):
+                raise ValueError("cannot be read, or is not as visir wrote it")
+            token = _read(read_json(folder / file))
+            if file != token.name + SUFFIX:
+                raise ValueError(f"holds the token {token.name!r}")
+            tokens.append(token)
+        except (ValueError, KeyError, TypeError, VisirError) as fault:
+            faults.append(f"{folder / file}: {fault}")
+    return tokens, faults
 
 
-def new_token(path: Path, name: str, scopes: list[str], days: float | None) -> str:
-    """Add a token to the file (made if need be) and return it: it is shown this once and written nowhere."""
-    tokens = read_tokens(path) if path.exists() else []
-    faults = [f"unknown scope {one!r} ({nearest(one, SCOPES)})" for one in scopes if one not in SCOPES]
+def new_token(folder: Path, name: str, scopes: list[str], days: float | None) -> str:
+    """Add a token to a folder (made if need be) and return it: it is shown this once and written nowhere."""
+    faults = [f"unknown scope {scope!r} ({nearest(scope, SCOPES)})" for scope in scopes if scope not in SCOPES]
     if not _NAME.fullmatch(name):
         faults.append(f"the name {name!r} is not one of letters, digits, . _ @ - (at most 64)")
-    if name in {token.name for token in tokens}:
-        faults.append(f"there is a token {name!r} already; revoke it first, or choose another name")
     if not scopes:
         faults.append(f"no scope is given (--scope {' or '.join(SCOPES)})")
     if days is not None and not 0 < days <= 36_500:
@@ -86,68 +100,87 @@ def new_token(path: Path, name: str, scopes: list[str], days: float | None) -> s
     raise_faults(TokenError, "token", faults)
     secret, now = f"visir_{secrets.token_urlsafe(32)}", datetime.now(UTC).replace(microsecond=0)
     expires = None if days is None else now + timedelta(days=days)
-    write_tokens(path, [*tokens, Token(name, _hash(secret), frozenset(scopes), now, expires)])
+    add_token(folder, Token(name, hash_of(secret), frozenset(scopes), now, expires))
     return secret
 
 
-def revoke_token(path: Path, name: str) -> None:
-    """Take a token out of the file; a running service refuses it within a second."""
-    tokens = read_tokens(path)
-    if name not in {token.name for token in tokens}:
-        raise TokenError(f"{path}: no token {name!r}.", hint=nearest(name, (token.name for token in tokens)))
-    write_tokens(path, [token for token in tokens if token.name != name])
+def add_token(folder: Path, token: Token) -> None:
+    """Write a token into a folder. A folder that is made now is its owner's alone; files take the folder's rights."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        read_tokens(folder)
+        raise
+    except OSError as fault:
+        raise TokenError(f"{folder}: cannot be made ({fault.strerror}).", hint="name another folder") from fault
+    with changing(folder, KIND, busy=_BUSY.format(folder)) as change:
+        if token.name + SUFFIX in change.manifest.files:
+            raise TokenError(
+                f"{folder}: there is a token {token.name!r} already.", hint="revoke it first, or choose another name"
+            )
+        change.write_json(token.name + SUFFIX, _written(token))
 
 
-def write_tokens(path: Path, tokens: list[Token]) -> None:
-    """Write the file, for its owner alone."""
-    write_new(path, json_bytes({"tokens": [_written(token) for token in tokens]}), replace=True)
-    path.chmod(0o600)
+def revoke_token(folder: Path, name: str) -> None:
+    """Take a token out of a folder; a running service refuses it within a second."""
+    if folder.is_file():
+        read_tokens(folder)
+    with changing(folder, KIND, busy=_BUSY.format(folder), make=False) as change:
+        names = [file.removesuffix(SUFFIX) for file in change.manifest.files]
+        if name not in names:
+            raise TokenError(f"{folder}: no token {name!r}.", hint=nearest(name, names))
+        change.drop(name + SUFFIX)
+        change.commit()
 
 
 class Tokens:
-    """The tokens of a file, read anew when the file has changed (looked at once a second).
+    """The tokens of a folder, read anew when its content has changed (looked at once a second).
 
-    A file that cannot be read, or is damaged, admits nobody until it is mended: going on with the tokens of before
-    would keep one alive that somebody has just revoked.
+    A folder that cannot be read, or is damaged, admits nobody until it is mended: going on with the tokens of before
+    would keep one alive that somebody has just revoked. A file that is damaged costs its own token alone.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._tokens = read_tokens(path)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._seen = self._state()
+        self._tokens, faults = read_tokens(folder)
         self._looked = 0.0
-        self.fault = ""
+        self.fault = "; ".join(faults)
 
     def holder(self, secret: str, now: float) -> Token | None:
         """Whose token this is, expired or not; None for nobody's. `now` is a monotonic clock's."""
         if now - self._looked >= 1:
             self._looked = now
             self._look()
-        presented, holder = _hash(secret), None
+        presented, holder = hash_of(secret), None
         for token in self._tokens:  # all of them, each in constant time: how long it takes says nothing
             if hmac.compare_digest(token.sha256, presented):
                 holder = token
         return holder
 
     def _look(self) -> None:
-        state = self._state()
+        state = self._state()  # before it is read: what changes meanwhile is seen at the next look
         if state == self._seen:
             return
         self._seen = state
         try:
-            self._tokens, self.fault = read_tokens(self.path), ""
+            self._tokens, faults = read_tokens(self.folder)
+            self.fault = "; ".join(faults)
         except (VisirError, OSError) as fault:
             self._tokens, self.fault = [], str(fault)
 
-    def _state(self) -> tuple[int, int, int] | None:
+    def _state(self) -> list[tuple[str, int, int]] | None:
+        """The folder's files: which there are, and when each was last touched (its rights count too)."""
         try:
-            found = self.path.stat()
+            with os.scandir(self.folder) as entries:
+                status = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return sorted((name, file.st_ino, file.st_ctime_ns) for name, file in status)
 
 
-def _hash(secret: str) -> str:
+def hash_of(secret: str) -> str:
+    """What is kept of a token."""
     return sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 

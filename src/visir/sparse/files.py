@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.errors import EmbeddingError, VisirError
+from visir.errors import EmbeddingError
 from visir.files import read_json
+from visir.parquet import read_columns
 from visir.records import EncoderCard, SparseEmbeddings, Vocabulary, strings
 from visir.storage import FolderKind, new_folder
 
@@ -57,7 +58,7 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
     arrays = {name: _array(folder / f"{name}.npy") for name in _ARRAYS}
     try:
         vocabulary = read_vocabulary(folder, card["vocabulary"]["name"])
-        ids = strings(_table(folder / "ids.parquet")["id"])
+        ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, _AGAIN)["id"])
         for what, found, said in (
             ("ids.parquet", len(ids), card["count"]),
             ("offsets.npy", len(arrays["offsets"]), card["count"] + 1),
@@ -85,8 +86,12 @@ def write_vocabulary(folder: Path, vocabulary: Vocabulary) -> None:
 
 def read_vocabulary(folder: Path, name: str) -> Vocabulary:
     """What `write_vocabulary` wrote; raises `EmbeddingError` for a file that is missing or damaged."""
-    table = _table(folder / VOCABULARY_FILE)
-    return Vocabulary(name, strings(table["term"]), table["usable"].to_numpy())
+    columns = {"term": pa.string(), "usable": pa.bool_()}
+    table = read_columns(folder / VOCABULARY_FILE, columns, EmbeddingError, _AGAIN)
+    try:
+        return Vocabulary(name, strings(table["term"]), table["usable"].to_numpy())
+    except EmbeddingError as fault:
+        raise EmbeddingError(f"{folder / VOCABULARY_FILE}: damaged: {fault.message}", hint=_AGAIN) from fault
 
 
 def _array(path: Path) -> Any:
@@ -95,13 +100,4 @@ def _array(path: Path) -> Any:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as fault:
-        raise EmbeddingError(f"{path}: damaged ({fault}).", hint=_AGAIN) from fault
-
-
-def _table(path: Path) -> pa.Table:
-    if not path.is_file():
-        raise EmbeddingError(f"{path}: missing.", hint=_AGAIN)
-    try:
-        return pq.read_table(path)
-    except (OSError, pa.ArrowException, VisirError) as fault:
         raise EmbeddingError(f"{path}: damaged ({fault}).", hint=_AGAIN) from fault

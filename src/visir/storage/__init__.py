@@ -6,6 +6,7 @@
   `new_file`)
 - `scratch.py`: unfinished work, removed when its writer is done or dead
 - `removal.py`: the only code of visir that removes files
+- `disk.py`: what a disk refuses, as errors
 - `store.py`: entries found by a key of their content
 
 The rule that all of it keeps: visir removes or replaces a file only when a manifest or a log of claims that visir wrote

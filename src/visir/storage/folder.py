@@ -18,6 +18,7 @@ from typing import Any
 from visir.errors import VisirError
 from visir.files import json_bytes
 from visir.storage.claims import Claims, has_log, matches
+from visir.storage.disk import disk_faults
 from visir.storage.locks import make_folder
 from visir.storage.manifest import LOG, MANIFEST, FileRecord, FolderError, FolderKind, Manifest
 from visir.storage.removal import files_below, remove_empty_folders, remove_files
@@ -168,7 +169,7 @@ class Change:
             path, known = self.folder / name, self.manifest.files.get(name)
             if known is None or self._below + name in self._claims:
                 _to_disk(path)
-                path.chmod(0o666 & ~_UMASK)  # some libraries write for the owner alone
+                _give(path, self.folder)
                 known = FileRecord.of(path)
             records[name] = known
         manifest = Manifest(self.kind.name, content, records, self.manifest.generation + 1, self.kind.version)
@@ -231,7 +232,7 @@ class Change:
         self._claims.add(self._below + fresh)
         path = self.folder / fresh
         path.write_bytes(manifest.to_bytes())
-        path.chmod(0o666 & ~_UMASK)
+        _give(path, self.folder)
         _to_disk(path)
         path.replace(self.folder / MANIFEST)
         _to_disk(self.folder)
@@ -266,7 +267,7 @@ def changing(
     """
     folder = Path(os.path.realpath(folder))
     made = _opened(folder, kind, make)
-    with Claims.take(folder, busy=busy) as claims:
+    with disk_faults(folder, kind.error), Claims.take(folder, busy=busy) as claims:
         manifest = Manifest.read(folder, kind) if (folder / MANIFEST).is_file() else None
         if manifest is None and not make:
             Manifest.read(folder, kind)
@@ -326,7 +327,7 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
         FolderError: (or the kind's own) There is something that visir did not make, or, without `replace`, anything.
     """
     target = Path(os.path.realpath(target))
-    with Scratch.beside(target) as scratch:
+    with disk_faults(target, kind.error), Scratch.beside(target) as scratch:
         check_new_folder(target, kind, replace=replace)
         busy = kind.error(f"{target}: another process is making it.", hint="wait until it is done")
         check_alone(scratch, target, busy)
@@ -389,7 +390,7 @@ def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
     """
     target = Path(target)
     check_new_file(target, replace=replace)
-    with Scratch.beside(target) as scratch:
+    with disk_faults(target, FolderError), Scratch.beside(target) as scratch:
         path = scratch.file(f"{NEW}{''.join(target.suffixes[-2:])}")
         yield path
         path.chmod(0o666 & ~_UMASK)
@@ -480,7 +481,8 @@ def _opened(folder: Path, kind: FolderKind, make: bool) -> bool:
     if folder.is_dir():
         if (folder / MANIFEST).is_file() or not make:
             Manifest.read(folder, kind)
-        elif not has_log(folder) and any(folder.iterdir()):
+        # In this order: whoever makes the folder meanwhile has a log until there is a manifest.
+        elif any(folder.iterdir()) and not has_log(folder) and not (folder / MANIFEST).is_file():
             raise kind.error(
                 f"{folder}: holds files that visir did not write ({_some(files_below(folder))}), and no {kind.noun}.",
                 hint="name a new folder",
@@ -543,6 +545,18 @@ def _to_disk(path: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _give(path: Path, folder: Path) -> None:
+    """Give a new file the owner and the rights of its folder: who may read the folder may read what is in it.
+
+    Some libraries write for their user alone, and an administrator (root) writes into folders of others.
+    """
+    status = folder.stat()
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        with contextlib.suppress(OSError):  # a root without rights over other users' files
+            os.chown(path, status.st_uid, status.st_gid, follow_symlinks=False)
+    path.chmod(0o600 | status.st_mode & 0o666)
 
 
 def _umask() -> int:

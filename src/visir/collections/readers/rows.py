@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from visir.collections.readers.sniffing import plain_name
 from visir.errors import CollectionError
 from visir.files import read_lines
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
@@ -116,6 +119,22 @@ def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise CollectionError(f"{path}: not a readable Parquet file ({fault}).") from fault
     number = 0
     for batch in opened.iter_batches():
-        for row in batch.to_pylist():
+        for row in pa.record_batch([_to_microseconds(one) for one in batch.columns], batch.schema.names).to_pylist():
             number += 1
-            yield f"row {number}", row
+            yield f"row {number}", {name: None if _is_nan(value) else value for name, value in row.items()}
+
+
+def _to_microseconds(column: pa.Array) -> pa.Array:
+    """Moments and durations as Python has them; what is finer needs pandas, and is lost there as well."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    if pa.types.is_duration(column.type) and column.type.unit == "ns":
+        return column.cast(pa.duration("us"), safe=False)
+    return column
+
+
+def _is_nan(value: Any) -> bool:
+    """Whether a cell is "not a number", with which some programs write that there is no value."""
+    return not isinstance(value, list | dict) and bool(value != value)

@@ -149,7 +149,7 @@ def _facts(rows: list[dict[str, Any]]) -> pa.Table | None:
         values = [row.get(name) for row in rows]
         try:
             columns[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # whole numbers beyond 64 bits with sign
             columns[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
     return pa.table(columns)
 

@@ -15,6 +15,7 @@ from visir.search.answers import Found, run_of
 from visir.search.asking import in_order
 from visir.search.folder import read_index
 from visir.search.parts import DENSE, SPARSE
+from visir.search.remote.addresses import name_address
 from visir.search.remote.dense import QdrantIndex
 from visir.search.remote.engine import Nearest, Space
 from visir.search.remote.index import VALUES
@@ -50,6 +51,8 @@ class HybridCollection:
         Raises `EmbeddingError` for documents that only one of them holds, `ConfigurationError` for wrong settings.
         """
         settings = settings_of(KIND, DenseSettings, options)
+        if settings.url:
+            name_address(settings.url)
         _refuse(dense, sparse, settings)
         like = dense.select([]), sparse.select([])
         facts = {

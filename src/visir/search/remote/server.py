@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -10,9 +9,10 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from visir.errors import require
+from visir.search.remote.addresses import PORT, check_named, is_loopback, key_for, trust, why_no_key
 from visir.search.remote.engine import Engine, EngineError, Hit, Nearest, Space
 from visir.search.remote.points import Point, Vector
-from visir.search.remote.settings import KEY, Place
+from visir.search.remote.settings import Place
 
 T = TypeVar("T")
 _PAUSE = 0.5
@@ -230,10 +230,7 @@ class ServerEngine(Engine):
                 f"a slow one, a longer wait: timeout={2 * self.place.timeout}",
             )
         if status in (401, 403):
-            set_ = "is set, and is not accepted" if os.environ.get(KEY) else "is not set"
-            return EngineError(
-                f"{self.place.url}: may not {what} (status {status}).", hint=f"the environment variable {KEY} {set_}"
-            )
+            return EngineError(f"{self.place.url}: may not {what} (status {status}).", hint=why_no_key(self.place.url))
         if status == 404:
             return EngineError(
                 f"{self._where()} does not exist.",
@@ -247,16 +244,19 @@ class ServerEngine(Engine):
 
 
 def _client(place: Place) -> Any:
+    """The client of a server that the user has named: the one way to it."""
     require("qdrant_client", extra="qdrant", purpose="an index on a Qdrant server")
+    check_named(place.url)
     from qdrant_client import QdrantClient
 
     parts = urlsplit(place.url)
     return QdrantClient(
         url=place.url,
-        port=parts.port or 6333,
-        api_key=os.environ.get(KEY) or None,
+        port=parts.port or PORT,
+        api_key=key_for(place.url),
         timeout=place.timeout,
-        verify=parts.scheme == "https",  # nothing to verify without TLS, and to read all certificates takes 25 ms
+        verify=trust(place.url),
+        trust_env=not is_loopback(parts.hostname or ""),  # no proxy on the way to this very machine
         check_compatibility=False,  # what is not understood is answered with an error, which says more
     )
 

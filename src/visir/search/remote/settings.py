@@ -77,6 +77,8 @@ def refuse_address(url: str) -> None:
         raise ConfigurationError(
             f"url: {url!r} is no address of a server.", hint="like http://localhost:6333 or https://host:6333"
         )
+    if not url.isprintable() or any(letter.isspace() for letter in url):
+        raise ConfigurationError(f"url: {url!r} is no address of a server.", hint="without spaces, on one line")
     if parts.username or parts.password or parts.query:
         raise ConfigurationError(
             f"url: the address of {parts.hostname} holds a user, a password or a query, which would be written into "

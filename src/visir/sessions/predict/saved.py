@@ -149,13 +149,19 @@ def _fitted(folder: Path, setting: str, step: int, model: str, told: dict[str, A
 def _read(path: Path) -> Any:
     import skops.io
 
-    foreign = [one for one in skops.io.get_untrusted_types(file=path) if one not in TRUSTED]
-    if foreign:
+    try:
+        foreign = [one for one in skops.io.get_untrusted_types(file=path) if one not in TRUSTED]
+        if not foreign:
+            return skops.io.load(path, trusted=list(TRUSTED))
+    except Exception as fault:  # a damaged file, or one of something else, raises nearly anything
         raise VisirError(
-            f"{path} holds what no purchase model holds: {', '.join(foreign)}.",
-            hint="do not load it; train the model again",
-        )
-    return skops.io.load(path, trusted=list(TRUSTED))
+            f"{path}: damaged, or no model ({type(fault).__name__}: {fault}).",
+            hint="copy the model again, or train it again: visir intent train SESSIONS --out FOLDER",
+        ) from fault
+    raise VisirError(
+        f"{path} holds what no purchase model holds: {', '.join(foreign)}.",
+        hint="do not load it; train the model again",
+    )
 
 
 def _name(setting: str, step: int) -> str:

@@ -5,3 +5,8 @@ each) carries a cell out: a training, an evaluation, a count. `cells` keeps each
 them, `verdict` says value by value and pair by pair what came of it, and `answers` sums that up as thesis chapter 2
 does: reproducible, replicable, generalisable.
 """
+
+from visir.errors import require
+
+# What a table is made of is said by recipes of training, which are read by what they build.
+require("torch", extra="torch", purpose="visir study")

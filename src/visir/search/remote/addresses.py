@@ -1,0 +1,107 @@
+"""Which servers may be asked, and which of them gets the key.
+
+A folder's manifest says where its vectors lie, and whoever made the folder wrote it. So an address counts only when the
+user has named it: in the environment (`VISIR_QDRANT_URL`), or as a setting in this very process (`--set url=…`,
+`build(…, url=…)`). The key goes to the addresses that stand beside it in the environment; where none does, to those
+named in this process; never in clear over a network.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shlex
+import ssl
+from urllib.parse import urlsplit
+
+from visir.errors import ConfigurationError
+from visir.search.remote.engine import EngineError
+from visir.search.remote.settings import KEY, refuse_address
+
+ADDRESSES = "VISIR_QDRANT_URL"
+"""The environment variable with the servers that the user trusts, and that the key is for; spaces between several."""
+CERTIFICATE = "VISIR_QDRANT_CERTIFICATE"
+"""The environment variable with a PEM file of certificates to trust, for servers with one of their own."""
+PORT = 6333
+"""Of a server whose address names none, whatever its scheme."""
+_named: set[tuple[str, str, int]] = set()
+
+
+def name_address(url: str) -> None:
+    """The user has named this server, in this process."""
+    refuse_address(url)
+    _named.add(_server(url))
+
+
+def check_named(url: str) -> None:
+    """Raise `EngineError` for a server that the user has not named: nothing is sent to it."""
+    if _server(url) in _named | _trusted():
+        return
+    raise EngineError(
+        f"{url}: the vectors lie on this server, which nobody has named here; nothing was sent to it.",
+        hint=f"if you trust it, and whoever made the folder: export {ADDRESSES}={shlex.quote(url)}",
+    )
+
+
+def key_for(url: str) -> str | None:
+    """The key that this server may see; None for none.
+
+    Raises `EngineError` where it would go over a network in clear.
+    """
+    key, trusted = os.environ.get(KEY), _trusted()
+    if not key or _server(url) not in (trusted or _named):
+        return None
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise EngineError(
+            f"{url}: the key ({KEY}) would be sent there in clear, over plain HTTP.",
+            hint=f"name the server by https:// (a certificate of its own: {CERTIFICATE}=FILE), reach it through a "
+            f"tunnel on 127.0.0.1, or unset {KEY}",
+        )
+    return key
+
+
+def why_no_key(url: str) -> str:
+    """For a server that wants a key: what is the matter with ours."""
+    if not os.environ.get(KEY):
+        return f"the environment variable {KEY} is not set"
+    if key_for(url) is None:
+        return f"{KEY} goes to {os.environ.get(ADDRESSES)} alone: add this address to {ADDRESSES} if it is for it too"
+    return f"the environment variable {KEY} is set, and is not accepted"
+
+
+def trust(url: str) -> ssl.SSLContext | bool:
+    """What the server's certificate is checked against; nothing without TLS (to read all of them takes 25 ms)."""
+    file = os.environ.get(CERTIFICATE)
+    if urlsplit(url).scheme != "https" or not file:
+        return urlsplit(url).scheme == "https"
+    try:
+        return ssl.create_default_context(cafile=file)
+    except (OSError, ssl.SSLError) as fault:
+        raise ConfigurationError(
+            f"{CERTIFICATE}: {file}: no certificates can be read there: {fault}", hint="name a PEM file"
+        ) from fault
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host of this name."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _trusted() -> set[tuple[str, str, int]]:
+    found = set()
+    for url in os.environ.get(ADDRESSES, "").split():
+        try:
+            refuse_address(url)
+        except ConfigurationError as fault:
+            raise ConfigurationError(f"{ADDRESSES}: {fault.message}", hint=fault.hint) from fault
+        found.add(_server(url))
+    return found
+
+
+def _server(url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or PORT
