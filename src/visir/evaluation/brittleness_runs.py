@@ -93,6 +93,7 @@ class Log:
             split="test",
             galleries={self.direction: gallery_line(self.run.gallery)},
             queries={self.direction: f"{len(self.qrels):,} {side}"},
+            similarity=self.run.provenance["similarity"],
             depth=self.run.depth,
             perturbation=self.perturbation,
         )
@@ -194,7 +195,7 @@ def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: 
         scores,
         gallery,
         int(lengths.max()),
-        {"source": "/".join(path.parts[-4:]), "imported": "logs of the brittleness paper"},
+        {"source": "/".join(path.parts[-4:]), "imported": "logs of the brittleness paper", "similarity": "cosine"},
     )
     authors = pa.table({"query_id": queries, **{name: table[name].cast(pa.float64()) for name in COLUMNS[4:]}})
     return Log(

@@ -160,7 +160,12 @@ def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2
         equal = f"{fit.reproduced} of {len(fit.values)}"
         rows.append([str(fit.reading), *(ours.get(name) for name in names), 100 * fit.distance, equal])
     more = len(explanation.fits) - len(shown)
-    notes = [explanation.sentence, *explanation.remarks, *([f"further off, not shown: {more}"] if more else [])]
+    notes = [
+        explanation.sentence,
+        f"ranks: {explanation.scored}",
+        *explanation.remarks,
+        *([f"further off, not shown: {more}"] if more else []),
+    ]
     return Table.of(columns, rows, caption="Which reading gives the published numbers", notes=notes)
 
 
