@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,9 @@ def evaluate_log(log: Log, *, recall: Recall = "hit", ties: Ties = "id") -> Eval
         further={direction: dcg},
         notes=notes,
     )
+    if direction == "t2i":  # the one positive of a caption is its image
+        owners = pa.table({"id": log.qrels.queries, "image_id": log.qrels.documents})
+        result = replace(result, captions=owners)
     return Evaluation(result, {direction: log.run}, {direction: log.qrels})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import Parameter, signature
 from typing import Any, Literal
 
@@ -53,16 +53,16 @@ from visir.search.vectors import Similarity
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A result, the runs it was measured from, and what they were judged by.
-
-    - `captions`: columns id, image_id of the captions that took part, in the source's order: enough to re-score the
-      runs under other readings, and to group the captions of one image in a significance test
-    """
+    """A result, the runs it was measured from, and what they were judged by."""
 
     result: Result
     runs: Mapping[Direction, Run]
     qrels: Mapping[Direction, Qrels] = field(default_factory=dict)
-    captions: pa.Table | None = None
+
+    @property
+    def captions(self) -> pa.Table | None:
+        """Those of the result: enough to re-score the runs under other readings."""
+        return self.result.captions
 
 
 def evaluate(
@@ -211,7 +211,7 @@ def evaluate(
             notes.append("dcg_cm is circular: the system under test says itself what its wrong answers are worth")
     result = score(label, ranks, protocol, measures=names, further=further, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
-    return Evaluation(result, kept, judged, part.captions.select(["id", "image_id"]))
+    return Evaluation(replace(result, captions=part.captions.select(["id", "image_id"])), kept, judged)
 
 
 def _conditions(collection: Collection, given: Mapping[str, Any] | None) -> dict[str, Any]:
