@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,13 +39,18 @@ def result(folder: Path, name: str, noise: float, **options: object) -> Path:
     return save(evaluate(COLLECTION, pair, **options), folder / name)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("flags", [(), ("--test", "randomisation", "--correction", "bonferroni"), ("--by-image",)])
+RANDOMISED = ("--test", "randomisation", "--correction", "bonferroni")
+
+
+@pytest.mark.parametrize("flags", [(), RANDOMISED, ("--by", "image"), ("--by", "caption")])
 def test_two_results(tmp_path: Path, flags: tuple[str, ...]) -> None:
     said = say(compare, result(tmp_path, "poor", 4.0), result(tmp_path, "good", 0.5), *flags)
     assert said.status == 0, said.text
     for part in ("good against poor", "hit@10", "rsum", "95 % interval", "mean_rank"):
         assert part in said.text
-    assert ("images, captions of one image together" in said.text) == ("--by-image" in flags)
+    text = " ".join(said.text.split())
+    assert ("images, captions of one image together" in text) == ("caption" not in flags)
+    assert ("captions of one image are taken for independent, as asked for" in text) == ("caption" in flags)
     assert ("randomisation test (seed 0)" in said.text) == ("randomisation" in flags)
 
 
@@ -85,8 +91,9 @@ def test_doubtful_values_are_said_to_be(tmp_path: Path) -> None:
 
 
 def test_faults(tmp_path: Path) -> None:
-    bare = save(load(result(tmp_path, "full", 1.0)), tmp_path / "bare")
-    assert "saved without saying which caption belongs to which image" in say(compare, bare, bare, "--by-image").text
+    bare = save(replace(load(result(tmp_path, "full", 1.0)), captions=None), tmp_path / "bare")
+    assert "which image 80 of 80 captions belong to is not known" in say(compare, bare, bare, "--by", "image").text
+    assert "the results do not say which image a caption" in " ".join(say(compare, bare, bare).text.split())
     assert "no result.json in it" in say(compare, tmp_path, tmp_path).text
     assert "at least two results" in say(compare, result(tmp_path, "a", 1.0)).text
 

@@ -59,6 +59,39 @@ def test_runs_from_files(vectors: Path, tmp_path: Path) -> None:
     assert load(third).mean("t2i", "rsum") == load(out).mean("t2i", "rsum")
 
 
+def test_a_split_searched_over_the_whole_collection_has_a_report(vectors: Path, tmp_path: Path) -> None:
+    """The report shows answers from outside the split, with their pictures."""
+    out = tmp_path / "out"
+    searched = (SCENES, "--embeddings", vectors, "--split", "test", "--gallery", "collection", "--out", out)
+    said = say(evaluate, *searched)
+    assert said.status == 0, said.text
+    saved = load_evaluation(out)
+    collection = open_collection(SCENES)
+    inside = set(collection.split("test").images["id"].to_pylist())
+    assert set(saved.runs["t2i"].documents.to_pylist()) - inside, "answers from outside the split"
+    assert "picture not at hand" not in (out / "report.html").read_text("utf-8")
+
+
+def test_a_run_from_outside_says_its_similarity_or_that_it_is_not_declared(vectors: Path, tmp_path: Path) -> None:
+    say(evaluate, SCENES, "--embeddings", vectors, "--similarity", "dot", "--out", tmp_path / "own")
+    own = load_evaluation(tmp_path / "own")
+    assert own.result.protocol.similarity == "dot"
+    write_run(own.runs["t2i"], tmp_path / "theirs.trec")
+    theirs = f"t2i={tmp_path / 'theirs.trec'}"
+    bare = say(evaluate, SCENES, "--run", theirs)
+    assert any(line.split() == ["similarity", "not", "declared"] for line in bare.text.splitlines()), bare.text
+    said = say(evaluate, SCENES, "--run", theirs, "--similarity", "dot", "--out", tmp_path / "declared")
+    assert said.status == 0, said.text
+    declared = load_evaluation(tmp_path / "declared")
+    assert declared.result.protocol.similarity == declared.runs["t2i"].provenance["similarity"] == "dot"
+    again = say(evaluate, SCENES, "--run", tmp_path / "own" / "run_t2i.parquet", "--similarity", "cosine")
+    assert "was scored by dot, not by cosine, as it says itself" in again.text
+    assert (
+        "unknown similarity 'dots' (did you mean 'dot'"
+        in say(evaluate, SCENES, "--embeddings", vectors, "--similarity", "dots").text
+    )
+
+
 def test_a_system_is_named_exactly_once(vectors: Path) -> None:
     assert "name exactly one system to evaluate" in say(evaluate, SCENES).text
     assert "name exactly one system" in say(evaluate, SCENES, "--model", "bow", "--embeddings", vectors).text

@@ -9,9 +9,13 @@ import pytest
 from PIL import Image
 from verbs import say
 
+from manifests import write_json
+from visir.cli.evaluate import evaluate
+from visir.cli.explain import explain
 from visir.cli.explain_vector import explain_vector
 from visir.cli.sparsify import sparsify
 from visir.encoders.models.sentence import packaged_model
+from visir.evaluation.results import load
 from visir.reports.word_sheet import write_word_sheet
 from visir.sparse.said import Said
 
@@ -67,3 +71,11 @@ def test_from_vectors_to_words(tmp_path: Path) -> None:
     said = say(explain_vector, "a red car", "-m", f"{out}?expansion=none", "-k", "5")
     assert said.status == 0
     assert {line.split()[1] for line in said.text.splitlines() if "•" in line} <= {"a", "red", "car"}
+    # explained by a search anew, in its own words: they have no cosine, and are no dense vectors
+    scenes, result, paper = "scenes:100?size=64", tmp_path / "result", tmp_path / "paper.json"
+    assert say(evaluate, scenes, "-m", out, "--split", "test", "--depth", "3", "--out", result).status == 0
+    values = {f"R@{k}": round(100 * load(result).mean("t2i", f"hit@{k}"), 2) for k in (1, 5, 10)}
+    write_json(paper, {"title": "T", "source": "S", "rows": [{"system": "theirs", "t2i": values}]})
+    said = say(explain, result, "--published", paper, "--collection", scenes, "--model", out)
+    assert "Ranks: searched anew; similarity: dot" in said.text, said.text
+    assert "reproduces 3 of 3 published values" in said.text

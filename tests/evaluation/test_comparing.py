@@ -13,10 +13,10 @@ from evaluation_toys import make_collection, random_pair
 from visir.errors import ConfigurationError, ProtocolError, VisirError
 from visir.evaluation.compare import compare, refuse_unlike
 from visir.evaluation.evaluate import evaluate
-from visir.records import Result
+from visir.records import Collection, Result
+from visir.reports import comparison_table, to_markdown
 
 COLLECTION = make_collection(60, 5)
-IMAGE_OF = dict(zip(COLLECTION.captions["id"].to_pylist(), COLLECTION.captions["image_id"].to_pylist(), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +34,13 @@ def test_identical_systems_differ_by_nothing(good: Result, test: str) -> None:
     comparison = compare([good, good], test=test)  # type: ignore[arg-type]
     assert comparison.systems == ("good (1)", "good (2)")
     for one in comparison.differences:
-        assert (one.difference, one.low, one.high, one.p, one.p_corrected) == (0, 0, 0, 1, 1)
+        assert (one.difference, one.p, one.p_corrected, one.untested) == (0, 1, 1, "")
+        assert np.isnan([one.low, one.high]).all(), "what never varies has no interval"
         assert not one.better
 
 
 def test_p_values_are_those_of_scipy(good: Result, poor: Result) -> None:
-    comparison = compare([poor, good], correction="none")
+    comparison = compare([poor, good], correction="none", by="caption")
     for one in comparison.differences:
         if one.measure == "rsum":
             continue
@@ -53,7 +54,7 @@ def test_p_values_are_those_of_scipy(good: Result, poor: Result) -> None:
 
 def test_rsum_has_a_test_of_its_own(good: Result, poor: Result) -> None:
     """A query's share of rsum is the sum of its three hits, in points: their mean difference is that of rsum."""
-    (one,) = [d for d in compare([poor, good], measures=["rsum"]).differences if d.direction == "t2i"]
+    (one,) = [d for d in compare([poor, good], measures=["rsum"], by="caption").differences if d.direction == "t2i"]
     per_query = [100 * sum(r.values("t2i", f"hit@{k}") for k in (1, 5, 10)) for r in (good, poor)]
     assert one.p == pytest.approx(scipy.stats.ttest_rel(*per_query).pvalue, rel=1e-6)
     assert one.difference == pytest.approx(np.mean(per_query[0] - per_query[1]))
@@ -84,12 +85,62 @@ def test_clusters_by_image_raise_p(good: Result) -> None:
         table = pa.table({"query_id": good.per_query["t2i"]["query_id"], "hit@1": hits})
         aggregates = {"t2i": {"hit@1": float(hits.mean())}}
         copied[name] = replace(good, system=name, per_query={"t2i": table}, aggregates=aggregates)
-    (apart,) = compare([copied["b"], copied["a"]], measures=["hit@1"]).differences
-    together = compare([copied["b"], copied["a"]], measures=["hit@1"], clusters=IMAGE_OF)
-    assert together.differences[0].p > 3 * apart.p
+    pair = [copied["b"], copied["a"]]
+    apart = compare(pair, measures=["hit@1"], by="caption")
+    together = compare(pair, measures=["hit@1"])
+    assert together.differences[0].p > 3 * apart.differences[0].p
+    assert together.differences == compare(pair, measures=["hit@1"], by="image").differences
     assert "over images, captions of one image together" in together.how
     assert together.notes == ()
-    assert "treated as independent" in compare([copied["b"], copied["a"]], measures=["hit@1"]).notes[0]
+    assert "over queries" in apart.how
+    assert "taken for independent, as asked for" in apart.notes[0]
+
+
+def test_unknown_images_are_said_to_be(good: Result, poor: Result) -> None:
+    bare = [replace(one, captions=None) for one in (poor, good)]
+    assert "because the results do not say which image" in compare(bare).notes[0]
+    with pytest.raises(ConfigurationError, match=r"which image 300 of 300 captions belong to is not known"):
+        compare(bare, by="image")
+    with pytest.raises(ConfigurationError, match="unknown sample 'images' \\(did you mean 'image'"):
+        compare(bare, by="images")  # type: ignore[arg-type]
+    # one result that knows is enough: both answered the same captions
+    assert compare([bare[0], good]).differences == compare([poor, good]).differences
+
+
+def test_an_image_is_not_taken_for_a_caption_of_its_name() -> None:
+    """Images and captions are both called 0, 1, …: what is asked in i2t are images, each a sample for itself."""
+    collection = make_collection(20, 2)
+    numbers = {one: str(at) for at, one in enumerate(collection.images["id"].to_pylist())}
+    ids = [str(at) for at in range(40)]
+    captions = {"id": ids, "text": ["words"] * 40, "image_id": [str(at // 2) for at in range(40)]}
+    collection = Collection.build("numbers", images={"id": list(numbers.values())}, captions=captions)
+    results = [evaluate(collection, random_pair(collection, seed=seed, noise=3)).result for seed in (1, 2)]
+    for one in compare(results, correction="none", measures=["mrr"]).differences:
+        if one.direction == "i2t":
+            theirs = scipy.stats.ttest_rel(*(r.values("i2t", "mrr") for r in reversed(results)))
+            assert one.p == pytest.approx(theirs.pvalue, rel=1e-9)
+
+
+def test_what_cannot_be_tested_is_said_and_left_out(good: Result, poor: Result) -> None:
+    """Every query of one measure differs by the same amount: no p, no interval, and one fewer in the family."""
+    tables = {
+        one: table.set_column(table.column_names.index("mrr"), "mrr", pa.array(np.full(len(table), value)))
+        for value, result in ((0.25, poor), (0.75, good))
+        for one, table in [(result.system, result.per_query["i2t"])]
+    }
+    pair = [replace(one, per_query=one.per_query | {"i2t": tables[one.system]}) for one in (poor, good)]
+    comparison = compare(pair, measures=["mrr", "hit@1"], correction="bonferroni")
+    assert comparison.family == 3
+    for one in comparison.differences:
+        if (one.direction, one.measure) == ("i2t", "mrr"):
+            assert one.untested == "every query differs by the same amount"
+            assert np.isnan([one.p, one.p_corrected, one.low, one.high]).all()
+        else:
+            assert one.p_corrected == pytest.approx(min(1, 3 * one.p))
+    assert comparison.notes == ("not testable, because every query differs by the same amount: i2t mrr of good",)
+    printed = to_markdown(comparison_table(comparison))
+    (row,) = [line for line in printed.splitlines() if "i2t mrr" in line and "testable" not in line]
+    assert row.count("–") == 3
 
 
 def test_unlike_protocols_are_refused_with_the_list(good: Result) -> None:

@@ -72,7 +72,7 @@ def test_two_folds_by_hand(four: tuple[Collection, list[Embeddings]]) -> None:
     assert result.protocol.folds == 2
     assert result.protocol.galleries["t2i"].startswith("2 × 2 images · all images of the collection")
     assert [one for one, _ in evaluation.runs["t2i"].answer("i1#0")] == ["i0", "i1"]
-    assert evaluation.runs["t2i"].provenance["folds"] == 2
+    assert evaluation.runs["t2i"].provenance["folds"] == 2 * [{"queries": 2, "candidates": 2}]
 
 
 def test_five_folds_equal_five_evaluations() -> None:

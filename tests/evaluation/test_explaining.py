@@ -20,7 +20,7 @@ from visir.evaluation.measures import aggregate, measure
 from visir.evaluation.published import PublishedRow, judge, load
 from visir.evaluation.readings import RECALLS, Reading, all_readings, recall_values
 from visir.evaluation.rescoring import Material
-from visir.records import Direction, Result
+from visir.records import Direction, Embeddings, Result
 from visir.search.ranks import ranks_of
 
 COLLECTION = make_collection(40, 5)
@@ -58,9 +58,100 @@ def test_a_planted_reading_is_found_again(recall: str, captions: str, folds: int
     best = found.best
     assert best.reproduced == len(best.values) == 6
     choices = {(one.recall, one.captions.replace("as run", "all"), one.folds) for one in (best.reading, *best.same)}
-    assert (recall, captions, folds) in choices
+    assert (recall, captions, "as run" if folds == 1 else "5") in choices
     assert found.sentence.startswith(str(best.reading))
     assert "reproduces 6 of 6 published values of model on toy to the printed digits" in found.sentence
+
+
+def test_what_is_said_of_folds_is_said_of_folds() -> None:
+    """Eight images and forty captions in each of five folds: nothing was searched "over all 40 images"."""
+    evaluation = evaluate(COLLECTION, VECTORS, folds=5)
+    row = as_printed(evaluation.result)
+    for vectors in (False, True):
+        found = explain(material(evaluation, vectors=vectors), row)
+        assert found.best.reading == Reading()
+        assert found.best.reproduced == 6
+        assert "each query within its own of 5 folds of 40 captions and 8 images reproduces 6 of 6" in found.sentence
+        assert "over all" not in found.sentence
+        folds = {one.folds for fit in found.fits for one in (fit.reading, *fit.same)}
+        assert folds == ({"as run", "1"} if vectors else {"as run"})
+    reasons = dict(explain(material(evaluation), row).not_computable)
+    assert reasons["one gallery instead of folds"].startswith("the run was made within 5 folds: a query was never")
+
+
+def test_one_gallery_is_found_again_from_folds_and_their_vectors() -> None:
+    planted = evaluate(COLLECTION, VECTORS, captions="first").result
+    found = explain(material(evaluate(COLLECTION, VECTORS, folds=5), vectors=True), as_printed(planted))
+    assert found.best.reproduced == 6
+    assert (found.best.reading.captions, found.best.reading.folds) == ("first", "1")
+    assert "over all 40 captions and 40 images" in found.sentence
+
+
+def test_first_captions_of_folds_by_hand() -> None:
+    """The first captions of a run within folds are what an evaluation of the first captions within folds measures."""
+    planted = evaluate(COLLECTION, VECTORS, captions="first", folds=5).result
+    found = explain(material(evaluate(COLLECTION, VECTORS, folds=5, depth=200)), as_printed(planted))
+    assert found.best.reproduced == 6
+    assert (found.best.reading.captions, found.best.reading.folds) == ("first", "as run")
+    assert "each query within its own of 5 folds of 8 captions and 8 images" in found.sentence
+
+
+def test_a_run_of_folds_is_refused_as_one_of_one_gallery() -> None:
+    evaluation = evaluate(COLLECTION, VECTORS, folds=5)
+    with pytest.raises(ProtocolError, match=r"was made within 5 folds: .* Declared is one gallery"):
+        evaluate(COLLECTION, evaluation.runs)
+    again = evaluate(COLLECTION, evaluation.runs, folds=5).result
+    assert again.mean("t2i", "hit@1") == evaluation.result.mean("t2i", "hit@1")
+
+
+def test_folds_of_unequal_numbers_of_captions_are_weighed_as_they_were() -> None:
+    """A mean over folds of means is not a mean over queries when a fold has more captions than another."""
+    keep = [n < 2 or image >= 20 for image in range(40) for n in range(5)]
+    uneven = replace(COLLECTION, captions=COLLECTION.captions.filter(keep))
+    pair = [VECTORS[0], VECTORS[1].select(uneven.captions["id"])]
+    evaluation = evaluate(uneven, pair, folds=2)
+    within = explain(material(evaluation), as_printed(evaluation.result))
+    assert within.best.reproduced == 6 and within.best.reading == Reading()
+    assert "of 2 folds of 40 to 100 captions and 20 images" in within.sentence
+
+
+@pytest.fixture(scope="module")
+def long_and_short() -> list[Embeddings]:
+    """Vectors of very different lengths, so that dot products and cosines rank differently."""
+    rng = np.random.default_rng(5)
+    return [
+        replace(one, vectors=one.vectors * rng.uniform(0.2, 5, (len(one), 1)).astype(np.float32)) for one in VECTORS
+    ]
+
+
+def test_a_dot_product_run_is_searched_anew_by_dot_product(long_and_short: list[Embeddings]) -> None:
+    evaluation = evaluate(COLLECTION, long_and_short, similarity="dot", depth=5)
+    by_cosine = evaluate(COLLECTION, long_and_short)
+    assert by_cosine.result.mean("t2i", "hit@10") != evaluation.result.mean("t2i", "hit@10")
+    found = explain(Material.of(evaluation, (long_and_short[0], long_and_short[1])), as_printed(evaluation.result))
+    assert found.best.reading == Reading()
+    assert found.best.reproduced == 6
+    assert found.scored == "searched anew; similarity: dot"
+
+
+def test_a_run_that_does_not_say_its_similarity_is_not_searched_anew(long_and_short: list[Embeddings]) -> None:
+    evaluation = evaluate(COLLECTION, long_and_short, similarity="dot")
+    bare = {one: replace(run, provenance={"read": "theirs.trec"}) for one, run in evaluation.runs.items()}
+    imported = evaluate(COLLECTION, bare, depth=100)
+    pair = (long_and_short[0], long_and_short[1])
+    with pytest.raises(VisirError, match="does not say by which similarity it was scored: a search anew could be"):
+        explain(Material.of(imported, pair), as_printed(imported.result))
+    assert explain(imported, as_printed(imported.result)).scored == "cut out of the run; similarity: not declared"
+
+
+def test_vectors_of_another_model_are_refused(long_and_short: list[Embeddings]) -> None:
+    evaluation = evaluate(COLLECTION, VECTORS)
+    other = random_pair(COLLECTION, seed=9, noise=2.5)
+    with pytest.raises(VisirError, match="was made by another model"):
+        explain(Material.of(evaluation, (other[0], other[1])), as_printed(evaluation.result))
+    # the same model at half precision is the same search
+    half = (replace(VECTORS[0], vectors=VECTORS[0].vectors.astype(np.float16)), VECTORS[1])
+    assert explain(Material.of(evaluation, half), as_printed(evaluation.result)).best.reading == Reading()
 
 
 def test_a_deep_run_is_as_good_as_vectors() -> None:

@@ -55,6 +55,7 @@ def test_leftovers_of_an_earlier_result_go_and_other_files_stay(evaluation: Eval
     one_way = evaluate(COLLECTION, random_pair(COLLECTION), directions=["t2i"])
     save(one_way.result, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
+        "captions.parquet",
         "notes.txt",
         "per_query_t2i.parquet",
         "result.json",

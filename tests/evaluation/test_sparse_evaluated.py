@@ -12,6 +12,9 @@ from scipy.sparse import csr_array
 import visir
 from visir.errors import ConfigurationError, EmbeddingError, ProtocolError
 from visir.evaluation.compare import compare
+from visir.evaluation.explain import explain
+from visir.evaluation.published import PublishedRow
+from visir.evaluation.rescoring import Material
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary
 
 SIZE = 50
@@ -83,3 +86,13 @@ def test_faults_are_named() -> None:
     other = SparseEmbeddings("text", other.ids, other.offsets, other.terms, other.values, words("other"), CARD)
     with pytest.raises(EmbeddingError, match="do not weigh the same words"):
         visir.evaluate(collection, [sparse[0], other])
+
+
+def test_explained_by_a_search_of_their_own_kind() -> None:
+    collection = make_collection(images=30)
+    images, texts = pairs_of(collection)[0]
+    evaluation = visir.evaluate(collection, [images, texts], depth=3)
+    values = {f"R@{k}": round(100 * evaluation.result.mean("t2i", f"hit@{k}"), 2) for k in (1, 5, 10)}
+    found = explain(Material.of(evaluation, (images, texts)), PublishedRow("words", {"t2i": values}))
+    assert found.best.reproduced == 3
+    assert found.scored == "searched anew; similarity: dot"

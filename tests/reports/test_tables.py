@@ -143,10 +143,11 @@ def test_published_table_shows_both_numbers_and_the_verdicts():
 def test_explain_table_puts_the_published_row_above_the_readings():
     def fit(recall: str, ours: float, distance: float) -> Fit:
         value = Judgement("i2t", "R@5", f"{recall}@5", ours, 61.2, (ours - 61.2) / 61.2, ours == 61.2, "off")
-        return Fit(Reading(recall), (replace(value, digits="rounded") if ours == 61.2 else value,), distance)
+        values = (replace(value, digits="rounded") if ours == 61.2 else value,)
+        return Fit(Reading(recall), values, distance, {"i2t": (5000,)})
 
     fits = (fit("capped_recall", 61.2, 0.0), fit("hit", 95.0, 0.552), fit("recall", 10.0, 0.837))
-    table = explain_table(Explanation("capped_recall it is.", fits, ()), limit=2)
+    table = explain_table(Explanation("capped_recall it is.", fits, (), "cut out of the run"), limit=2)
     assert [row[0].split(" ")[0] for row in table.rows] == ["published", "capped_recall", "hit"]
     assert [row[1:] for row in table.texts()] == [
         ["61.20", "–", "–"],
@@ -154,7 +155,7 @@ def test_explain_table_puts_the_published_row_above_the_readings():
         ["95.00", "55.20", "0 of 1"],
     ]
     assert table.best() == {(1, 2)}
-    assert table.notes == ("capped_recall it is.", "further off, not shown: 1")
+    assert table.notes == ("capped_recall it is.", "ranks: cut out of the run", "further off, not shown: 1")
 
 
 def test_queries_table_for_the_terminal(tiny):

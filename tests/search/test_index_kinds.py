@@ -17,6 +17,7 @@ from index_data import dense, random_dense, random_sparse, same_run, sparse, vec
 
 from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError
 from visir.records import Embeddings, EncoderCard
+from visir.search.exact import search
 from visir.search.folder import IndexFolderError
 from visir.search.kinds import KINDS, build, form_of, kinds_for, load, settings_of_kind
 from visir.search.settings import settings_of
@@ -370,6 +371,33 @@ def _sharing(queries) -> list[str]:  # type: ignore[no-untyped-def]
     """The queries that have anything to be found by."""
     full = np.ones(len(queries), bool) if isinstance(queries, Embeddings) else np.diff(queries.offsets) > 0
     return [one for one, has in zip(queries.ids.to_pylist(), full, strict=True) if has]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_scores_beyond_float32_are_refused(name: str) -> None:
+    """Infinite scores are in no order; on the way to a finite one, float32 may meet ∞ − ∞ and lose the document."""
+    form = KINDS.get(name).vectors
+    make, options = (dense, {"similarity": "dot"}) if form == "dense" else (sparse, {})
+    rows = np.zeros((30, 40), np.float32)
+    rows[:, 0] = np.arange(1, 31)
+    rows[7, 1] = 3e38
+    question = np.zeros((1, 40), np.float32)
+    question[0, :2] = 1, 30
+    with pytest.raises(EmbeddingError, match="too large for float32"):
+        build(name, make("image", rows), **options).search(make("text", question), 5)
+
+
+def test_dense_vectors_whose_products_overflow_on_the_way_are_refused() -> None:
+    """1e30 · 1e30 − 1e30 · 1e30 is 0, and ∞ − ∞ in float32."""
+    documents = dense("image", np.array([[1e30, 1e30], [1, 1]], np.float32))
+    queries = dense("text", np.array([[1e30, -1e30]], np.float32))
+    for swapped in (False, True):
+        one, other = (queries, documents) if not swapped else (dense("text", [[1.0, 1.0]]), documents)
+        with pytest.raises(EmbeddingError, match=r"vectors by test are too large for float32: '"):
+            search(one, other, "t2i", similarity="dot")
+    assert search(queries, documents, "t2i").run.scores.tolist() == [0, 0], "cosines are as they were"
+    large = dense("image", np.full((1, 2), 1e19, np.float32))
+    assert np.isfinite(search(dense("text", np.full((1, 2), 1e19)), large, "t2i", similarity="dot").run.scores).all()
 
 
 def _manifest(folder: Path) -> dict:  # type: ignore[type-arg]

@@ -30,7 +30,8 @@ def test_changes_are_paired_by_image() -> None:
     # freedom, where p = 1 − (2 / π) · atan(2).
     assert (change.original, change.refined, change.difference) == (4, 6, 2)
     assert change.p == pytest.approx(1 - 2 / math.pi * math.atan(2))
-    assert (change.low, change.high) == (1, 3)  # of two images drawn, a quarter of the draws are both x, a quarter y
+    half = math.tan(math.pi * 0.475)  # the 97.5 % quantile of t with one degree of freedom; the standard error is 1
+    assert (change.low, change.high) == pytest.approx((2 - half, 2 + half))
     assert (change.images, found.in_common, found.only) == (2, 2, (1, 1))
 
 

@@ -34,13 +34,14 @@ def compare(
     measure: Annotated[list[str] | None, typer.Option("--measure", help="Measures by name (repeatable).")] = None,
     test: Annotated[str, typer.Option(help="t or randomisation.")] = "t",
     correction: Annotated[str, typer.Option(help="holm, bonferroni or none.")] = "holm",
-    by_image: Annotated[
-        bool, typer.Option("--by-image", help="Treat the captions of one image together: they are not independent.")
-    ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(help="What is a sample: image, with all its captions (default); caption finds too much."),
+    ] = None,
     allow: Annotated[
         list[str] | None, typer.Option(help="A protocol field that may differ (repeatable). All others may not.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of randomisation and bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the randomisation test.")] = 0,
 ) -> None:
     """Say whether systems differ, query by query, with significance; or whether published values are reproduced.
 
@@ -48,34 +49,23 @@ def compare(
     """
     from rich.console import Console
 
-    from visir.errors import ConfigurationError
     from visir.evaluation.compare import compare as compare_results
-    from visir.evaluation.results import load_evaluation
+    from visir.evaluation.results import load as load_result
     from visir.reports import comparison_table, to_terminal
 
     console = Console()
-    loaded = [load_evaluation(one) for one in results]
+    loaded = [load_result(one) for one in results]
     if published is not None:
-        _beside_published([one.result for one in loaded], published, system, collection, tolerance)
+        _beside_published(loaded, published, system, collection, tolerance)
         if len(loaded) == 1:
             return
-    clusters: dict[str, str] = {}
-    if by_image:
-        for one, folder in zip(loaded, results, strict=True):
-            if one.captions is None:
-                raise ConfigurationError(
-                    f"{folder}: it was saved without saying which caption belongs to which image.",
-                    hint="evaluate again with visir evaluate --out, or leave out --by-image",
-                )
-            ids, images = one.captions["id"].to_pylist(), one.captions["image_id"].to_pylist()
-            clusters |= dict(zip(ids, images, strict=True))
     comparison = compare_results(
-        [one.result for one in loaded],
+        loaded,
         measures=measure,
         test=test,  # type: ignore[arg-type]
         correction=correction,  # type: ignore[arg-type]
         allow=allow or (),
-        clusters=clusters if by_image else None,
+        by=by,  # type: ignore[arg-type]
         seed=seed,
     )
     console.print(to_terminal(comparison_table(comparison)))

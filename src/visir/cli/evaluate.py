@@ -48,6 +48,10 @@ def evaluate(
     ] = "all",
     recall: Annotated[str, typer.Option(help="What R@k and rsum mean: hit, recall, capped_recall.")] = "hit",
     ties: Annotated[str, typer.Option(help="Equal scores: id, pessimistic, optimistic.")] = "id",
+    similarity: Annotated[
+        str | None,
+        typer.Option(help="cosine (default) or dot; of a run made elsewhere: how it was scored, if it does not say."),
+    ] = None,
     gallery: Annotated[str, typer.Option(help="Candidates: of the split, or of the whole collection.")] = "split",
     folds: Annotated[int, typer.Option(help="Mean over disjoint folds: 5 for COCO's 5-fold 1k.")] = 1,
     depth: Annotated[int, typer.Option(help="How many answers per query are kept in the runs.")] = 100,
@@ -128,6 +132,7 @@ def evaluate(
         gallery=gallery,  # type: ignore[arg-type]
         folds=folds,
         depth=depth,
+        similarity=similarity,  # type: ignore[arg-type]
         measures=measure,
         estimator="self" if estimator == "self" else _model(estimator, device, dtype),
         rerank=system if rerank is not None and rerank == model else _model(rerank, device, dtype),
@@ -138,7 +143,7 @@ def evaluate(
         skip_broken=skip_broken,
         **options,
     )
-    _show(evaluated, opened.split(split), out, _curve(model))
+    _show(evaluated, opened, out, _curve(model))
 
 
 def _system(

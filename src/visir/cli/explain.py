@@ -76,6 +76,7 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
             cells.append(f"[bold]{digits}[/bold]" if ours and ours[0].digits != "off" else digits)
         values.add_row(*cells)
     console.print(values)
+    console.print(f"Ranks: {found.scored}", markup=False, soft_wrap=True)
     console.print("Bold: to the printed digits. Readings, the nearest first (mean relative difference):")
     for number, fit in enumerate(fits, 1):
         exact = f"{fit.reproduced} of {len(fit.values)} to the printed digits"
@@ -123,7 +124,8 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
                 hint="explain it without --collection and --model",
             )
         from visir.collections import open_collection
-        from visir.encoders import encode, load
+        from visir.encoders import load
+        from visir.evaluation.systems import encoding_of
 
         opened = open_collection(collection)
         if opened.fingerprint != result.protocol.collection_fingerprint:
@@ -136,5 +138,6 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
         whole = opened if any("of the collection" in line for line in result.protocol.galleries.values()) else None
         part = whole or opened.split(split)
         encoder = load(model)
+        encode = encoding_of(encoder)
         vectors = (encode(encoder, part, "image"), encode(encoder, part, "text"))
     return Material.of(evaluation, vectors), result.system, result.protocol.collection

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,7 @@ class Log:
             split="test",
             galleries={self.direction: gallery_line(self.run.gallery)},
             queries={self.direction: f"{len(self.qrels):,} {side}"},
+            similarity=self.run.provenance["similarity"],
             depth=self.run.depth,
             perturbation=self.perturbation,
         )
@@ -123,6 +124,9 @@ def evaluate_log(log: Log, *, recall: Recall = "hit", ties: Ties = "id") -> Eval
         further={direction: dcg},
         notes=notes,
     )
+    if direction == "t2i":  # the one positive of a caption is its image
+        owners = pa.table({"id": log.qrels.queries, "image_id": log.qrels.documents})
+        result = replace(result, captions=owners)
     return Evaluation(result, {direction: log.run}, {direction: log.qrels})
 
 
@@ -194,7 +198,7 @@ def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: 
         scores,
         gallery,
         int(lengths.max()),
-        {"source": "/".join(path.parts[-4:]), "imported": "logs of the brittleness paper"},
+        {"source": "/".join(path.parts[-4:]), "imported": "logs of the brittleness paper", "similarity": "cosine"},
     )
     authors = pa.table({"query_id": queries, **{name: table[name].cast(pa.float64()) for name in COLUMNS[4:]}})
     return Log(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest, raise_faults
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.significance import Correction, TestName, bootstrap_interval, corrected, paired_test
+from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
 from visir.records import Protocol, Result
+
+By = Literal["image", "caption"]
+"""What is a sample: an image with all its captions, or every caption."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,10 @@ class Difference:
     """One measure of one direction: `system` against `baseline`.
 
     - `value`, `baseline_value`: the aggregates; `difference`: value − baseline_value (fractions; rsum in points)
-    - `low`, `high`: the 95 % bootstrap interval of the mean difference
+    - `low`, `high`: the 95 % interval of the mean difference
     - `p`: of the test as it stands; `p_corrected`: within the family of all comparisons made together
     - `better`: whether the difference is an improvement (lower ranks are better)
+    - `untested`: why it cannot be tested, or ""; then p and the interval are NaN
     """
 
     direction: str
@@ -40,13 +44,14 @@ class Difference:
     p: float
     p_corrected: float
     better: bool
+    untested: str = ""
 
 
 @dataclass(frozen=True)
 class Comparison:
     """All differences of a family, and what a reader must know of how they were judged.
 
-    - `how`: the test in words; `correction`, `family`: its name and over how many comparisons
+    - `how`: the test in words; `correction`, `family`: its name and over how many comparisons (those that were tested)
     - `allowed`: protocol fields that differ and were allowed by name: {field: values in the order of the systems}
     - `system_differences`: fields in which systems may differ (preprocessing), for the reader
     """
@@ -100,7 +105,7 @@ def compare(
     test: TestName = "t",
     correction: Correction = "holm",
     allow: Sequence[str] = (),
-    clusters: Mapping[str, str] | None = None,
+    by: By | None = None,
     seed: int = 0,
 ) -> Comparison:
     """Compare each further result with the first, measure by measure, paired by query.
@@ -111,11 +116,15 @@ def compare(
     - `correction`: "holm", "bonferroni" or "none", over the family of *all* comparisons returned (systems × directions
       × measures): whoever looks at twenty differences finds one "significant" at 5 % by chance
     - `allow`: protocol fields that may differ; every other difference is refused, with the list
-    - `clusters`: query id → image id; then images are flipped and resampled with all their captions (see
-      `significance.py` for why: captions of one image are not independent). A query that is not in it, such as an
-      image, is its own cluster.
+    - `by`: what is a sample. "image" takes the captions of one image together, for they are not independent (see
+      `significance.py`); "caption" takes every caption for itself, as many papers do, and finds far more than there is.
+      None is "image" where the results know which caption belongs to which image, which those of `evaluate` and `load`
+      do; otherwise "caption", and a note says so.
 
-    Raises `ProtocolError` when protocols or query sets differ, `VisirError` when there is nothing to compare.
+    A difference that cannot be tested, because there is one query or all differ alike, is left out of the family.
+
+    Raises `ProtocolError` when protocols or query sets differ, `ConfigurationError` for "image" when images are not
+    known, `VisirError` when there is nothing to compare.
     """
     if len(results) < 2:
         raise VisirError("a comparison needs at least two results.", hint="visir compare A B")
@@ -128,16 +137,17 @@ def compare(
         )
     allowed = refuse_unlike(results, allow)
     names = _measures(results, measures, directions)
+    owners = None if by == "caption" else _owners(results, directions, by)
     labels = _labels(results)
     found: list[Difference] = []
     for other, label in zip(results[1:], labels[1:], strict=True):
         for direction in directions:
             rows = paired_rows(first, other, direction)
-            groups = _groups(first, direction, clusters)
+            groups = _groups(first, direction, owners)
             for name in names:
                 gaps = _values(other, direction, name)[rows] - _values(first, direction, name)
-                p = paired_test(test, gaps, groups, seed=seed).p
-                low, high = bootstrap_interval(gaps, groups, seed=seed)
+                outcome = paired_test(test, gaps, groups, seed=seed)
+                low, high = mean_interval(gaps, groups)
                 value, before = other.mean(direction, name), first.mean(direction, name)
                 lower_is_better = name in MEASURES and MEASURES.get(name).best == "low"
                 found.append(
@@ -151,16 +161,14 @@ def compare(
                         value - before,
                         low,
                         high,
-                        p,
-                        p,
+                        outcome.p,
+                        outcome.p,
                         value < before if lower_is_better else value > before,
+                        outcome.reason,
                     )
                 )
     adjusted = corrected([one.p for one in found], correction)
     differences = tuple(replace(one, p_corrected=float(p)) for one, p in zip(found, adjusted, strict=True))
-    notes = []
-    if clusters is None and "t2i" in directions:
-        notes.append("captions of one image are treated as independent; per image, p-values are larger (clusters)")
     system_differences = {
         name: tuple(getattr(result.protocol, name) for result in results)
         for other in results[1:]
@@ -169,13 +177,55 @@ def compare(
     return Comparison(
         tuple(labels),
         differences,
-        _test_in_words(test, clusters, seed),
+        _test_in_words(test, owners is not None, seed),
         correction,
-        len(differences),
+        sum(not one.untested for one in differences),
         allowed,
         system_differences,
-        tuple(notes),
+        (*_doubts(by, owners, directions), *untested_notes(differences)),
     )
+
+
+def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
+    """What could not be tested, a note for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for one in differences:
+        if one.untested:
+            by_reason.setdefault(one.untested, []).append(f"{one.direction} {one.measure} of {one.system}")
+    return tuple(f"not testable, because {reason}: {', '.join(names)}" for reason, names in by_reason.items())
+
+
+def _owners(results: Sequence[Result], directions: Sequence[str], by: By | None) -> dict[str, str] | None:
+    """The image of each caption that is asked; None when a caption's image is not known."""
+    if by is not None and by not in get_args(By):
+        raise ConfigurationError(f"unknown sample {by!r} ({nearest(by, get_args(By))})")
+    owners: dict[str, str] = {}
+    for result in results:
+        if result.captions is not None:
+            pairs = zip(result.captions["id"].to_pylist(), result.captions["image_id"].to_pylist(), strict=True)
+            owners |= dict(pairs)
+    asked = results[0].per_query["t2i"]["query_id"].to_pylist() if "t2i" in directions else []
+    unknown = [query for query in asked if query not in owners]
+    if not unknown:
+        return owners
+    if by == "image":
+        raise ConfigurationError(
+            f"{results[0].system}: which image {len(unknown):,} of {len(asked):,} captions belong to is not known, "
+            f"e.g. {unknown[0]!r}.",
+            hint="evaluate again (visir evaluate … --out), or test over captions by name: --by caption",
+        )
+    return None
+
+
+def _doubts(by: By | None, owners: Mapping[str, str] | None, directions: Sequence[str]) -> list[str]:
+    """What a reader must know of a test over captions."""
+    if owners is not None or "t2i" not in directions:
+        return []
+    why = "as asked for" if by == "caption" else "because the results do not say which image a caption belongs to"
+    return [
+        f"captions of one image are taken for independent, {why}: p-values are too small and intervals too narrow "
+        "(in simulations 19 to 56 % of false positives where 5 % are promised)"
+    ]
 
 
 def _in_directions(protocol: Protocol, directions: Sequence[str]) -> Protocol:
@@ -241,11 +291,12 @@ def paired_rows(first: Result, other: Result, direction: str) -> NDArray[np.int6
     return rows
 
 
-def _groups(result: Result, direction: str, clusters: Mapping[str, str] | None) -> NDArray[Any] | None:
-    if clusters is None:
+def _groups(result: Result, direction: str, owners: Mapping[str, str] | None) -> NDArray[Any] | None:
+    """(n,) the image of each caption; None where every query is a sample for itself, as images are."""
+    if owners is None or direction != "t2i":
         return None
     queries: list[str] = result.per_query[direction]["query_id"].to_pylist()
-    codes = pa.array([clusters.get(one, one) for one in queries]).dictionary_encode().indices
+    codes = pa.array([owners[one] for one in queries]).dictionary_encode().indices
     groups: NDArray[Any] = codes.to_numpy(zero_copy_only=False)
     return groups
 
@@ -258,10 +309,10 @@ def _labels(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def _test_in_words(test: TestName, clusters: object, seed: int) -> str:
+def _test_in_words(test: TestName, by_image: bool, seed: int) -> str:
     name = {"t": "t-test", "randomisation": f"randomisation test (seed {seed})"}[test]
-    over = "queries" if clusters is None else "images, captions of one image together"
-    return f"two-sided paired {name} over {over}; 95 % bootstrap intervals (seed {seed})"
+    over = "images, captions of one image together" if by_image else "queries"
+    return f"two-sided paired {name} over {over}; 95 % intervals (t)"
 
 
 def _shown(value: Any) -> str:

@@ -24,6 +24,8 @@ def crossed_test(differences: Floats) -> float:
     Simulated studies without a true difference (three seeds, 1,000 images whose differences deviate by 2.6 points, and
     seeds' by 0.15): p < 0.05 in 6 %; by images alone in 25 %.
 
+    NaN when every seed and image differs by the same amount: there is no spread to judge by.
+
     Raises `VisirError` for fewer than two seeds or images.
     """
     if min(differences.shape) < 2:
@@ -35,7 +37,7 @@ def crossed_test(differences: Floats) -> float:
     freedom = [differences.shape[1 - axis] - 1 for axis in (0, 1)]
     total = sum(parts)
     if total == 0:
-        return 1.0 if differences.mean() == 0 else 0.0
+        return 1.0 if differences.mean() == 0 else float("nan")
     from scipy.stats import t as student
 
     degrees = total**2 / sum(part**2 / free for part, free in zip(parts, freedom, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import Parameter, signature
 from typing import Any, Literal
 
@@ -22,7 +22,16 @@ from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
 from visir.evaluation.ranking import missing_positives, rank_runs, search_vectors
 from visir.evaluation.scoring import score
 from visir.evaluation.second_stage import apply, as_protocol, second_stage, stages_of
-from visir.evaluation.systems import System, embeddings_of, encoding_of, refuse, runs_of, system_fields, system_name
+from visir.evaluation.systems import (
+    System,
+    embeddings_of,
+    encoding_of,
+    refuse,
+    runs_of,
+    system_fields,
+    system_name,
+    with_similarity,
+)
 from visir.records import (
     DIRECTIONS,
     Collection,
@@ -44,16 +53,16 @@ from visir.search.vectors import Similarity
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A result, the runs it was measured from, and what they were judged by.
-
-    - `captions`: columns id, image_id of the captions that took part, in the source's order: enough to re-score the
-      runs under other readings, and to group the captions of one image in a significance test
-    """
+    """A result, the runs it was measured from, and what they were judged by."""
 
     result: Result
     runs: Mapping[Direction, Run]
     qrels: Mapping[Direction, Qrels] = field(default_factory=dict)
-    captions: pa.Table | None = None
+
+    @property
+    def captions(self) -> pa.Table | None:
+        """Those of the result: enough to re-score the runs under other readings."""
+        return self.result.captions
 
 
 def evaluate(
@@ -100,7 +109,8 @@ def evaluate(
     - `depth`: how many documents per query are kept in the runs. Ranks, and with them all measures, are exact to the
       end of the gallery whatever the depth, except for runs that come from outside.
     - `similarity`: "cosine" or "dot" for dense vectors (default: cosine). Sparse ones are scored by their dot product,
-      and their protocol says so; a cosine of them is refused (see `visir.search.exact.similarity_of`).
+      and their protocol says so; a cosine of them is refused (see `visir.search.exact.similarity_of`). For a run that
+      comes from outside and does not say how it was scored, this declares it; otherwise it is "not declared".
     - `measures`: names; None takes the default ones (and `dcg_cm@10` when there is an estimator)
     - `estimator`: who says what a wrong answer is worth, for `dcg_cm@p` (see `cross_modal.py`): another encoder or its
       pair of embeddings; "self" takes the system's own cosines, which is circular, and the protocol says so
@@ -118,7 +128,7 @@ def evaluate(
     `ProtocolError` for a run that does not fit.
     """
     stage = second_stage(rerank, k_test, tail, fusion, encoding, conditions)
-    refuse_faulty(captions, recall, ties, gallery, directions, folds, depth, conditions, collection, split)
+    refuse_faulty(captions, recall, ties, gallery, directions, folds, depth, conditions, collection, split, similarity)
     names, cutoffs = split_names(measures, estimator is not None)
     whole = collection
     part = collection.split(split)
@@ -153,6 +163,7 @@ def evaluate(
     reached = depth if stage is None else max(depth, stage.k)
     started = time.perf_counter()
     if runs is not None:
+        runs, scored_by = with_similarity(runs, similarity)
         label = name or " + ".join(dict.fromkeys(run.name for run in runs.values()))
         ranks, kept = rank_runs(runs, qrels, pools, galleries_of(part, whole, gallery, split, captions), ties, notes)
         ranks = as_protocol(ranks, kept)
@@ -162,9 +173,10 @@ def evaluate(
     else:
         assert vectors is not None
         label = name or system_name(vectors[0].encoder, vectors[1].encoder)
-        scored_by = similarity_of(similarity, *vectors)
-        ranks, kept = search_vectors(vectors, asked, qrels, pools, reached, scored_by, ties, label)
-        fields |= system_fields(*vectors) | {"similarity": scored_by}
+        by = similarity_of(similarity, *vectors)
+        ranks, kept = search_vectors(vectors, asked, qrels, pools, reached, by, ties, label)
+        scored_by, fields = by, fields | system_fields(*vectors)
+    fields["similarity"] = scored_by
     timing["search" if runs is None else "rank"] = time.perf_counter() - started
     if stage is not None:
         texts_from = part if gallery == "split" else whole
@@ -199,7 +211,7 @@ def evaluate(
             notes.append("dcg_cm is circular: the system under test says itself what its wrong answers are worth")
     result = score(label, ranks, protocol, measures=names, further=further, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
-    return Evaluation(result, kept, judged, part.captions.select(["id", "image_id"]))
+    return Evaluation(replace(result, captions=part.captions.select(["id", "image_id"])), kept, judged)
 
 
 def _conditions(collection: Collection, given: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.folds import folds_of
 from visir.evaluation.measures import MEASURES, measure
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published import Judgement, PublishedRow
 from visir.evaluation.published.judge import Digits, judge_one, measure_of, printed_value, sums_of_rounded
 from visir.evaluation.readings import NEVER, Reading, all_readings, recall_values
-from visir.evaluation.rescoring import Material, NotComputable, rank
+from visir.evaluation.rescoring import Material, NotComputable, rank, similarity_of_run
 from visir.evaluation.signatures import remarks
-from visir.records import DIRECTIONS, Direction, Ranks
+from visir.records import DIRECTIONS, UNDECLARED, Direction, Ranks
 
 _SAME = 1e-9
 
@@ -29,12 +30,14 @@ class Fit:
     - `values`: ours and the published, value by value; `distance`: the mean of |ours − published| / published, over
       all but the cross-modal DCG, which no reading of the recall alters
     - `reproduced`: how many come out to the printed digits
+    - `candidates`: per direction how many candidates each fold has (one number: no folds)
     - `same`: other readings that give the very same values here
     """
 
     reading: Reading
     values: tuple[Judgement, ...]
     distance: float
+    candidates: Mapping[Direction, tuple[int, ...]]
     same: tuple[Reading, ...] = ()
 
     @property
@@ -52,12 +55,14 @@ class Explanation:
     """All readings, the nearest first, and in one sentence which one gives the published numbers.
 
     - `not_computable`: (reading in words, reason)
+    - `scored`: where the ranks come from, and by which similarity
     - `remarks`: what the published row betrays by itself (see `signatures.py`)
     """
 
     sentence: str
     fits: tuple[Fit, ...]
     not_computable: tuple[tuple[str, str], ...]
+    scored: str
     remarks: tuple[str, ...] = ()
 
     @property
@@ -71,7 +76,8 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
 
     `material`: an `Evaluation`, or a `Material` that has the vectors too, which makes every reading computable. The
     labels "R@k" and "rsum" are read in every way; labels that name a measure ("hit@5", "mrr") mean just that.
-    Raises `VisirError` when the row has no value for the directions of the runs.
+    Raises `VisirError` when the row has no value for the directions of the runs, when vectors are given for a run that
+    does not say by which similarity it was scored, and when a search of them does not give the run.
     """
     if isinstance(material, Evaluation):
         material = Material.of(material)
@@ -89,7 +95,7 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
     found: dict[Reading, Mapping[Direction, list[Ranks]]] = {}
     impossible: dict[Reading, str] = {}
     fits: list[Fit] = []
-    for reading in all_readings():
+    for reading in all_readings(max(folds_of(material.runs[one]) for one in wanted)):
         search = reading.search
         if search not in found and search not in impossible:
             try:
@@ -98,19 +104,25 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
                 impossible[search] = str(reason)
         if search in found:
             fits.append(_fit(reading, found[search], material, row, wanted, decimals))
+    if not fits:
+        raise VisirError(
+            f"{row.system}: no reading can be computed: {'; '.join(dict.fromkeys(impossible.values()))}.",
+            hint="explain the runs as they are, without collection and model",
+        )
     fits.sort(key=lambda fit: (round(fit.distance, 9), fit.reading.departures))
     distinct: list[Fit] = []
     for fit in fits:
         for at, other in enumerate(distinct):
             if _equal(fit, other):
-                distinct[at] = Fit(other.reading, other.values, other.distance, (*other.same, fit.reading))
+                distinct[at] = replace(other, same=(*other.same, fit.reading))
                 break
         else:
             distinct.append(fit)
     return Explanation(
-        _sentence(distinct[0], material, row),
+        _sentence(distinct[0], row),
         tuple(distinct),
         (*_plainest(impossible), *NEVER),
+        _scored(material, list(wanted)),
         remarks(row, material.protocol),
     )
 
@@ -163,7 +175,8 @@ def _fit(
         published = row.values["both"]["rsum"]
         values.append(judge_one("both", "rsum", "rsum", sum(sums.values()), published, decimals))
     gaps = [abs(one.relative) for one in values if not one.measure.startswith("dcg_cm")]
-    return Fit(reading, sums_of_rounded(values, decimals), float(np.mean(gaps)) if gaps else 0.0)
+    candidates = {one: tuple(part.gallery_size for part in parts) for one, parts in ranks.items()}
+    return Fit(reading, sums_of_rounded(values, decimals), float(np.mean(gaps)) if gaps else 0.0, candidates)
 
 
 def _value(label: str, reading: Reading, parts: list[Ranks]) -> float:
@@ -196,14 +209,27 @@ def _plainest(impossible: Mapping[Reading, str]) -> list[tuple[str, str]]:
     return [(str(reading).partition("; ")[2], reason) for reading, reason in kept]
 
 
-def _sentence(best: Fit, material: Material, row: PublishedRow) -> str:
-    reading = best.reading
-    over = " and ".join(
-        f"{run.gallery.size:,} {'images' if run.direction == 't2i' else 'captions'}"
-        for direction, run in material.runs.items()
-        if any(value.direction == direction for value in best.values)
-    )
-    where = str(reading) + (f", over all {over}" if reading.gallery == "as run" and reading.folds == 1 else "")
+def _scored(material: Material, directions: Sequence[Direction]) -> str:
+    similarities = [similarity_of_run(material.runs[one]) or UNDECLARED for one in directions]
+    anew = material.vectors is not None and all(material.runs[one].gallery.is_listed for one in directions)
+    how = "searched anew" if anew else "cut out of the run"
+    return f"{how}; similarity: {' and '.join(dict.fromkeys(similarities))}"
+
+
+def _over(fit: Fit) -> str:
+    """Over how many candidates, in words; with folds, over how many of them."""
+    folds = max(len(sizes) for sizes in fit.candidates.values())
+    sizes = []
+    for direction, several in fit.candidates.items():
+        low, high = min(several), max(several)
+        kind = "images" if direction == "t2i" else "captions"
+        sizes.append(f"{low:,} {kind}" if low == high else f"{low:,} to {high:,} {kind}")
+    counted = " and ".join(sizes)
+    return f"over all {counted}" if folds == 1 else f"each query within its own of {folds} folds of {counted}"
+
+
+def _sentence(best: Fit, row: PublishedRow) -> str:
+    where = f"{best.reading}, {_over(best)}"
     named = f"{row.system} on {row.collection}" if row.collection else row.system
     count = f"{best.reproduced} of {len(best.values)} published values of {named}"
     if best.reproduced == 0:

@@ -8,11 +8,15 @@ points): the two are never comparable.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from visir.errors import ConfigurationError
-from visir.records import Collection, Ranks
+from visir.errors import ConfigurationError, RunError
+from visir.records import Collection, Gallery, Ranks, Run
 
 
 def cut(collection: Collection, folds: int) -> list[Collection]:
@@ -52,3 +56,65 @@ def joined(parts: list[Ranks]) -> Ranks:
         min(known) if known else None,
         max(part.gallery_size for part in parts),
     )
+
+
+def joined_runs(parts: Sequence[Run]) -> Run:
+    """The runs of all folds as one, over the union of their galleries; `runs_of_folds` takes it apart again.
+
+    A query meets the candidates of its own fold only, which no other record of the run would show: so the provenance
+    says, fold after fold, how many queries and candidates it has.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    ids = [part.gallery.ids for part in parts if part.gallery.ids is not None]
+    table = pa.concat_tables([part.to_table() for part in parts])
+    documents = pa.concat_arrays([part.documents for part in parts]).unique()
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    folds = [{"queries": len(part), "candidates": part.gallery.size} for part in parts]
+    return Run(
+        parts[0].name,
+        parts[0].direction,
+        pa.concat_arrays([part.queries for part in parts]),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        documents,
+        pc.index_in(table["document_id"].combine_chunks(), documents).to_numpy(zero_copy_only=False).astype(np.int32),
+        table["score"].to_numpy(),
+        Gallery.of(parts[0].gallery.modality, pa.concat_arrays(ids), f"{len(parts)} folds"),
+        min(part.depth for part in parts),
+        parts[0].provenance | {"folds": folds},
+    )
+
+
+def folds_of(run: Run) -> int:
+    """Within how many folds a run was searched; 1 for a search of one gallery, and for runs that do not say."""
+    folds = run.provenance.get("folds", 1)
+    return folds if isinstance(folds, int) else len(folds)
+
+
+def runs_of_folds(run: Run) -> list[Run]:
+    """The run of each fold, over a gallery that is known by its size only; the run itself when there are no folds."""
+    if folds_of(run) == 1:
+        return [run]
+    folds = run.provenance["folds"]
+    if isinstance(folds, int) or sum(fold["queries"] for fold in folds) != len(run):
+        raise RunError(
+            f"run {run.name} ({run.direction}) was made within {folds_of(run)} folds and does not say which query "
+            "belongs to which.",
+            hint="evaluate again",
+        )
+    parts, query = [], 0
+    for number, fold in enumerate(folds, 1):
+        ends = run.offsets[query : query + fold["queries"] + 1]
+        entries = slice(int(ends[0]), int(ends[-1]))
+        parts.append(
+            replace(
+                run,
+                queries=run.queries[query : query + fold["queries"]],
+                offsets=ends - ends[0],
+                indices=run.indices[entries],
+                scores=run.scores[entries],
+                gallery=Gallery.stated(run.gallery.modality, fold["candidates"], f"fold {number} of {len(folds)}"),
+            )
+        )
+        query += fold["queries"]
+    return parts

@@ -6,19 +6,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import ProtocolError
+from visir.evaluation.folds import folds_of
 from visir.records import CANDIDATES, Gallery, Run
 
 HINT = "declare the gallery it was made over (gallery='collection' is all of the collection), or search again"
 
 
-def check(run: Run, declared: Gallery) -> str | None:
-    """Compare a run's gallery, and the documents it lists, with the declared gallery.
+def check(run: Run, declared: Gallery, folds: int = 1) -> str | None:
+    """Compare a run's gallery, its folds, and the documents it lists, with the declared gallery.
 
     Returns a note when the run's gallery is only stated and its size agrees; None when both are listed and equal.
     Raises `ProtocolError` with sizes, counts and examples otherwise.
     """
     where = f"run {run.name} ({run.direction})"
     kind = "images" if CANDIDATES[run.direction] == "image" else "captions"
+    if folds_of(run) not in (1, folds):  # a search of one gallery can be cut into folds, but not the reverse
+        raise ProtocolError(
+            f"{where} was made within {folds_of(run)} folds: each query met the candidates of its own fold only. "
+            f"Declared {'is one gallery' if folds == 1 else f'are {folds} folds'}.",
+            hint=f"declare its folds (folds={folds_of(run)}), or search again",
+        )
     if declared.ids is not None:
         foreign = _not_in(run.documents, declared.ids)
         if len(foreign):

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import Choice
 from visir.records import DIRECTIONS, Collection, Recall, Ties
+from visir.search.vectors import Similarity
 
 Pool = Literal["split", "collection"]
 """Where candidates come from: the split that is evaluated, or all of the collection."""
@@ -26,12 +27,15 @@ def refuse_faulty(
     conditions: Mapping[str, Any] | None,
     collection: Collection,
     split: str | None,
+    similarity: str | None = None,
 ) -> None:
     """Raise `ConfigurationError` listing every faulty option of `evaluate`."""
     faults = []
     for kind, value, known in (("recall", recall, get_args(Recall)), ("ties", ties, get_args(Ties))):
         if value not in known:
             faults.append(f"unknown {kind} {value!r} ({nearest(str(value), known)})")
+    if similarity is not None and similarity not in get_args(Similarity):
+        faults.append(f"unknown similarity {similarity!r} ({nearest(similarity, get_args(Similarity))})")
     if isinstance(gallery, str) and gallery not in get_args(Pool):
         faults.append(f"unknown gallery {gallery!r} ({nearest(gallery, get_args(Pool))})")
     faults += [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.evaluation.folds import joined_runs
 from visir.evaluation.gallery_check import check
 from visir.evaluation.restrict import restrict
 from visir.records import Direction, Gallery, Qrels, Ranks, Run, Ties
@@ -57,7 +57,7 @@ def search_vectors(
                 )
             )
     ranks = {one: [part.ranks for part in parts if part.ranks is not None] for one, parts in found.items()}
-    return ranks, {one: _one_run([part.run for part in parts]) for one, parts in found.items()}
+    return ranks, {one: joined_runs([part.run for part in parts]) for one, parts in found.items()}
 
 
 def rank_runs(
@@ -72,7 +72,7 @@ def rank_runs(
     ranks: dict[Direction, list[Ranks]] = {}
     for direction, parts in qrels.items():
         run = runs[direction]
-        note = check(run, declared[direction])
+        note = check(run, declared[direction], len(parts))
         notes += [note] if note else []
         judged = pa.concat_arrays([part.queries for part in parts])
         unanswered = len(judged) - int(pc.sum(pc.is_in(judged, run.queries)).as_py())
@@ -107,27 +107,3 @@ def missing_positives(
         if outside:
             notes.append(f"{direction}: {outside:,} positives are outside the gallery and cannot be found")
     return notes
-
-
-def _one_run(parts: Sequence[Run]) -> Run:
-    """The runs of all folds as one, over the union of their galleries (a fold's query meets its own fold only)."""
-    if len(parts) == 1:
-        return parts[0]
-    ids = [part.gallery.ids for part in parts if part.gallery.ids is not None]
-    tables = [part.to_table() for part in parts]
-    table = pa.concat_tables(tables)
-    documents = pa.concat_arrays([part.documents for part in parts]).unique()
-    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-    gallery = Gallery.of(parts[0].gallery.modality, pa.concat_arrays(ids), f"{len(parts)} folds")
-    return Run(
-        parts[0].name,
-        parts[0].direction,
-        pa.concat_arrays([part.queries for part in parts]),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        documents,
-        pc.index_in(table["document_id"].combine_chunks(), documents).to_numpy(zero_copy_only=False).astype(np.int32),
-        table["score"].to_numpy(),
-        gallery,
-        min(part.depth for part in parts),
-        parts[0].provenance | {"folds": len(parts)},
-    )

@@ -79,7 +79,11 @@ AXES: tuple[Axis, ...] = (
         "what were the candidates?",
         {"as run": "", "split": "candidates restricted to the images and captions that are judged"},
     ),
-    Axis("folds", "one gallery, or the mean over folds?", {"1": "", "5": "mean over 5 disjoint folds"}),
+    Axis(
+        "folds",
+        "one gallery, or the mean over folds?",
+        {"as run": "", "1": "one gallery instead of folds", "5": "mean over 5 disjoint folds"},
+    ),
     Axis(
         "ties",
         "how were ties broken?",
@@ -107,7 +111,7 @@ class Reading:
     recall: str = "hit"
     captions: str = "as run"
     gallery: str = "as run"
-    folds: int = 1
+    folds: str = "as run"
     ties: str = "id"
     depth: str = "as run"
 
@@ -129,18 +133,20 @@ class Reading:
         return "; ".join(words for axis in AXES if (words := axis.options[str(getattr(self, axis.name))]))
 
 
-def all_readings() -> list[Reading]:
+def all_readings(folds: int = 1) -> list[Reading]:
     """The readings that are tried: every choice of captions × gallery × folds, plus ties and depth one at a time.
+
+    `folds`: within how many the run was made. One of folds may be read as one gallery, and one of one gallery as folds.
 
     Ties and depth are varied on the run as it is only: they matter little, and their products with the rest would hide
     the answer in a long list.
     """
     options = {axis.name: tuple(axis.options) for axis in AXES}
     searches = [
-        Reading("hit", captions, gallery, int(folds))
+        Reading("hit", captions, gallery, cut)
         for captions in options["captions"]
         for gallery in options["gallery"]
-        for folds in options["folds"]
+        for cut in ("as run", "5" if folds == 1 else "1")
     ]
     searches += [Reading(ties=one) for one in options["ties"][1:]]
     searches += [Reading(depth=one) for one in options["depth"][1:]]

@@ -17,7 +17,8 @@ def resampled_sums(columns: Floats, clusters: object = None, *, samples: int = 2
 
     All columns see the same draws, so any statistic of their sums (a mean difference, a ratio, a ratio of a part) has
     its bootstrap distribution by plain arithmetic: `sums[:, 0] / sums[:, 1]`. `clusters`: (n,) the image of each query,
-    which is drawn with all its captions; None draws queries. See `significance.py` for why clusters.
+    which is drawn with all its captions; None draws queries. See `significance.py` for why clusters. NaN of a single
+    cluster: drawn again it is the same, which says nothing of chance.
     """
     values = np.asarray(columns, np.float64)
     if values.ndim != 2 or len(values) == 0:
@@ -28,6 +29,8 @@ def resampled_sums(columns: Floats, clusters: object = None, *, samples: int = 2
         _, member = np.unique(np.asarray(clusters), return_inverse=True)
         sums = np.stack([np.bincount(member, one) for one in values.T], axis=1)
     count, rng = len(sums), np.random.default_rng(seed)
+    if count < 2:
+        return np.full((samples, values.shape[1]), np.nan)
     drawn = np.empty((samples, values.shape[1]))
     step = max(1, _ENTRIES // count)
     for start in range(0, samples, step):

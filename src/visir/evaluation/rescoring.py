@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +13,20 @@ import pyarrow.compute as pc
 from visir.errors import VisirError
 from visir.evaluation.captions import Choice
 from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.folds import folds_of, runs_of_folds
 from visir.evaluation.ranking import search_vectors
 from visir.evaluation.readings import Reading
 from visir.evaluation.restrict import is_whole, restrict
-from visir.records import CANDIDATES, Direction, Embeddings, Gallery, Protocol, Qrels, Ranks, Run
+from visir.records import CANDIDATES, Direction, Gallery, Protocol, Qrels, Ranks, Run
+from visir.search.exact import Vectors
 from visir.search.ranks import ranks_of
+from visir.search.vectors import Similarity
+
+SAME_SCORES = 0.01
+"""Relative difference of the best scores, at the median query, up to which a search anew is the same search.
+
+Half precision and other hardware stay well below; another model, or another similarity, does not.
+"""
 
 
 class NotComputable(Exception):
@@ -30,8 +40,8 @@ class Material:
     - `runs`, `qrels`: by direction
     - `captions`: columns id, image_id of the split in the source's order; without it no captions can be chosen and no
       folds be cut
-    - `vectors`: (images, texts): with them every reading is searched anew and exactly; without, it is cut out of the
-      run
+    - `vectors`: (images, texts), dense or sparse: with them every reading is searched anew and exactly, by the
+      similarity that the run was scored by; without, it is cut out of the run
     - `fixed`: per direction values that no reading alters, by measure (an imported or separately computed `dcg_cm@10`);
       they take part for the run as it is only
     - `protocol`: under which the runs were evaluated, if it is known
@@ -40,12 +50,12 @@ class Material:
     runs: Mapping[Direction, Run]
     qrels: Mapping[Direction, Qrels]
     captions: pa.Table | None = None
-    vectors: tuple[Embeddings, Embeddings] | None = None
+    vectors: tuple[Vectors, Vectors] | None = None
     fixed: Mapping[Direction, Mapping[str, float]] = field(default_factory=dict)
     protocol: Protocol | None = None
 
     @classmethod
-    def of(cls, evaluation: Evaluation, vectors: tuple[Embeddings, Embeddings] | None = None) -> Material:
+    def of(cls, evaluation: Evaluation, vectors: tuple[Vectors, Vectors] | None = None) -> Material:
         """What an evaluation leaves behind for re-scoring; its cross-modal DCG is taken as it was computed."""
         fixed = {
             direction: {
@@ -62,38 +72,83 @@ class Material:
 def rank(material: Material, direction: Direction, reading: Reading, cutoff: int) -> list[Ranks]:
     """The ranks of each fold under a reading; `cutoff` is the deepest k that will be asked for.
 
-    Raises `NotComputable` with the reason.
+    Raises:
+        NotComputable: With the reason.
+        VisirError: The vectors at hand are not those of the run.
     """
     run, qrels = material.runs[direction], material.qrels[direction]
     if reading.depth != "as run":
         if run.depth <= int(reading.depth):
             raise NotComputable(f"the run goes only {run.depth} deep as it is")
-        return [ranks_of(run.cut(int(reading.depth)), qrels)]
-    if reading.captions == "as run" and reading.gallery == "as run" and reading.folds == 1:
-        if material.vectors is not None and run.gallery.is_listed:
-            return _searched(material, direction, [(qrels, run.gallery)], reading.ties)
-        return [ranks_of(run, qrels, reading.ties)]  # type: ignore[arg-type]
-    parts = _parts(material, direction, reading)
+        cut = run.cut(int(reading.depth))
+        return [ranks_of(part, qrels.select(part.queries)) for part in runs_of_folds(cut)]
+    as_run = reading.captions == reading.gallery == reading.folds == "as run"
+    if as_run and (material.vectors is None or not run.gallery.is_listed):
+        parts = runs_of_folds(run)
+        if len(parts) == 1:
+            return [ranks_of(run, qrels, reading.ties)]  # type: ignore[arg-type]
+        return [ranks_of(part, qrels.select(part.queries), reading.ties) for part in parts]  # type: ignore[arg-type]
+    wanted = _parts(material, direction, reading)
     if material.vectors is not None:
-        return _searched(material, direction, parts, reading.ties)
-    if "rerank" in run.provenance and any(gallery.fingerprint != run.gallery.fingerprint for _, gallery in parts):
+        ranks, anew = _searched(material, direction, wanted, reading.ties)
+        if as_run:
+            _refuse_other_scores(run, anew)
+        return ranks
+    if "rerank" in run.provenance and any(gallery.fingerprint != run.gallery.fingerprint for _, gallery in wanted):
         raise NotComputable("the run is re-ranked; over fewer candidates, others would be among the first k")
-    return [_cut_out(run, one, gallery, cutoff) for one, gallery in parts]
+    return [_cut_out(run, one, gallery, cutoff) for one, gallery in wanted]
 
 
-def _searched(material: Material, direction: Direction, parts: list[tuple[Qrels, Gallery]], ties: str) -> list[Ranks]:
+def similarity_of_run(run: Run) -> str | None:
+    """By what a run was scored, as far as it says; None for runs from outside that do not."""
+    said: str | None = run.provenance.get("similarity")
+    return said
+
+
+def _searched(
+    material: Material, direction: Direction, parts: list[tuple[Qrels, Gallery]], ties: str
+) -> tuple[list[Ranks], Run]:
     assert material.vectors is not None
-    ranks, _ = search_vectors(
+    run = material.runs[direction]
+    similarity = similarity_of_run(run)
+    if similarity not in get_args(Similarity):
+        raise VisirError(
+            f"run {run.name} ({direction}) does not say by which similarity it was scored"
+            + (f" ({similarity})" if similarity else "")
+            + ": a search anew could be another one.",
+            hint="explain it as it is, without collection and model",
+        )
+    ranks, runs = search_vectors(
         material.vectors,
         [direction],
         {direction: [qrels for qrels, _ in parts]},
         [{direction: gallery} for _, gallery in parts],
         1,
-        "cosine",
+        similarity,  # type: ignore[arg-type]
         ties,  # type: ignore[arg-type]
-        material.runs[direction].name,
+        run.name,
     )
-    return ranks[direction]
+    return ranks[direction], runs[direction]
+
+
+def _refuse_other_scores(run: Run, anew: Run) -> None:
+    """Refuse vectors whose search does not give the run: what they say would be of another system."""
+    best, found = _best_scores(run), _best_scores(anew)
+    both = [query for query in best if query in found]
+    gaps = np.array([abs(best[one] - found[one]) for one in both])
+    scale = np.median([abs(best[one]) for one in both]) if both else 0.0
+    if not both or np.median(gaps) > SAME_SCORES * scale:
+        raise VisirError(
+            f"run {run.name} ({run.direction}): the best answers have other scores when these vectors are searched "
+            "anew; it was made by another model, or re-ranked.",
+            hint="name the model that made the run, or explain it as it is, without collection and model",
+        )
+
+
+def _best_scores(run: Run) -> dict[str, float]:
+    answered = np.diff(run.offsets) > 0
+    best = run.scores[run.offsets[:-1][answered]]
+    return dict(zip(run.queries.filter(pa.array(answered)).to_pylist(), best.tolist(), strict=True))
 
 
 def _cut_out(run: Run, qrels: Qrels, gallery: Gallery, cutoff: int) -> Ranks:
@@ -112,37 +167,88 @@ def _cut_out(run: Run, qrels: Qrels, gallery: Gallery, cutoff: int) -> Ranks:
 
 def _parts(material: Material, direction: Direction, reading: Reading) -> list[tuple[Qrels, Gallery]]:
     """(qrels, gallery) of each fold of a reading."""
-    qrels, gallery = material.qrels[direction], material.runs[direction].gallery
-    table = material.captions
+    run, qrels, table = material.runs[direction], material.qrels[direction], material.captions
+    within = folds_of(run)
+    if within > 1 and reading.folds == "1":
+        if material.vectors is None:
+            raise NotComputable(
+                f"the run was made within {within} folds: a query was never compared with the candidates of the others "
+                "(search anew, with the collection and the model)"
+            )
+        return [_chosen(qrels, run.gallery, table, direction, reading)]
+    if within > 1:
+        return [_chosen(*part, direction, reading) for part in _folds_as_run(run, qrels, table)]
+    if reading.folds == "as run":
+        return [_chosen(qrels, run.gallery, table, direction, reading)]
+    return _cut_into(int(reading.folds), *_chosen(qrels, run.gallery, table, direction, reading), material, reading)
+
+
+Part: TypeAlias = tuple[Qrels, Gallery, pa.Table | None]
+"""The judgements and candidates of a fold, and its captions."""
+
+
+def _folds_as_run(run: Run, qrels: Qrels, table: pa.Table | None) -> list[Part]:
+    """The folds that a run was made within, with their candidates by name."""
     if table is None:
-        if reading.captions != "as run" or reading.folds > 1:
+        raise NotComputable("the collection is not at hand: which candidates belong to which fold")
+    parts: list[Part] = []
+    for part in runs_of_folds(run):
+        asked = pc.is_in(table["id" if run.direction == "t2i" else "image_id"], part.queries)
+        own = table.filter(pc.is_in(table["image_id"], table.filter(asked)["image_id"].combine_chunks()))
+        gallery = _of_table(own, run.direction)
+        if gallery.size != part.gallery.size:
+            raise NotComputable("folds hold images without a caption, and the run does not say which are in which")
+        parts.append((qrels.select(part.queries), gallery, own))
+    return parts
+
+
+def _chosen(
+    qrels: Qrels, gallery: Gallery, table: pa.Table | None, direction: Direction, reading: Reading
+) -> tuple[Qrels, Gallery]:
+    """What is judged and searched when some captions take part, or only candidates that are judged."""
+    if table is None:
+        if reading.captions != "as run":
             raise NotComputable("the collection is not at hand: which captions belong to which image, in which order")
-        return [(qrels, _judged_only(qrels, gallery, direction))]
+        return qrels, gallery if reading.gallery == "as run" else _judged_only(qrels, gallery, direction)
     if reading.captions != "as run":
-        choice = Choice.parse(reading.captions)
-        kept = choice.keep(table["id"].combine_chunks(), table["image_id"].combine_chunks())
-        if kept.all():
-            raise NotComputable("every image has one caption")
-        left_out = table["id"].filter(pa.array(~kept))
-        table = table.filter(pa.array(kept))
+        table, left_out = _captions(table, reading)
         if direction == "t2i":
             qrels = qrels.select(table["id"])
         else:
             if reading.gallery == "as run":
                 gallery = _without(gallery, left_out, table)
             qrels = _documents(qrels, table["id"])
-    if reading.folds == 1:
-        return [(qrels, _of_table(table, direction) if reading.gallery == "split" else gallery)]
+    return qrels, _of_table(table, direction) if reading.gallery == "split" else gallery
+
+
+def _captions(table: pa.Table, reading: Reading) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The captions that take part under a reading, and the ids of the others."""
+    keep = Choice.parse(reading.captions).keep(table["id"].combine_chunks(), table["image_id"].combine_chunks())
+    if keep.all():
+        raise NotComputable("every image has one caption")
+    return table.filter(pa.array(keep)), table["id"].filter(pa.array(~keep))
+
+
+def _cut_into(
+    folds: int, qrels: Qrels, gallery: Gallery, material: Material, reading: Reading
+) -> list[tuple[Qrels, Gallery]]:
+    """One gallery cut into folds, as an evaluation over folds would have."""
+    direction: Direction = "t2i" if gallery.modality == "image" else "i2t"
+    table = material.captions
+    if table is None:
+        raise NotComputable("the collection is not at hand: which captions belong to which image, in which order")
     if reading.gallery == "split":
         raise NotComputable("folds are cut from the split as it is")
+    if reading.captions != "as run":
+        table, _ = _captions(table, reading)
     images = table["image_id"].unique()
-    if len(images) % reading.folds:
-        raise NotComputable(f"{len(images):,} images do not divide into {reading.folds} equal folds")
+    if len(images) % folds:
+        raise NotComputable(f"{len(images):,} images do not divide into {folds} equal folds")
     if gallery.size != (len(images) if direction == "t2i" else table.num_rows):
         raise NotComputable("the gallery is larger than the split, so folds of it are not defined")
     parts = []
-    for fold in range(reading.folds):
-        size = len(images) // reading.folds
+    for fold in range(folds):
+        size = len(images) // folds
         part = table.filter(pc.is_in(table["image_id"], images[fold * size : (fold + 1) * size]))
         queries = part["id"] if direction == "t2i" else part["image_id"].unique()
         parts.append((qrels.select(queries), _of_table(part, direction)))

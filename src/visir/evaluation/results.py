@@ -36,7 +36,6 @@ def save(
     *,
     runs: Mapping[Direction, Run] | None = None,
     qrels: Mapping[Direction, Qrels] | None = None,
-    captions: pa.Table | None = None,
 ) -> Path:
     """Write a result, or a whole evaluation, into a folder, complete or not at all.
 
@@ -45,7 +44,6 @@ def save(
         folder: A new folder, an empty one, or one of an earlier result, which is replaced; other files in it stay.
         runs: What the search answered.
         qrels: What it was judged by.
-        captions: Those that took part.
 
     Returns:
         The folder.
@@ -54,9 +52,9 @@ def save(
         FolderError: The folder holds something else, or files of a result that somebody has changed.
     """
     if isinstance(result, Evaluation):
-        return save(result.result, folder, runs=result.runs, qrels=result.qrels, captions=result.captions)
+        return save(result.result, folder, runs=result.runs, qrels=result.qrels)
     with new_folder(folder, RESULT, replace=True) as change:
-        write_result(change, result, runs=runs, qrels=qrels, captions=captions)
+        write_result(change, result, runs=runs, qrels=qrels)
     return Path(folder)
 
 
@@ -66,11 +64,10 @@ def write_result(
     *,
     runs: Mapping[Direction, Run] | None = None,
     qrels: Mapping[Direction, Qrels] | None = None,
-    captions: pa.Table | None = None,
 ) -> None:
     """Write the files of a result into a folder that is being made; see `save`."""
     if isinstance(result, Evaluation):
-        write_result(change, result.result, runs=result.runs, qrels=result.qrels, captions=result.captions)
+        write_result(change, result.result, runs=result.runs, qrels=result.qrels)
         return
     files: list[str] = []
 
@@ -87,8 +84,8 @@ def write_result(
         queries = judged.queries.take(pa.array(np.repeat(np.arange(len(judged)), np.diff(judged.offsets))))
         columns = {"query_id": queries, "document_id": judged.documents, "grade": judged.grades}
         table(f"qrels_{direction}.parquet", pa.table(columns).replace_schema_metadata({"relevance": judged.name}))
-    if captions is not None:
-        table("captions.parquet", captions)
+    if result.captions is not None:
+        table("captions.parquet", result.captions)
     change.write_json("result.json", {"visir_result": FORMAT, **result.to_dict(), "files": files})
 
 
@@ -114,11 +111,12 @@ def load(folder: str | Path) -> Result:
         content["versions"],
         content["timing"],
         tuple(content["notes"]),
+        _table(folder / "captions.parquet") if "captions.parquet" in content["files"] else None,
     )
 
 
 def load_evaluation(folder: str | Path) -> Evaluation:
-    """The result with its runs, judgements and captions, as far as they were saved."""
+    """The result with its runs and judgements, as far as they were saved."""
     folder, content = _open(folder)
     files = content["files"]
     runs: dict[Direction, Run] = {}
@@ -132,8 +130,7 @@ def load_evaluation(folder: str | Path) -> Evaluation:
             qrels[direction] = Qrels.of(
                 judged["query_id"], judged["document_id"], judged["grade"].to_numpy(), name=name
             )
-    captions = _table(folder / "captions.parquet") if "captions.parquet" in files else None
-    return Evaluation(load(folder), runs, qrels, captions)
+    return Evaluation(load(folder), runs, qrels)
 
 
 def is_result(path: str | Path) -> bool:

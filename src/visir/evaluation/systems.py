@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, VisirError
-from visir.records import DIRECTIONS, Direction, Embeddings, EncoderCard, Run, SparseEmbeddings
+from visir.records import DIRECTIONS, UNDECLARED, Direction, Embeddings, EncoderCard, Run, SparseEmbeddings
 from visir.search.exact import Vectors, similarity_of
 from visir.search.sparse.scan import refuse_unlike
+from visir.search.vectors import Similarity
 
 System: TypeAlias = Encoder | Run | Iterable[Vectors] | Iterable[Run] | Mapping[Any, Vectors] | Mapping[Any, Run]
 """An `Encoder`, dense or sparse; image and text `Embeddings` or `SparseEmbeddings` (a pair or a mapping); one `Run`,
@@ -53,6 +55,26 @@ def runs_of(system: System) -> dict[Direction, Run] | None:
             if isinstance(run, Run) and key != run.direction:
                 raise ConfigurationError(f"under {key!r} there is a run of the direction {run.direction!r}.")
     return {direction: found[direction] for direction in DIRECTIONS if direction in found}
+
+
+def with_similarity(runs: Mapping[Direction, Run], similarity: Similarity | None) -> tuple[dict[Direction, Run], str]:
+    """The runs, and by what they were scored: as they say themselves, or as the caller declares for those that do not.
+
+    Raises `ConfigurationError` when the two disagree.
+    """
+    made, said = {}, []
+    for direction, run in runs.items():
+        own = run.provenance.get("similarity")
+        if similarity is not None and own not in (None, similarity):
+            raise ConfigurationError(
+                f"run {run.name} ({direction}) was scored by {own}, not by {similarity}, as it says itself.",
+                hint="leave the similarity out: it is declared for runs that do not say it",
+            )
+        if own is None and similarity is not None:
+            own, run = similarity, replace(run, provenance=run.provenance | {"similarity": similarity})
+        made[direction] = run
+        said.append(own or UNDECLARED)
+    return made, " / ".join(dict.fromkeys(said))
 
 
 def embeddings_of(system: System) -> tuple[Vectors, Vectors] | None:

@@ -12,10 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, nearest
-from visir.evaluation.compare import Comparison, Difference
+from visir.evaluation.compare import Comparison, Difference, untested_notes
 from visir.evaluation.measures import MEASURES, aggregate, measure
 from visir.evaluation.scoring import versions
-from visir.evaluation.significance import Correction, TestName, bootstrap_interval, corrected, paired_test
+from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
 from visir.products.relevance import Setting
 from visir.products.split import Split, seen_categories
 from visir.products.systems import System
@@ -126,15 +126,17 @@ class CategoryEvaluation:
         if not found:
             raise ConfigurationError("nothing to compare: fewer than two systems share a setting.")
         adjusted = corrected([one.p for one in found], correction)
+        differences = tuple(replace(one, p_corrected=float(p)) for one, p in zip(found, adjusted, strict=True))
         return Comparison(
             tuple(self.systems),
-            tuple(replace(one, p_corrected=float(p)) for one, p in zip(found, adjusted, strict=True)),
+            differences,
             f"two-sided paired {'t-test' if test == 't' else f'randomisation test (seed {seed})'} over categories, the "
-            f"splits of one category together; 95 % bootstrap intervals (seed {seed})",
+            f"splits of one category together; 95 % intervals (t)",
             correction,
-            len(found),
+            sum(not one.untested for one in differences),
             {},
             {},
+            untested_notes(differences),
         )
 
     def _difference(
@@ -144,12 +146,13 @@ class CategoryEvaluation:
         gaps = np.concatenate([two.result.values("t2i", name) - one.result.values("t2i", name) for one, two in pairs])
         queries = pa.concat_arrays([one.task.qrels.queries for one, _ in pairs])
         groups = queries.dictionary_encode().indices.to_numpy()
-        p = paired_test(test, gaps, groups, seed=seed).p if len(np.unique(groups)) > 1 else 1.0
-        low, high = bootstrap_interval(gaps, groups, seed=seed)
+        outcome = paired_test(test, gaps, groups, seed=seed)
+        low, high = mean_interval(gaps, groups)
         value, before = _means(pairs, name)
         lower = name in MEASURES and MEASURES.get(name).best == "low"
         better = value < before if lower else value > before
-        return Difference(setting, name, system, baseline, value, before, float(gaps.mean()), low, high, p, p, better)
+        gap, p = float(gaps.mean()), outcome.p
+        return Difference(setting, name, system, baseline, value, before, gap, low, high, p, p, better, outcome.reason)
 
     def _of(self, system: str, setting: Setting) -> tuple[Trial, ...]:
         if (system, setting) not in self.trials:

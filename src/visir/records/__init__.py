@@ -10,7 +10,7 @@ from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard
 from visir.records.gallery import CANDIDATES, DIRECTIONS, QUERIES, Direction, Gallery, Modality
-from visir.records.protocol import Protocol, Recall, Ties, gallery_line
+from visir.records.protocol import UNDECLARED, Protocol, Recall, Ties, gallery_line
 from visir.records.qrels import Qrels
 from visir.records.ranks import Ranks
 from visir.records.result import Result
@@ -26,6 +26,7 @@ __all__ = [
     "JUDGEMENTS",
     "LINKS",
     "QUERIES",
+    "UNDECLARED",
     "Catalogue",
     "Collection",
     "Corrupted",

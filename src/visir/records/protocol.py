@@ -12,6 +12,8 @@ from visir.records.gallery import Gallery
 Recall = Literal["hit", "recall", "capped_recall"]
 Ties = Literal["id", "pessimistic", "optimistic"]
 
+UNDECLARED = "not declared"
+"""The similarity of a run whose makers do not say how they scored."""
 SYSTEM_FIELDS = ("image_preprocessing", "text_preprocessing", "truncation", "vocabulary", "matcher")
 """Fields that belong to the system under test.
 
@@ -38,7 +40,7 @@ class Protocol:
     )  # direction -> "5,000 images (all of the test split) · fingerprint"
     queries: dict[str, str] = field(default_factory=dict)  # direction -> "25,000 captions · fingerprint"
     captions: str = "all"  # "all", "first", "random(seed=0)", "first 5"
-    similarity: str = "cosine"
+    similarity: str = UNDECLARED
     recall: Recall = "hit"
     ties: Ties = "id"
     depth: int | None = None  # None: ranks are exact to the end of the gallery

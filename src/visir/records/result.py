@@ -24,6 +24,8 @@ class Result:
       that is how every paper prints them
     - `versions`: of visir and of the packages that made the numbers; `timing`: seconds by stage; `notes`: what a reader
       must know (images set aside, …)
+    - `captions`: columns id, image_id of the captions that took part, in the source's order; None when they are not
+      known. Captions of one image are no independent queries, so a test must know them.
     """
 
     system: str
@@ -33,6 +35,7 @@ class Result:
     versions: dict[str, str] = field(default_factory=dict)
     timing: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    captions: pa.Table | None = None
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -66,7 +69,7 @@ class Result:
         return self.aggregates[direction][measure]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the per-query values, as plain values for JSON."""
+        """Everything but the tables, as plain values for JSON."""
         return {
             "system": self.system,
             "protocol": self.protocol.to_dict(),

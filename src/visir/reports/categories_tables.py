@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from visir.products.errors import FirstAnswers
 from visir.products.evaluate import TABLE, CategoryEvaluation
 from visir.products.relevance import Setting
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Cell, Column, Table, between
 
 SETTING_WORDS: Mapping[Setting, str] = {
     "all": "All categories",
@@ -82,9 +82,9 @@ def differences_table(evaluation: CategoryEvaluation) -> Table:
             one.direction,
             f"{one.system} − {one.baseline}",
             100 * one.difference,
-            f"{100 * one.low:+.1f} … {100 * one.high:+.1f}",
+            between(100 * one.low, 100 * one.high, Column("", 1, signed=True)),
             one.p_corrected,
-            "yes" if one.p_corrected < 0.05 else "no",
+            "not testable" if one.untested else one.p_corrected < 0.05,
         ]
         for one in compared.differences
     ]
@@ -96,7 +96,7 @@ def differences_table(evaluation: CategoryEvaluation) -> Table:
         Column(f"p ({compared.correction})", 4, positive=True),
         Column("beyond chance"),
     ]
-    notes = [f"{compared.how}; {compared.correction.capitalize()} over {compared.family} comparisons."]
+    notes = [f"{compared.how}; {compared.correction.capitalize()} over {compared.family} comparisons.", *compared.notes]
     return Table.of(columns, rows, caption="Differences between systems", notes=notes)
 
 

@@ -12,7 +12,7 @@ from visir.reports.figures import Figure
 from visir.reports.formats import to_html
 from visir.reports.page import write_page
 from visir.reports.svg import INK, MARKERS, SERIES, drawing, themed, to_svg
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Cell, Column, Table, between
 from visir.robustness.granularity import FEATURES, Profile
 from visir.studies.granularity import GranularityStudy, says
 from visir.studies.granularity_statistics import Mean
@@ -53,7 +53,7 @@ def changes_table(study: GranularityStudy, profile: Profile) -> Table:
             _title(one.feature),
             one.original,
             one.difference,
-            f"{one.low:+.3f} … {one.high:+.3f}",
+            between(one.low, one.high, Column("", 3, signed=True)),
             100 * one.difference / one.original if one.original else None,
             one.p_corrected,
         ]
@@ -164,7 +164,7 @@ def _known(value: float) -> float | None:
 
 
 def _mean(one: Mean) -> list[Cell]:
-    return [one.mean, f"{one.low:.3f} … {one.high:.3f}"] if one.defined else [None, None]
+    return [one.mean, between(one.low, one.high, Column("", 3))] if one.defined else [None, None]
 
 
 def _undefined(study: GranularityStudy, which: int) -> list[str]:

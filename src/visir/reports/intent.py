@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 
 from visir.reports import intent_plots as plots
@@ -72,7 +73,7 @@ def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Tab
         [
             TITLES[model],
             *(
-                f"{100 * one.difference:+.1f}{'*' if one.corrected < 0.05 else ''}"
+                f"{100 * one.difference:+.1f}{'°' if isnan(one.corrected) else '*' if one.corrected < 0.05 else ''}"
                 if (one := found.get((model, step))) is not None
                 else None
                 for step in steps
@@ -86,7 +87,7 @@ def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Tab
         caption=f"{title} of the extended set minus that of the baseline, {setting}",
         notes=(
             "Points by step. * p < 0.05: paired over folds, corrected resampled t-test (Nadeau & Bengio), Holm "
-            "over all models and steps of the setting.",
+            "over all models and steps of the setting. ° not testable: the same in every fold.",
         ),
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from visir.evaluation.latent_facts import ROLES, Role
 from visir.evaluation.probe_examples import SOURCES, Source
 from visir.evaluation.probes import ProbeResult
@@ -80,7 +82,7 @@ def role_means(result: ProbeResult) -> str:
         axes.tick_params(axis="x", length=0)
         axes.grid(visible=False, axis="x")
         axes.set_xlim(-0.5, len(roles) - 0.5)
-        axes.set_ylim(min(-8.0, 110 * min(one.low for one in result.roles)), 104)
+        axes.set_ylim(min(-8.0, 110 * min(one.mean if np.isnan(one.low) else one.low for one in result.roles)), 104)
         axes.set_ylabel("from chance (0) to perfect, %")
         _legend(figure, axes, result, "chance", DASHES[2])
         return to_svg(figure)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from visir.evaluation.latent_facts import ROLES, Role
 from visir.evaluation.probe_examples import SOURCES, Source
 from visir.evaluation.probes import ProbedFact, ProbeResult, RoleMean
@@ -13,7 +15,7 @@ from visir.reports.formats import to_html
 from visir.reports.page import write_page
 from visir.reports.probe_plots import ROLE_WORDS, SOURCE_WORDS, fact_dots, role_means
 from visir.reports.svg import themed
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Cell, Column, Table, between
 
 _HEADS: Mapping[Source, str] = {"image": "image", "told": "told", "untold": "not told"}
 
@@ -133,9 +135,11 @@ def _mean(mean: RoleMean | None, interval: bool) -> Cell:
         return None
     if interval:
         return _bounded(mean.mean, mean.low, mean.high)
+    if np.isnan(mean.low):
+        return Column("", 1).text(100 * mean.mean)
     return f"{Column('', 1).text(100 * mean.mean)} ±{100 * max(mean.mean - mean.low, mean.high - mean.mean):.1f}"
 
 
 def _bounded(value: float, low: float, high: float) -> str:
-    shown = (Column("", 1).text(100 * one) for one in (value, low, high))
-    return "{} ({} to {})".format(*shown)
+    column = Column("", 1)
+    return f"{column.text(100 * value)} ({between(100 * low, 100 * high, column).replace('…', 'to')})"

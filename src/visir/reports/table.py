@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Literal
 
 from visir.errors import VisirError
@@ -37,7 +38,7 @@ class Column:
         return self.digits is not None
 
     def text(self, value: Cell) -> str:
-        """A value as it is printed, e.g. "41.2", "+0.3", "1,000", "< 0.0001", "–" for nothing, "yes" for True."""
+        """A value as it is printed, e.g. "41.2", "+0.3", "1,000", "< 0.0001", "yes"; "–" for nothing and for NaN."""
         if value is None:
             return MISSING
         if isinstance(value, bool):
@@ -46,11 +47,18 @@ class Column:
             return one_line(value)
         if self.digits is None:
             return str(value)
+        if isnan(value):
+            return MISSING
         if self.positive and value < 10**-self.digits:
             return f"< {10**-self.digits:.{self.digits}f}"
         printed = f"{value:{'+' if self.signed else ''},.{self.digits}f}"
         # A difference that rounds to nothing has no sign: "-0.0" would say something that is not so.
         return printed.lstrip("+-") if float(printed.replace(",", "")) == 0 else printed
+
+
+def between(low: float, high: float, column: Column) -> str:
+    """An interval as it is printed; a dash where there is none (NaN)."""
+    return MISSING if isnan(low) or isnan(high) else f"{column.text(low)} … {column.text(high)}"
 
 
 @dataclass(frozen=True)

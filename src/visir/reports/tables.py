@@ -9,7 +9,7 @@ from visir.evaluation.compare import Comparison
 from visir.evaluation.explain import Explanation
 from visir.evaluation.published.judge import TOLERANCE, Judgement
 from visir.records import Protocol, Result
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Cell, Column, Table, between
 from visir.reports.words import DIRECTION_WORDS, display, heading, in_reading_order
 
 
@@ -89,7 +89,7 @@ def comparison_table(comparison: Comparison) -> Table:
                 scale * one.baseline_value,
                 scale * one.value,
                 scale * one.difference,
-                f"{scale * one.low:+.1f} … {scale * one.high:+.1f}",
+                between(scale * one.low, scale * one.high, Column("", 1, signed=True)),
                 one.p,
                 one.p_corrected,
             ]
@@ -160,7 +160,12 @@ def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2
         equal = f"{fit.reproduced} of {len(fit.values)}"
         rows.append([str(fit.reading), *(ours.get(name) for name in names), 100 * fit.distance, equal])
     more = len(explanation.fits) - len(shown)
-    notes = [explanation.sentence, *explanation.remarks, *([f"further off, not shown: {more}"] if more else [])]
+    notes = [
+        explanation.sentence,
+        f"ranks: {explanation.scored}",
+        *explanation.remarks,
+        *([f"further off, not shown: {more}"] if more else []),
+    ]
     return Table.of(columns, rows, caption="Which reading gives the published numbers", notes=notes)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.records import EncoderCard, Gallery, Run
+from visir.errors import EmbeddingError
+from visir.records import CANDIDATES, QUERIES, EncoderCard, Gallery, Run
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,29 @@ class Found:
         return cls(*(np.concatenate([getattr(one, name) for one in some]) for name in cls.__dataclass_fields__))
 
 
+def refuse_overflow(run: Run) -> Run:
+    """The run, unless a score is not a finite number: what does not fit into float32 can be in no order.
+
+    Every search passes this, exact and indexed. Raises `EmbeddingError` naming the first such pair.
+    """
+    bad = np.flatnonzero(~np.isfinite(run.scores))
+    if len(bad) == 0:
+        return run
+    query = run.queries[int(np.searchsorted(run.offsets, bad[0], side="right")) - 1].as_py()
+    document = run.documents[int(run.indices[bad[0]])].as_py()
+    raise EmbeddingError(
+        f"the score of {QUERIES[run.direction]} {query!r} and {CANDIDATES[run.direction]} {document!r} is too large "
+        "for float32.",
+        hint="scale the vectors down; weights of a sparse encoder stay below 10",
+    )
+
+
 def run_of(
     found: Found, queries: pa.StringArray, by: EncoderCard, gallery: Gallery, k: int, held_by: EncoderCard, about: Any
 ) -> Run:
     """The best `k` of each query as a `Run`: by falling score, ties by id. No document may be found twice.
 
-    A query for which nothing was found is answered with nothing.
+    A query for which nothing was found is answered with nothing. Raises `EmbeddingError` for a score beyond float32.
     """
     alive = found.places >= 0
     query, place, score = found.queries[alive], found.places[alive], found.scores[alive] + np.float32(0)  # no -0
@@ -44,7 +62,7 @@ def run_of(
     counts = np.bincount(query, minlength=len(queries))
     rank = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
     kept = rank < k
-    return Run(
+    run = Run(
         name=" + ".join(dict.fromkeys([by.name, held_by.name])),
         direction="t2i" if gallery.modality == "image" else "i2t",
         queries=queries,
@@ -60,3 +78,4 @@ def run_of(
             "candidates": {"encoder": held_by.name, "fingerprint": held_by.fingerprint},
         },
     )
+    return refuse_overflow(run)

@@ -26,6 +26,7 @@ from visir.records import (
     Ties,
     strings,
 )
+from visir.search.answers import refuse_overflow
 from visir.search.scan import Answers, Asked, scan
 from visir.search.sparse import scan as sparse
 from visir.search.vectors import Side, Similarity, refuse_unlike
@@ -91,8 +92,8 @@ def search(
     rounded to float32. Equal vectors have equal scores, wherever they stand; the order of the input, the gallery's
     size, blocks and threads change nothing. (Scores taken from a plain matrix product do not have this property.)
 
-    Raises `EmbeddingError` for missing, zero (under cosine) or overlong vectors, unequal dimensions or vocabularies,
-    and a dense side against a sparse one; `RunError` for a gallery of the wrong modality.
+    Raises `EmbeddingError` for missing, zero (under cosine) or overlong vectors, scores beyond float32, unequal
+    dimensions or vocabularies, and a dense side against a sparse one; `RunError` for a gallery of the wrong modality.
     """
     similarity = similarity_of(similarity, queries, candidates)
     task = _task(direction, queries, candidates, gallery, qrels)
@@ -246,7 +247,7 @@ def _searched(
         depth=depth,
         provenance=_provenance(similarity, queries, candidates),
     )
-    return Searched(run, None if task.qrels is None else _ranks(task, task.qrels, asked))
+    return Searched(refuse_overflow(run), None if task.qrels is None else _ranks(task, task.qrels, asked))
 
 
 def _ranks(task: _Task, qrels: Qrels, asked: Asked) -> Ranks:

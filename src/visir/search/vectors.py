@@ -18,6 +18,9 @@ Similarity = Literal["cosine", "dot"]
 IN_MEMORY = 2**30
 """Sides of up to this many bytes as float32 are converted once and kept; larger ones block by block, each time."""
 BLOCK = 8192
+LONGEST = 1.8e19
+"""Of vectors that are scored by dot product: of two that are no longer, no product overflows float32, nor any sum that
+it is made of (Cauchy–Schwarz)."""
 
 
 class Side:
@@ -92,7 +95,8 @@ class Side:
         for start in range(0, len(self), BLOCK):
             stop = min(start + BLOCK, len(self))
             lengths = _lengths(self.block(start, stop))
-            self._refuse(self.rows[start:stop], ~np.isfinite(lengths), "are too large for float32", "scale them down")
+            # A product of float32 that overflows on its way may end as NaN, and the pair be lost without a word.
+            self._refuse(self.rows[start:stop], ~(lengths <= LONGEST), "are too large for float32", "scale them down")
             longest = max(longest, float(lengths.max()))
         return longest
 

@@ -88,7 +88,7 @@ def study(
         rows.append((f"{role}: captions", f"{len(one):,} of {images:,} images ({captions} of each image)"))
     rows.append(("split", split or "everything"))
     rows.append(("words", counted[0][profiles[0]].language))
-    rows.append(("intervals", f"95 %, percentile bootstrap over images with all their captions, seed {seed}"))
+    rows.append(("intervals", f"95 %, of means: percentile bootstrap over images with all their captions, seed {seed}"))
     for compared in list(comparisons.values())[:1]:
         alone = f"and {compared.only[1]:,} and {compared.only[0]:,} with captions on one side only"
         rows.append(("images in common", f"{compared.in_common:,} ({alone})"))

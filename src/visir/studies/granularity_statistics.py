@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import CollectionError, ConfigurationError
-from visir.evaluation.significance import Correction, bootstrap_interval, corrected, paired_t
+from visir.evaluation.significance import Correction, bootstrap_interval, corrected, mean_interval, paired_t
 from visir.robustness.granularity import Granularity
 
 
@@ -107,7 +107,7 @@ def compare(
         known = ~np.isnan(before) & ~np.isnan(after)
         if known.sum() > 1:
             gaps = (after - before)[known]
-            low, high = bootstrap_interval(gaps, seed=seed)
+            low, high = mean_interval(gaps)
             p = paired_t(gaps).p
             at_first, at_last = float(before[known].mean()), float(after[known].mean())
             found.append(Change(feature, at_first, at_last, float(gaps.mean()), low, high, p, p, int(known.sum())))

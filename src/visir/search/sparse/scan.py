@@ -55,7 +55,7 @@ def scan(rows: SparseSide, columns: SparseSide, forward: Asked, backward: Asked 
     the two vectors alone. A pair without a common term scores 0 and is ranked like every other, by the tie rule.
 
     Memory: one block of scores (12 MiB for each core), one block of vectors of each side with its inverted lists and
-    columns (at most four times the vectors), and the answers. Raises `EmbeddingError` for a score beyond float32.
+    columns (at most four times the vectors), and the answers.
     """
     width = min(WIDTH, len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
@@ -75,7 +75,7 @@ def scan(rows: SparseSide, columns: SparseSide, forward: Asked, backward: Asked 
                 tile = buffer[: tall * wide].reshape(tall, wide)
                 _look(tile, down, top, inverted, left, forward, backward, ties)
                 advance(tile.size)
-        return [_answers(asked, queries, candidates) for asked, queries, candidates in both]
+        return [_answers(asked) for asked, _, _ in both]
 
 
 def _score_positives(asked: Asked, queries: SparseSide, candidates: SparseSide) -> None:
@@ -126,19 +126,10 @@ def _look_with(asked: Asked, ties: Ties, kernel: Callable[..., Any], *where: Any
     )  # fmt: skip
 
 
-def _answers(asked: Asked, queries: SparseSide, candidates: SparseSide) -> Answers:
+def _answers(asked: Asked) -> Answers:
     indices = np.empty((len(asked), asked.depth), np.int32)
     scores = np.empty((len(asked), asked.depth), np.float32)
     spread(lambda part: kernels.finish(*piece(len(asked), part), asked.depth, asked.keys, indices, scores))
-    beyond = np.flatnonzero(np.isinf(scores[:, 0]))  # the first answer has the highest score
-    if len(beyond):
-        query = queries.embeddings.ids[int(queries.rows[asked.row_of[beyond[0]]])].as_py()
-        candidate = candidates.embeddings.ids[int(candidates.rows[indices[beyond[0], 0]])].as_py()
-        raise EmbeddingError(
-            f"the score of {queries.embeddings.modality} {query!r} and {candidates.embeddings.modality} {candidate!r} "
-            "is too large for float32.",
-            hint="scale the weights down; log-saturated ones stay below 10",
-        )
     return indices, scores
 
 

@@ -91,13 +91,16 @@ class Summary:
 
 
 def corrected_t(differences: Floats, ratio: float, level: float = 0.95) -> tuple[float, float]:
-    """Two-sided p, and half of the interval around the mean; `ratio`: test sessions per training session."""
+    """Two-sided p, and half of the interval around the mean; `ratio`: test sessions per training session.
+
+    Folds that all give the same leave no spread to judge chance by: no interval (NaN), and no p unless they all give 0.
+    """
     from scipy.stats import t as student
 
     folds, mean = len(differences), float(differences.mean())
     spread = float(np.sqrt(differences.var(ddof=1) * (1 / folds + ratio)))
     if spread <= 1e-12:
-        return (0.0 if abs(mean) > 1e-12 else 1.0), 0.0
+        return (float("nan") if abs(mean) > 1e-12 else 1.0), float("nan")
     half = float(student.ppf((1 + level) / 2, folds - 1)) * spread
     return float(2 * student.sf(abs(mean) / spread, folds - 1)), half
 
