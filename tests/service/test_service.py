@@ -277,7 +277,7 @@ def test_metrics_and_log(folder: Path) -> None:
     first, second, _ = service.lines()
     assert first["status"] == 200 and first["library"] == "photos" and first["ms"] > 0 and len(first["id"]) == 16
     assert second["path"] == "/v1/libraries/none\n/items"  # one line all the same
-    assert b"secret" not in service.log.getvalue()
+    assert b"secret" not in service.written()
     service.close()
     told = Service(folder, log_queries=True)
     told.search(text="a secret kite")
