@@ -150,9 +150,8 @@ class Searcher:
                 with one.faults(), stages.timed("rerank"):
                     self._rerank(state, one)
         # An item that is being added, or has just been deleted, stands in an index and not in the database.
-        known = state.library.known(
-            {hit.item for one in asking for hit in one.ranked[: one.query.offset + one.query.k]}
-        )
+        fine = [one for one in asking if one.fault is None]
+        known = state.library.known({hit.item for one in fine for hit in one.ranked[: one.query.offset + one.query.k]})
         return [one.fault or _page(state, one, known, stages) for one in asking]
 
     def similar(self, item: str, k: int = 10, *, system: System | None = None, offset: int = 0) -> Answer:
