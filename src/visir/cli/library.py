@@ -143,9 +143,9 @@ def check_command(library: LibraryFolder) -> None:
 
 def print_library(folder: Path) -> None:
     """What `visir index info` says of a library."""
-    from rich.console import Console
     from rich.table import Table
 
+    from visir.console import Console
     from visir.library.library import Library
 
     with Library.open(folder) as library:

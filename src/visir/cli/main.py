@@ -81,10 +81,15 @@ for verb in (
     app.command()(verb)
 
 
+_INTERRUPTED = 130
+
+
 def run() -> None:
     """Run the command line; a fault that the user can mend is printed without a traceback, exit status 2."""
     from visir.errors import VisirError
+    from visir.terminal import protect
 
+    protect()
     try:
         app()
     except VisirError as fault:
@@ -93,6 +98,9 @@ def run() -> None:
     except BrokenPipeError:  # `visir … | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        # Typer makes an exit of Ctrl-C.
+        if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
+            raise
         print("\nvisir: stopped; what was finished is kept", file=sys.stderr)  # noqa: T201
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)

@@ -30,9 +30,9 @@ def new(
 @app.command("list")
 def show(file: File) -> None:
     """Who has a token, for what, and until when."""
-    from rich.console import Console
     from rich.table import Table
 
+    from visir.console import Console
     from visir.service.tokens import SCOPES, read_tokens
 
     table = Table("name", "scopes", "made", "expires", box=None)

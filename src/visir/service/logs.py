@@ -13,6 +13,8 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from visir.terminal import safe
+
 QUEUE = 10_000
 """Lines that wait to be written, some 4 MB: a reader may stand still for as long as it takes to make them."""
 
@@ -118,12 +120,13 @@ class Log:
 
 
 def _line(facts: dict[str, Any]) -> bytes:
-    """As JSON; names that no UTF-8 can carry are shown escaped."""
+    """As JSON, in which nothing commands a terminal; names that no UTF-8 can carry are shown escaped."""
     try:
-        return orjson.dumps(facts, default=str, option=orjson.OPT_APPEND_NEWLINE)
+        line = orjson.dumps(facts, default=str, option=orjson.OPT_APPEND_NEWLINE)
     except (TypeError, ValueError):
         escaped = {name: str(value).encode("utf-8", "backslashreplace").decode() for name, value in facts.items()}
-        return orjson.dumps(escaped, option=orjson.OPT_APPEND_NEWLINE)
+        line = orjson.dumps(escaped, option=orjson.OPT_APPEND_NEWLINE)
+    return safe(line.decode()).encode()
 
 
 class FromServer(logging.Handler):
