@@ -210,7 +210,7 @@ class Desk:
         try:
             with quiet():  # nobody reads progress, and a reader that stands still would hold the update up
                 did = asdict(update(None, self.folder, loaded=self._loaded, device=self._settings.device, tell=tell))
-            did["broken"] = len(did["broken"])
+            did["broken"], did["away"] = len(did["broken"]), len(did["away"])
             self.refresh()
             self._progress |= {"last": did}
             self._log.write("info", "update", library=self.name, **did)
