@@ -86,9 +86,10 @@ def quiet() -> Iterator[None]:
 
 
 def _terminal_bar(unit: str) -> RichProgress:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
+
+    from visir.console import Console
 
     class Rate(TextColumn):
         def render(self, task: Task) -> Text:

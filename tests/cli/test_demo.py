@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -31,3 +36,20 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "set VISIR_DATA to the folder that holds flickr8k/" in str(missing.exception)
     unknown = CliRunner().invoke(app, ["demo", "--data", "scene"])
     assert "did you mean 'scenes'?" in str(unknown.exception)
+
+
+def test_ctrl_c_ends_the_demo_and_says_how_to_go_on(tmp_path: Path) -> None:
+    """In the middle of a step: no further step is begun, no traceback, status 130."""
+    command = [sys.executable, "-m", "visir", "demo", "--out", str(tmp_path / "demo"), "--no-open"]
+    pipe = subprocess.PIPE
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    running = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
+    assert running.stdout is not None
+    while "visir train" not in (line := running.stdout.readline()):
+        assert line, running.communicate()
+    time.sleep(3)
+    running.send_signal(signal.SIGINT)
+    said, told = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "visir evaluate" not in said and "Traceback" not in told
+    assert f"visir demo --out {tmp_path / 'demo'} --data scenes" in told and "what was finished is kept" in told

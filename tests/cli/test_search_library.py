@@ -9,7 +9,6 @@ import pytest
 from verbs import say
 
 from asked_toys import make_library
-from visir.cli import search_library
 from visir.cli.search import search
 from visir.library import Library
 
@@ -64,10 +63,6 @@ def test_thumbnails_where_the_terminal_can(library: Path, monkeypatch: pytest.Mo
     said = say(search, library, "a red boat", "-k", "2")
     assert said.text.count("▀") == 2 * 24 * 12 and "\x1b[38;2;" in said.text  # square scenes: 24 × 12 cells
     assert "▀" not in say(search, library, "a red boat", "-k", "2", "--no-pictures").text
-
-
-def test_a_name_cannot_speak_to_the_terminal() -> None:
-    assert search_library.sayable("a\x1b]0;gone\x07b\udcff") == "a�]0;gone�b�"
 
 
 def test_faults(library: Path) -> None:

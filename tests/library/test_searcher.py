@@ -285,3 +285,31 @@ def test_a_searcher_goes_over_to_the_next_generation(tmp_path: Path) -> None:
         assert searcher.reload()
         fresh = searcher.search([Query(text="sea", system="dense")])[0]
         assert (fresh.total, len(fresh.hits), fresh.generation) == (2, 2, stale.generation + 1)
+
+
+def test_no_number_of_answers_breaks_it(searcher: Searcher) -> None:
+    for k in (0, -1, 1001, 2**31, 2**63, 2**64, "3", 2.0, True, None):
+        with pytest.raises(QueryError, match="k must be"):
+            searcher.search([Query(text="sea", k=k)])  # type: ignore[arg-type]
+
+
+def test_a_library_that_takes_no_text_is_asked_with_pictures(tmp_path: Path) -> None:
+    """Its model encodes pictures alone: it is loaded, answers pictures and items, and says so of texts."""
+    from PIL import Image
+
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for at in range(4):
+        Image.new("RGB", (30, 30), (60 * at, 90, 200)).save(photos / f"{at}.png")
+    update(photos, tmp_path / "library", model="pixels")
+    with Searcher.open(tmp_path / "library", device="cpu") as searcher:
+        searcher.load()
+        assert not searcher.takes_texts
+        item = searcher.library.indexes["dense"].ids.to_pylist()[0]
+        texts_asked = Query(text="sea"), Query(text="sea", item=item), Query(category="sea")
+        asked = [*texts_asked, Query(item=item), Query(image=Image.new("RGB", (30, 30), (60, 90, 200)))]
+        *refused, like, shown = searcher.search_each(asked)
+        for fault in refused:
+            assert isinstance(fault, QueryError) and "takes no text" in fault.message
+        assert isinstance(like, Answer) and len(like.hits) == 3
+        assert isinstance(shown, Answer) and len(shown.hits) == 4

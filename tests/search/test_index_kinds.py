@@ -157,6 +157,24 @@ def test_more_answers_than_documents_one_document_and_equal_documents(name: str)
 
 
 @pytest.mark.parametrize("name", EVERY)
+def test_any_number_of_answers_may_be_asked_for(name: str) -> None:
+    """More than there are is all of them, in the same order; what is no number of answers is said to be none."""
+    form = KINDS.get(name).vectors
+    index, queries = build(name, vectors(form, "image", 20, 1)), vectors(form, "text", 3, 2)
+    every = index.search(queries, 20)
+    for k in (21, 1000, 2**31 - 1, np.int64(2**31 - 1)):
+        found = index.search(queries, k)
+        for query in queries.ids.to_pylist():
+            assert found.answer(query) == every.answer(query)
+    for k in (2**31, 2**63, 2**64, 10**5000):
+        with pytest.raises(RunError, match="k must be at most 2,147,483,647"):
+            index.search(queries, k)
+    for k in ("3", 3.0, True, None):
+        with pytest.raises(RunError, match="k must be a whole number"):
+            index.search(queries, k)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_faults_are_named_and_change_nothing(name: str, tmp_path: Path) -> None:
     form = KINDS.get(name).vectors
     documents, queries = vectors(form, "image", 20, 1), vectors(form, "text", 4, 2)

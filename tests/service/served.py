@@ -84,9 +84,14 @@ class Service:
         assert {"code", "message", "hint"} <= set(error) <= {"code", "message", "hint", "field"}
         return answer.status_code, error
 
+    def written(self) -> bytes:
+        """The log, as its bytes."""
+        assert self.app.state.log.flush(30)
+        return self.log.getvalue()
+
     def lines(self) -> list[dict[str, Any]]:
         """The log."""
-        return [orjson.loads(line) for line in self.log.getvalue().splitlines()]
+        return [orjson.loads(line) for line in self.written().splitlines()]
 
     def close(self) -> None:
         """End its threads."""
@@ -94,31 +99,36 @@ class Service:
 
 
 @contextlib.contextmanager
-def process(library: Path, **settings: Any) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A real service in a process of its own, and its port."""
+def process(
+    library: Path, *, log: Any = None, first: str = "", **settings: Any
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A real service in a process of its own, and its port. `log`: its standard error; `first`: code that it begins
+    with.
+    """
     program = (
         "import sys; from pathlib import Path; from visir.service.running import serve\n"
         "from visir.service.settings import Settings\n"
+        f"{first}\n"
         f"serve(Settings((Path({str(library)!r}),), **{settings!r}), '127.0.0.1', 0,"
         " lambda at: print(at, flush=True))\n"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     # The log goes into a file: a pipe that nobody reads is full after 300 lines, and the service would stand still.
-    log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+    written = tempfile.TemporaryFile("w+")  # noqa: SIM115
     running = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=log or written, text=True, env=environment
     )
     try:
         assert running.stdout is not None
         said = running.stdout.readline()
         if not said:
-            log.seek(0)
-            raise AssertionError(log.read())
+            written.seek(0)
+            raise AssertionError(written.read())
         yield running, int(said.rsplit(":", 1)[1].strip("/\n"))
     finally:
         running.kill()
         running.communicate()
-        log.close()
+        written.close()
 
 
 def connect(port: int) -> socket.socket:

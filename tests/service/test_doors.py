@@ -66,7 +66,7 @@ def test_tokens_and_scopes(serve: Any, tmp_path: Path) -> None:
         assert service.ask("GET", open_path).status_code == 200
     for closed in ("/metrics", "/v1/libraries", f"{AT}/search", f"{AT}/items/{item}/thumbnail", "/nothing", "/static"):
         assert service.refused("GET", closed)[0] == 401
-    assert asks.encode() not in service.log.getvalue()
+    assert asks.encode() not in service.written()
     said = service.ask("GET", "/v1/openapi.json").json()
     assert said["paths"]["/v1/libraries"]["get"]["security"] == [{"token": []}]
     assert said["paths"]["/v1/health"]["get"]["security"] == []

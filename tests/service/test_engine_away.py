@@ -37,7 +37,7 @@ def test_searches_wait_for_the_server_to_come_back(tmp_path: Path, monkeypatch: 
             answer = service.ask("POST", f"{AT}/search", json=body)
             assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0, answer.text
             assert server.url not in answer.text  # where things are goes into the log only
-            assert server.url in service.log.getvalue().decode() and "readyz" in service.log.getvalue().decode()
+            assert server.url in service.written().decode() and "readyz" in service.written().decode()
             assert service.ask("GET", f"{AT}/items?k=3").status_code == 200  # what needs no index is answered
             assert service.ask("GET", "/v1/health").status_code == 200
             with pytest.raises(EngineError, match="no answer, asked 2 times"):

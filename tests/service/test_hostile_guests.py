@@ -95,7 +95,7 @@ def test_every_path_but_the_open_ones_wants_a_token(serve: Any, tmp_path: Path) 
     fine = {"headers": {"authorization": f"Bearer {good}"}}
     assert service.ask("GET", f"{AT}/items", **fine).status_code == 200
     assert service.refused("POST", f"{AT}/update", **fine)[0] == 403
-    log = service.log.getvalue()
+    log = service.written()
     assert good.encode() not in log.replace(b"?token=" + good.encode(), b"") and over.encode() not in log
 
 
@@ -240,7 +240,7 @@ def test_what_photos_say_is_text(folder: Path, tmp_path: Path) -> None:
         refused = service.ask("POST", f"{AT}/search", json={"text": HACK, HACK: 1})
         assert refused.status_code == 422 and refused.headers["content-type"] == "application/json"
         assert b"Set-Cookie" not in service.ask("GET", "/metrics").content
-        for line in service.log.getvalue().splitlines():
+        for line in service.written().splitlines():
             json.loads(line)
     finally:
         service.close()

@@ -195,8 +195,9 @@ def test_the_verb_refuses_what_is_not_safe(folder: Path, tmp_path: Path) -> None
     said = say(serve, tmp_path / "none")
     assert said.status == 2 and "no such folder" in said.text
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        said = say(serve, folder, "--port", taken.getsockname()[1])
-        assert said.status == 2 and "is it in use?" in said.text
+        port = taken.getsockname()[1]
+        said = say(serve, folder, "--port", port)
+        assert said.status == 2 and "in use already" in said.text and f"port {port}" in said.text
 
 
 def test_the_verbs_of_tokens(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from served import AT, Service, draw, make
 
 from visir.errors import ConfigurationError
-from visir.library import LibraryError
+from visir.library import LibraryError, update
 from visir.service.app import create_app
 from visir.service.settings import Settings
 
@@ -277,7 +277,7 @@ def test_metrics_and_log(folder: Path) -> None:
     first, second, _ = service.lines()
     assert first["status"] == 200 and first["library"] == "photos" and first["ms"] > 0 and len(first["id"]) == 16
     assert second["path"] == "/v1/libraries/none\n/items"  # one line all the same
-    assert b"secret" not in service.log.getvalue()
+    assert b"secret" not in service.written()
     service.close()
     told = Service(folder, log_queries=True)
     told.search(text="a secret kite")
@@ -329,3 +329,30 @@ def test_what_cannot_be_served(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="2 faults") as said:
         Settings((folder,), queue=0, origins=("example.org",))
     assert "'example.org' is not a web origin" in str(said.value)
+
+
+def test_a_library_that_takes_no_text_is_served_for_pictures(tmp_path: Path) -> None:
+    draw(tmp_path / "source", range(6))
+    update(tmp_path / "source", tmp_path / "photos", model="pixels")
+    service = Service(tmp_path / "photos")
+    (about,) = service.ask("GET", "/v1/libraries").json()
+    assert about["texts"] is False and about["systems"] == ["dense"]
+    item = service.ask("GET", f"{AT}/items").json()["items"][0]["item"]
+    assert len(service.search(item=item)["hits"]) == 5
+    assert len(service.ask("GET", f"{AT}/items/{item}/similar").json()["hits"]) == 5
+    status, error = service.refused("POST", f"{AT}/search", json={"text": "a dog"})
+    assert status == 422 and "takes no text" in error["message"] and "picture" in error["hint"]
+    service.close()
+
+
+@pytest.mark.parametrize("k", [0, -1, 2**31, 2**63, 2**64, 10**30, 1.5])
+def test_no_number_of_answers_breaks_it(service: Service, k: object) -> None:
+    item = service.search(text="a dog")["hits"][0]["item"]
+    for method, path, more in (
+        ("POST", f"{AT}/search", {"json": {"text": "a dog", "k": k}}),
+        ("POST", f"{AT}/search/batch", {"json": {"queries": [{"text": "a dog", "k": k}]}}),
+        ("GET", f"{AT}/items/{item}/similar", {"params": {"k": str(k)}}),
+        ("GET", f"{AT}/items", {"params": {"k": str(k)}}),
+    ):
+        answer = service.ask(method, path, **more)
+        assert answer.status_code == 422, (path, answer.text)

@@ -47,8 +47,7 @@ def compare(
 
     Results of different protocols are refused with the list of differences, unless each is allowed by name.
     """
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.evaluation.compare import compare as compare_results
     from visir.evaluation.results import load as load_result
     from visir.reports import comparison_table, to_terminal
@@ -74,9 +73,8 @@ def compare(
 def _beside_published(
     results: list[Result], published: str, names: list[str] | None, collection: str | None, tolerance: float
 ) -> None:
-    from rich.console import Console
-
     from visir.cli.explain import show_doubts
+    from visir.console import Console
     from visir.errors import ConfigurationError
     from visir.evaluation.published import judge, load, orders
     from visir.evaluation.signatures import remarks

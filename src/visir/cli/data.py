@@ -112,10 +112,10 @@ def convert_command(
 @app.command("formats")
 def formats_command() -> None:
     """List the formats of collections and of judgements, with their layouts and options."""
-    from rich.console import Console
     from rich.table import Table
 
     from visir.collections.formats import FORMATS, JUDGEMENTS
+    from visir.console import Console
 
     console = Console()
     for title, registry in (("Collections", FORMATS), ("Judgements (--judgements)", JUDGEMENTS)):
@@ -132,8 +132,9 @@ def formats_command() -> None:
 
 
 def _print_inspection(found: "Inspection") -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from visir.console import Console
 
     console = Console()
     about = found.about
@@ -161,7 +162,7 @@ def _print_inspection(found: "Inspection") -> None:
 
 
 def _print_report(report: "Report") -> None:
-    from rich.console import Console
+    from visir.console import Console
 
     console = Console(soft_wrap=True)
     console.print(f"[bold]{_plain(report.name)}[/]: {report.images:,} images, {report.captions:,} captions")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from visir.cli.headings import heading
+
 SCENES = "scenes:2000"
 FLICKR8K = "flickr8k/dataset_flickr8k.karpathy_schema.json.xz"
 QUERIES = {
@@ -33,6 +35,8 @@ def demo(
     import webbrowser
     from time import perf_counter
 
+    from visir.training.folder import STATE_FILE
+
     verbs = context.find_root().command
     which, collection = _choose(data)
     model, result = out / "model", out / "result"
@@ -43,14 +47,20 @@ def demo(
         ["search", collection, "--model", str(model), "--split", "test", "-k", "3", QUERIES[which]],
     ]
     if (model / "visir.json").is_file():
-        typer.secho(f"{model} is trained already and is used as it is; remove it to train again", dim=True)
+        typer.echo(f"{model} is trained already and is used as it is; remove it to train again")
         del steps[1]
+    elif (model / STATE_FILE).is_file():
+        steps[1].append("--resume")
     started = perf_counter()
     for step in steps:
-        typer.secho(f"\n$ visir {shlex.join(step)}", bold=True)
-        verbs.main(step, standalone_mode=False)
+        heading(f"\n$ visir {shlex.join(step)}")
+        ended = verbs.main(step, standalone_mode=False)
+        if isinstance(ended, int) and ended:  # Ctrl-C in the step, for one
+            again = ["visir", "demo", "--out", str(out), "--data", data]
+            typer.echo(f"\nstopped in this step; to go on from there: {shlex.join(again)}", err=True)
+            raise typer.Exit(ended)
     report = (result / "report.html").resolve()
-    typer.secho(f"\nDone in {perf_counter() - started:.0f} s. The report: {report}", bold=True)
+    heading(f"\nDone in {perf_counter() - started:.0f} s. The report: {report}")
     if open_report and sys.stdout.isatty():
         webbrowser.open(report.as_uri())
 

@@ -19,7 +19,7 @@ def doctor(
     ] = None,
 ) -> None:
     """Say what is installed, which devices there are, and which models load here."""
-    from rich.console import Console
+    from visir.console import Console
 
     console = Console()
     console.print(_packages())

@@ -161,8 +161,9 @@ def report(side: Modality, encoding: Encoding) -> None:
 
 
 def _print_card(card: EncoderCard) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from visir.console import Console
 
     table = Table("encoder", card.name, show_edge=False, title_justify="left")
     for name, value in card.to_dict().items():

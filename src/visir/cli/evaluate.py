@@ -217,8 +217,7 @@ def _show(
     out: Path | None,
     training: list[dict[str, Any]] | None = None,
 ) -> None:
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.evaluation.results import RESULT, write_result
     from visir.reports import card_table, measures_table, to_terminal, write_report
     from visir.storage import new_folder

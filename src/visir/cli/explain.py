@@ -55,9 +55,9 @@ def explain(
 def _show(found: Explanation, limit: int, decimals: int) -> None:
     """Readings are numbered and listed below the values: their words would not fit beside them."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
+    from visir.console import Console
     from visir.evaluation.published.judge import decimals_of
 
     console = Console(highlight=False)
@@ -95,7 +95,7 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
 
 def show_doubts(table: Published, row: PublishedRow, values: Sequence[tuple[str, str]]) -> None:
     """Which of these (direction, label) are doubtful in print, and why: once for each reason."""
-    from rich.console import Console
+    from visir.console import Console
 
     doubts = {one: table.doubt(row, *one) for one in values}
     for reason in dict.fromkeys(filter(None, doubts.values())):

@@ -120,9 +120,10 @@ def _text(encoder: SparseEncoder, text: str, k: int) -> Said:
 
 def _show(card: Said) -> None:
     """A table of words with bars, the heaviest as long as `_BAR`; below a picture its caption's."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from visir.console import Console
 
     heading = escape(" ".join(card.title.split()))
     if not card.words:

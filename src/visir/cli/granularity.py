@@ -68,8 +68,7 @@ def granularity(
 
 
 def _show(found: GranularityStudy, out: Path | None) -> None:
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.reports import to_terminal
     from visir.reports.granularity import changes_table, means_table, protocol_table
 

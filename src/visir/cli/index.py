@@ -78,9 +78,9 @@ def _root() -> None:
 @app.command("kinds")
 def kinds_command() -> None:
     """List the kinds of index with their settings."""
-    from rich.console import Console
     from rich.table import Table
 
+    from visir.console import Console
     from visir.search.kinds import KINDS, settings_of_kind
 
     console = Console()
@@ -192,9 +192,9 @@ def info_command(folder: Folder) -> None:
 
         print_library(folder)
         return
-    from rich.console import Console
     from rich.table import Table
 
+    from visir.console import Console
     from visir.search.kinds import load
 
     said = load(folder).info()
@@ -294,10 +294,10 @@ def export_command(
 
 def _show(run: Run, asked: Embeddings | SparseEmbeddings, index: Index[Any], text: str) -> None:
     """The answers to one text; with a sparse index also which terms matched."""
-    from rich.console import Console
     from rich.table import Table
 
     from visir.cli.explained import explained
+    from visir.console import Console
 
     answers = run.answer("query")
     table = Table(title=f"{_SIDES[run.gallery.modality]} for “{text}”", title_justify="left", box=None)

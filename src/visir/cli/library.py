@@ -104,7 +104,7 @@ def library_command(
     if watch:
         typer.echo("watching; Ctrl-C ends it")
         sys.stdout.flush()
-        changes(folder, lambda: once(again=True), settle=settle)
+        changes(folder, lambda: once(again=True), settle=settle, tell=lambda said: typer.echo(said, err=True))
 
 
 def duplicates_command(
@@ -143,9 +143,9 @@ def check_command(library: LibraryFolder) -> None:
 
 def print_library(folder: Path) -> None:
     """What `visir index info` says of a library."""
-    from rich.console import Console
     from rich.table import Table
 
+    from visir.console import Console
     from visir.library.library import Library
 
     with Library.open(folder) as library:
@@ -213,6 +213,8 @@ def _report(folder: Path, found: Update) -> None:
     typer.echo(f"{folder}: {found.items:,} pictures; files: {said or 'none'} ({found.seconds:,.1f} s)")
     if found.duplicates:
         typer.echo(f"  {found.duplicates:,} files are copies of others: visir index duplicates {folder}")
+    for place, why in list(found.away.items())[:10]:
+        typer.echo(f"  away: {place}: {why}; its pictures are kept")
     for path, why in list(found.broken.items())[:10]:
         typer.echo(f"  set aside: {path}: {why}")
     if len(found.broken) > 10:

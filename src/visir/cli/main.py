@@ -81,10 +81,15 @@ for verb in (
     app.command()(verb)
 
 
+_INTERRUPTED = 130
+
+
 def run() -> None:
     """Run the command line; a fault that the user can mend is printed without a traceback, exit status 2."""
     from visir.errors import VisirError, from_system
+    from visir.terminal import protect
 
+    protect()
     try:
         app()
     except VisirError as fault:
@@ -98,6 +103,9 @@ def run() -> None:
             raise
         print(f"visir: {disk}", file=sys.stderr)  # noqa: T201
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        # Typer makes an exit of Ctrl-C.
+        if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
+            raise
         print("\nvisir: stopped; what was finished is kept", file=sys.stderr)  # noqa: T201
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)

@@ -76,8 +76,7 @@ def _show(result: ProbeResult, out: Path | None) -> None:
     import shlex
     import sys
 
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.reports import to_terminal
     from visir.reports.probes import facts_table, roles_table, write_probe_report
     from visir.storage import new_folder

@@ -156,8 +156,9 @@ def _exact(candidates: Embeddings | SparseEmbeddings) -> Index[Any]:
 def _show(
     answers: list[tuple[str, float]], unit: str, terms: dict[str, str], collection: Collection, kind: str, asked: str
 ) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from visir.console import Console
 
     table = Table(title=f"{kind} for “{asked}”", title_justify="left", box=None)
     table.add_column("rank", justify="right")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from visir.terminal import one_line
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -150,9 +152,10 @@ def _print_json(searcher: Searcher, answer: Answer) -> None:
 
 
 def _print_table(title: str, answer: Answer, items: Sequence[Item], terms: dict[str, str]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from visir.console import Console
 
     table = Table(title=escape(title), title_justify="left", box=None)
     table.add_column("rank", justify="right")
@@ -165,7 +168,7 @@ def _print_table(title: str, answer: Answer, items: Sequence[Item], terms: dict[
         caption = item.captions[0][1] if item.captions else ""
         row = [str(hit.rank), f"{hit.score:.4f}", item.files[0].path, caption]
         row += [terms.get(hit.item, "")] if any(terms.values()) else []
-        table.add_row(*(escape(sayable(cell)) for cell in row))
+        table.add_row(*(escape(one_line(cell)) for cell in row))
     Console().print(table)
 
 
@@ -173,22 +176,20 @@ def _print_pictures(
     title: str, searcher: Searcher, answer: Answer, items: Sequence[Item], terms: dict[str, str], way: Way
 ) -> None:
     import io
+    import sys
 
     from PIL import Image
 
     from visir.cli.terminal_pictures import drawn
+    from visir.terminal import trusted
 
-    typer.echo(sayable(title))
+    typer.echo(one_line(title))
     for hit, item in zip(answer.hits, items, strict=True):
-        typer.echo(f"\n{hit.rank:>3}  {hit.score:.4f}  {sayable(item.files[0].path)}")
+        typer.echo(f"\n{hit.rank:>3}  {hit.score:.4f}  {one_line(item.files[0].path)}")
         for line in (item.captions[0][1] if item.captions else "", terms.get(hit.item, "")):
             if line:
-                typer.echo(f"     {sayable(line)}")
+                typer.echo(f"     {one_line(line)}")
         thumbnail = searcher.library.thumbnail(hit.item)
         if thumbnail is not None:
-            typer.echo(drawn(Image.open(io.BytesIO(thumbnail)).convert("RGB"), way), nl=False, color=True)
-
-
-def sayable(text: str) -> str:
-    """Text without control characters: a file's name could otherwise speak to the terminal."""
-    return "".join(one if one.isprintable() else "�" for one in text)
+            sequences = drawn(Image.open(io.BytesIO(thumbnail)).convert("RGB"), way)
+            typer.echo(sequences, file=trusted(sys.stdout), nl=False, color=True)

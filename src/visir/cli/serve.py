@@ -39,7 +39,10 @@ def serve(
     batch: Annotated[int, typer.Option(min=1, help="Searches that are answered together.")] = 64,
     threads: Annotated[int, typer.Option(min=0, help="Of one matrix product; 0: every core.")] = 0,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that running requests get after SIGTERM.")] = 20.0,
-    reload: Annotated[float, typer.Option(min=0, help="Seconds between looks for an updated library; 0: never.")] = 2.0,
+    reload: Annotated[float, typer.Option(min=0, help="Seconds between looks for a changed library; 0: never.")] = 1.0,
+    stale: Annotated[
+        float, typer.Option(min=0, help="Seconds a library is served that cannot be compared with the disk.")
+    ] = 10.0,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
 ) -> None:
     """Serve libraries: a search page, and an HTTP API (see /v1/openapi.json).
@@ -83,6 +86,7 @@ def serve(
         threads=threads,
         grace=grace,
         reload=reload,
+        stale=stale,
     )
 
     def ready(address: str) -> None:

@@ -95,8 +95,7 @@ def audit_command(
     """
     import sys
 
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.errors import require
     from visir.reports.formats import to_terminal
     from visir.reports.shortcut_audit import audit_table, write_audit_report

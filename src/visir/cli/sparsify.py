@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli.headings import heading
+
 if TYPE_CHECKING:
     from visir.sparse.recipe import SparseRecipe
     from visir.training.curve import Epoch
@@ -51,7 +53,8 @@ def sparsify(
 
     if show:
         for name, path in shipped_recipes("sparsify").items():
-            typer.echo(f"{typer.style(name, bold=True)}\n    {summary(path)}")
+            heading(name)
+            typer.echo(f"    {summary(path)}")
         return
     from visir.errors import ConfigurationError, require
 

@@ -188,8 +188,7 @@ def _slug(name: str) -> str:
 
 
 def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail_under: float | None) -> None:
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.reports import to_markdown, to_terminal
     from visir.reports.stress_tables import decrease_table, effects_table, jaccard_table, plain_table, refined_table
     from visir.storage import changing

@@ -57,8 +57,7 @@ def list_command(out: Out = _OUT) -> None:
 @app.command("show")
 def show_command(name: Name) -> None:
     """Show what a table claims, its published values with doubts, and what each scale does and lacks."""
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.evaluation.published import as_plain
     from visir.reports.table import Column, Table
     from visir.studies.papers.study import read_study
@@ -137,8 +136,7 @@ def compare_command(
     out: Out = _OUT,
 ) -> None:
     """Put measured values beside published ones: verdicts, orders, the three answers, and the nearest reading."""
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.errors import VisirError
     from visir.reports.papers import tables_of
     from visir.studies.papers.standing import standing
@@ -203,8 +201,7 @@ def _outside(out: Path) -> str:
 
 
 def _print(table: Table) -> None:
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.reports import to_terminal
 
     Console(width=max(Console().width, _WIDTH)).print(to_terminal(table))

@@ -30,9 +30,9 @@ def new(
 @app.command("list")
 def show(folder: Folder) -> None:
     """Who has a token, for what, and until when."""
-    from rich.console import Console
     from rich.table import Table
 
+    from visir.console import Console
     from visir.errors import raise_faults
     from visir.service.tokens import SCOPES, TokenError, read_tokens
 

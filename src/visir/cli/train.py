@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli.headings import heading
+
 if TYPE_CHECKING:
     from visir.training.recipe import Recipe
 
@@ -105,7 +107,7 @@ def _print_recipes() -> None:
     from visir.training.shipped import shipped_recipes, summary
 
     for name, path in shipped_recipes().items():
-        typer.echo(typer.style(name, bold=True))
+        heading(name)
         typer.echo(textwrap.fill(summary(path), 100, initial_indent="    ", subsequent_indent="    "))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import Choice
 from visir.records import DIRECTIONS, Collection, Recall, Ties
+from visir.search.depth import depth_fault
 from visir.search.vectors import Similarity
 
 Pool = Literal["split", "collection"]
@@ -47,8 +48,8 @@ def refuse_faulty(
         faults.append(f"folds must be at least 1, not {folds}")
     if folds > 1 and gallery != "split":
         faults.append("folds cut the split into galleries of their own: they go with gallery='split' only")
-    if depth < 1:
-        faults.append(f"depth must be at least 1, not {depth}")
+    if fault := depth_fault(depth, "depth"):
+        faults.append(fault)
     faults += [
         f"unknown condition {one!r} ({nearest(one, CONDITIONS)})" for one in conditions or {} if one not in CONDITIONS
     ]

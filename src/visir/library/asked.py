@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from visir.library.library import Library
 from visir.library.models import Models
 from visir.library.pinned import COMPARED, PinnedTexts
 from visir.library.query import Query, QueryError
+from visir.library.rescored import Rescoring
 from visir.records import Embeddings, EncoderCard, Modality, SparseEmbeddings
 from visir.sparse.encoder import SparseEncoder
 
@@ -35,13 +36,14 @@ class Asked:
 
 
 class Encoding:
-    """The models of a library, loaded when first needed, and what they make of queries. Thread-safe.
+    """The models of a library, loaded when first needed, and what they make of queries and of pairs. Thread-safe.
 
     Where the sparse head stands on the very model of the dense index, a text is encoded once for both.
     """
 
     def __init__(self, models: Models) -> None:
         self.models = models
+        self.rescoring = Rescoring()
         self._pinned: dict[str, PinnedTexts] = {}
 
     def of(self, queries: Sequence[Query], systems: Sequence[set[str]], library: Library) -> list[Asked | VisirError]:
@@ -62,6 +64,18 @@ class Encoding:
             except VisirError as fault:
                 found.append(fault)
         return found
+
+    def takes_texts(self, systems: Iterable[str]) -> bool:
+        """Whether the model of each of these systems encodes texts (loads the models)."""
+        return all("text" in self._dense(system).modalities for system in systems)
+
+    def check_texts(self, systems: Iterable[str]) -> None:
+        """Raise `QueryError` unless texts can be asked."""
+        if not self.takes_texts(systems):
+            raise QueryError(
+                "this library takes no text: its model encodes pictures alone.",
+                hint="search with a picture, or for pictures like one of its own",
+            )
 
     def learn(self) -> None:
         """Learn with made-up texts, short ones and long ones, in which batches texts can be encoded."""

@@ -30,10 +30,12 @@ not depend on how deep the lists go."""
 
 
 class State:
-    """A library as it was opened, and what was worked out for it; replaced as a whole when the library changes."""
+    """A library as it was opened, its models, and what was worked out for it; replaced as a whole when the library
+    changes: a library of other models may have come into its place.
+    """
 
-    def __init__(self, library: Library) -> None:
-        self.library = library
+    def __init__(self, library: Library, encoding: Encoding) -> None:
+        self.library, self.encoding = library, encoding
         self.held: tuple[str, ...] = tuple(library.indexes)
         self._filters: Kept[Any, Filter] = Kept(FILTERS_KEPT)
         self.about: Kept[str, Any] = Kept(8)
@@ -101,6 +103,8 @@ class Asking:
         query = self.query
         query.check(state.held, matching=matching)
         self.system = query.among(state.held)
+        if query.said is not None:
+            state.encoding.check_texts(self.systems)
         if query.item is not None:
             state.library.item(query.item)
         self.filter = state.filter(query)

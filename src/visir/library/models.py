@@ -64,6 +64,15 @@ class Models:
         self._refuse_another("sparse", found)
         return found
 
+    def load_as_made(self) -> None:
+        """Load those that the library's vectors were made with; one in memory that has the same name and is another is
+        forgotten first. Raises `LibraryError` when what lies there is another too.
+        """
+        for system, name in (("dense", self.model), ("sparse", self.head)):
+            if name is not None and name in self._loaded and self._differing(system, self._loaded[name]):
+                del self._loaded[name]
+        _ = self.dense, self.sparse
+
     def _load(self, name: str) -> Encoder:
         from visir.encoders import load
 
@@ -72,17 +81,21 @@ class Models:
         return self._loaded[name]
 
     def _refuse_another(self, system: str, found: Encoder) -> None:
-        made = self._cards.get(system)
-        if made is None:
-            return
-        now = found.card.to_dict()
-        fields = ("weights", "image_preprocessing") if made["weights"] is not None else ("name", "image_preprocessing")
-        differing = [one for one in fields if made[one] != now[one]]
+        differing = self._differing(system, found)
         if differing:
             raise LibraryError(
                 f"{found.card.name}: not the model that this library was made with (other {' and '.join(differing)}).",
                 hint="restore that model, or make another library: visir index PLACE --model MODEL --out NEW_FOLDER",
             )
+
+    def _differing(self, system: str, found: Encoder) -> list[str]:
+        """What of an encoder is other than in the card that the library's vectors were made under."""
+        made = self._cards.get(system)
+        if made is None:
+            return []
+        now = found.card.to_dict()
+        fields = ("weights", "image_preprocessing") if made["weights"] is not None else ("name", "image_preprocessing")
+        return [one for one in fields if made[one] != now[one]]
 
 
 def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | None]:

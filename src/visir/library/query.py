@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from visir.errors import VisirError, nearest, raise_faults
 from visir.library.filters import Condition
+from visir.search.depth import depth_fault
 from visir.search.fusion import Fusion
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ class Query:
         for name, value in (("share", self.share), ("weight", self.weight)):
             if not 0 <= value <= 1:
                 faults.append(f"{name} must lie between 0 and 1, not be {value}")
-        if self.k < 1 or self.offset < 0 or self.k + self.offset > DEEPEST:
+        if fault := depth_fault(self.k, most=DEEPEST):
+            faults.append(fault)
+        elif self.offset < 0 or self.k + self.offset > DEEPEST:
             limits = f"k is at least 1, offset at least 0, k + offset at most {DEEPEST}"
             faults.append(f"k = {self.k}, offset = {self.offset}: {limits}")
         if not 0 <= self.rerank <= MOST_RERANKED:

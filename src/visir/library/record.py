@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from visir.library.away import disks_of
 from visir.library.database import Database
 from visir.library.pictures import Facts
 from visir.library.scan import Scan
@@ -23,6 +24,7 @@ def record(
     captions: Mapping[str, tuple[str, str]],
 ) -> None:
     """Make the database say what was found: `items`, their files, `captions` (id to item and text), fields, broken."""
+    disks = disks_of(source, database, found)
     with database.writing():
         category = _files(database, found)
         _items(database, found, items, category)
@@ -35,6 +37,7 @@ def record(
         database.run_many("INSERT INTO broken VALUES (?, ?, ?)", [(path, *why) for path, why in found.broken.items()])
         database.run_many("INSERT OR REPLACE INTO removed VALUES (?, ?, ?)", found.removed)
         database.run("INSERT OR REPLACE INTO meta VALUES ('told', ?)", (source.told,))
+        database.run("INSERT OR REPLACE INTO meta VALUES ('disks', ?)", (disks,))
 
 
 def _files(database: Database, found: Scan) -> dict[str, str]:

@@ -19,7 +19,6 @@ from visir.library.filters import Field
 from visir.library.library import Library
 from visir.library.models import Models
 from visir.library.query import DEEPEST, Query, System
-from visir.library.rescored import Rescoring
 from visir.progress import quiet
 
 if TYPE_CHECKING:
@@ -42,10 +41,8 @@ class Searcher:
     def __init__(
         self, library: Library, *, device: str | None = None, loaded: dict[str, Encoder] | None = None
     ) -> None:
-        models = Models(library.model, library.head, device=device, cards=library.card.cards, loaded=loaded)
-        self.encoding = Encoding(models)
-        self._state = State(library)
-        self._rescoring = Rescoring()
+        self._device, self._loaded = device, loaded
+        self._state = State(library, self._encoding(library))
         self._reloading = threading.Lock()
 
     @classmethod
@@ -59,6 +56,11 @@ class Searcher:
         return self._state.library
 
     @property
+    def encoding(self) -> Encoding:
+        """Its models."""
+        return self._state.encoding
+
+    @property
     def systems(self) -> tuple[str, ...]:
         """Of "dense", "sparse" and "hybrid" those that can be asked."""
         held = self._state.held
@@ -69,11 +71,18 @@ class Searcher:
         """Whether the model has a matching head to re-rank with (loads the model)."""
         return self.encoding.models.encoder.matcher is not None
 
+    @property
+    def takes_texts(self) -> bool:
+        """Whether it can be asked in words (loads the models)."""
+        return self.encoding.takes_texts(self._state.held)
+
     def load(self) -> None:
         """Load the models, compile kernels and touch every index now, so that the first question need not wait."""
         with suppress(VisirError):  # vectors made elsewhere: whoever asks is told
             self.encoding.learn()
         query = Query(text="a photo", k=1)
+        if not self.takes_texts:
+            query = Query(item=self.library.database.value("SELECT id FROM items LIMIT 1"), k=1)
         answers = self.search_each([replace(query, system=one) for one in self.systems])  # type: ignore[arg-type]
         for answer in answers:
             if isinstance(answer, Answer) and answer.hits:
@@ -82,13 +91,23 @@ class Searcher:
                 break
 
     def reload(self) -> bool:
-        """Go over to the library's newest generation; whether there was one. Searches under way end in the old one."""
+        """Go over to the library's newest generation; whether there was one. Searches under way end in the old one.
+
+        A library of other models that has come into its place is taken with these: they are loaded here.
+        """
         with self._reloading:
-            newest = self._state.library.reload()
-            changed = newest is not self._state.library
-            if changed:
-                self._state = State(newest)
-            return changed
+            before = self._state.library
+            newest = before.reload()
+            if newest is before:
+                return False
+            same = (newest.model, newest.head, newest.card.cards) == (before.model, before.head, before.card.cards)
+            try:
+                encoding = self.encoding if same else self._encoding(newest, fresh=True)
+            except BaseException:
+                newest.close()
+                raise
+            self._state = State(newest, encoding)
+            return True
 
     def close(self) -> None:
         """Close the library."""
@@ -123,16 +142,16 @@ class Searcher:
         with stages.timed("filter"):
             for one in asking:
                 with one.faults():
-                    one.begin(state, matching=one.query.rerank > 0 and self.matching)
-        rank(state, asking, self.encoding, stages)
+                    matcher = one.query.rerank > 0 and state.encoding.models.encoder.matcher
+                    one.begin(state, matching=bool(matcher))
+        rank(state, asking, state.encoding, stages)
         for one in asking:
             if one.fault is None and one.query.rerank:
                 with one.faults(), stages.timed("rerank"):
                     self._rerank(state, one)
         # An item that is being added, or has just been deleted, stands in an index and not in the database.
-        known = state.library.known(
-            {hit.item for one in asking for hit in one.ranked[: one.query.offset + one.query.k]}
-        )
+        fine = [one for one in asking if one.fault is None]
+        known = state.library.known({hit.item for one in fine for hit in one.ranked[: one.query.offset + one.query.k]})
         return [one.fault or _page(state, one, known, stages) for one in asking]
 
     def similar(self, item: str, k: int = 10, *, system: System | None = None, offset: int = 0) -> Answer:
@@ -145,12 +164,14 @@ class Searcher:
         Raises what `search` raises, and `LibraryError` for an unknown item.
         """
         with quiet():
-            return explain.explanation(self._state, self.encoding, query, item, captions=captions, words=words)
+            state = self._state
+            return explain.explanation(state, state.encoding, query, item, captions=captions, words=words)
 
     def terms(self, query: Query, items: Sequence[str]) -> dict[str, list[Match]]:
         """The words that a query and each picture have in common, heaviest first; empty without weighted words."""
         with quiet():
-            return explain.terms_of(self._state, self.encoding, query, items)
+            state = self._state
+            return explain.terms_of(state, state.encoding, query, items)
 
     def words(self, item: str, most: int = 20) -> list[tuple[str, float]]:
         """The heaviest words of a picture with their weights; empty where the library has no weighted words."""
@@ -176,10 +197,18 @@ class Searcher:
         """What conditions can be about."""
         return self._state.fields()
 
+    def _encoding(self, library: Library, *, fresh: bool = False) -> Encoding:
+        """The models of a library, not yet loaded; `fresh` ones at once, where there may be others of the same name."""
+        card = library.card
+        models = Models(card.model, card.head, device=self._device, cards=card.cards, loaded=self._loaded)
+        if fresh:
+            models.load_as_made()
+        return Encoding(models)
+
     def _rerank(self, state: State, one: Asking) -> None:
-        matcher, text = self.encoding.models.encoder.matcher, one.query.said
+        matcher, text = state.encoding.models.encoder.matcher, one.query.said
         assert matcher is not None and text is not None, "the query was checked"
-        one.ranked = self._rescoring.rescored(matcher, state.library, text, one.ranked, one.query.rerank)
+        one.ranked = state.encoding.rescoring.rescored(matcher, state.library, text, one.ranked, one.query.rerank)
 
 
 def _page(state: State, one: Asking, known: set[str], stages: Stages) -> Answer:

@@ -15,11 +15,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.files import read_json
+from visir.library.away import disks_of, keep_away
 from visir.library.check import check_before_change
 from visir.library.committing import clean_indexes, commit, told_of_disk
 from visir.library.database import Database
@@ -39,7 +40,7 @@ from visir.library.moving import move
 from visir.library.plan import check_apart, drop_others, planned
 from visir.library.record import record
 from visir.library.scan import Scan, scan, thumbnails_of_journal
-from visir.library.source import Entry, Source
+from visir.library.source import Source
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.search.folder import INDEX
 from visir.storage import Change, changing, recover, remove_folders_below, sweep
@@ -60,6 +61,7 @@ class Update:
     - `added`: under a new path; `changed`: other content under a known path; `moved`: known content under a new path
       whose old path is gone; `deleted`: paths that are gone; `unchanged`
     - `broken`: path to reason, of everything that cannot be read; it is tried again when it changes
+    - `away`: folders that cannot be looked into, or whose disk is not there, and why: their pictures are kept
     - `duplicates`: files whose content another file has too
     - `items`: how many pictures the library now holds; `encoded`: how many of them went through the model now
     """
@@ -74,6 +76,7 @@ class Update:
     items: int
     encoded: int
     seconds: float
+    away: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def same(self) -> bool:
@@ -183,7 +186,7 @@ def _compared(
     lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
     tell("looking", 0, len(source.entries))
     found = scan(change, source, database, verify=verify, wanted=lost, tell=tell)
-    _keep_unreachable(source, database, found)
+    away = keep_away(source, database, found)
     counts = _counts(database, found)
     same = counts.same and not found.first and _as_known(database, source, found)
     encoded = 0
@@ -211,7 +214,7 @@ def _compared(
         change.commit(card.to_content())
     else:
         change.abandon()
-    return replace(counts, items=len(items), encoded=encoded, seconds=time.perf_counter() - begun)
+    return replace(counts, items=len(items), encoded=encoded, seconds=time.perf_counter() - begun, away=away)
 
 
 def _add_captions(
@@ -239,33 +242,6 @@ def _add_captions(
     if missing:
         tell("captions", 0, len(missing))
         add_captions(change.folder, source, missing, models, indexes)
-
-
-def _keep_unreachable(source: Source, database: Database, found: Scan) -> None:
-    """Files in a folder that may not be looked into are not gone: they stay as they were known."""
-    root = Path(source.collection.root)
-    closed: dict[str, bool] = {}
-    columns = "path, item, mark, name, place, archive, category"
-    for path, item, mark, name, place, archive, category in database.rows(f"SELECT {columns} FROM files"):
-        if path in found.items or path in found.broken or place is None or archive is not None:
-            continue
-        parent = str(Path(place).parent)
-        if parent not in closed:
-            closed[parent] = _closed(root / parent)
-        if closed[parent]:
-            found.items[path] = item
-            found.entries[path] = Entry(-1, path, mark, name, place, archive, category)
-
-
-def _closed(folder: Path) -> bool:
-    """Whether this folder is there, or may be, and cannot be looked into."""
-    try:
-        next(folder.iterdir(), None)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _refuse_emptied(before: LibraryCard, found: Scan, known: Collection[str], items: Collection[str]) -> None:
@@ -316,6 +292,7 @@ def _as_known(database: Database, source: Source, found: Scan) -> bool:
     marks = dict(database.rows("SELECT path, mark FROM files"))
     return (
         told == source.told
+        and database.value("SELECT value FROM meta WHERE name = 'disks'") in (None, disks_of(source, database, found))
         and not found.removed
         and broken == {path: mark for path, (mark, _) in found.broken.items()}
         and marks == {path: one.mark for path, one in found.entries.items() if path in found.items}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 
@@ -14,38 +14,88 @@ SETTLE = 2.0
 LONGEST = 60.0
 """Seconds after which it is updated even where changes never cease."""
 
+LOOK = 2.0
+"""Seconds after which is looked whether the place is still the same folder."""
+FIRST = 1.0
+"""Seconds after which is tried again what failed; twice as long each time, up to `LONGEST`."""
 
-def watch(folder: Path, changed: Callable[[], object], *, settle: float = SETTLE, stop: Event | None = None) -> None:
+
+def watch(
+    folder: Path,
+    changed: Callable[[], object],
+    *,
+    settle: float = SETTLE,
+    stop: Event | None = None,
+    tell: Callable[[str], object] = lambda said: None,
+) -> None:
     """Call `changed` whenever something changed where the library's pictures lie; returns when `stop` is set.
 
     Hidden files and the library's own folder count for nothing. Changes on a network share are not told by the system
     to those who watch from another machine: run `visir index` from time to time there.
 
+    Whatever `changed` raises, and a place that is away for a while, is told once, by `tell`, and tried again, at first
+    after a second and then more seldom.
+
     Raises `MissingPackageError` without the package watchfiles, `LibraryError` where there is no folder to watch.
     """
     require_watching()
-    from watchfiles import Change
-    from watchfiles import watch as changes
-
-    root = Path(LibraryCard.read(folder).root)
     if not watchable(folder):
         raise LibraryError(f"{folder}: its source is no place on a disk; there is nothing to watch.")
-    own = folder.absolute()
+    root, own, stop = Path(LibraryCard.read(folder).root), folder.absolute(), stop or Event()
+    due, said, wait = False, "", FIRST
+    while not stop.is_set():
+        try:
+            place = _identity(root)
+            if due:
+                changed()
+            due, said, wait = False, "", FIRST
+            for _ in _changes(root, place, own, settle, stop):
+                due = True
+                changed()
+                due = False
+            due = True  # another place lies there now: it may hold anything
+        except Exception as fault:  # whatever it is, the next look may find it mended
+            if str(fault) != said:
+                said = str(fault)
+                tell(f"{said}\n  (watching on; it is tried again)")
+            due = True
+            stop.wait(wait)
+            wait = min(2 * wait, LONGEST)
+
+
+def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop: Event) -> Iterator[object]:
+    """Something for each time that something changed; ends when another folder lies at `root`, or `stop` is set."""
+    from watchfiles import Change
+    from watchfiles import watch as changes
 
     def counts(_: Change, path: str) -> bool:
         seen = Path(path)
         return not seen.is_relative_to(own) and not any(part.startswith(".") for part in seen.relative_to(root).parts)
 
-    told: Iterable[object] = changes(
+    told = changes(
         root,
         watch_filter=counts,
         debounce=int(LONGEST * 1000),
         step=int(settle * 1000),
         stop_event=stop,
+        rust_timeout=int(LOOK * 1000),
+        yield_on_timeout=True,
         raise_interrupt=True,
     )
-    for _ in told:
-        changed()
+    for some in told:
+        if _identity(root) != place:
+            return
+        if some:
+            yield some
+
+
+def _identity(root: Path) -> tuple[int, int]:
+    """Which folder lies there: an unmounted disk, or a folder that was exchanged, is another."""
+    try:
+        about = root.stat()
+    except OSError as fault:
+        raise LibraryError(f"{root}: is away ({fault.strerror or fault}); its pictures are kept.") from fault
+    return about.st_dev, about.st_ino
 
 
 def watchable(folder: Path) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from visir.errors import RunError
+from visir.search.depth import check_depth
 from visir.search.index import Vectors
 from visir.search.parts import Form
 from visir.search.rows import refuse_unlike
@@ -14,12 +15,11 @@ from visir.search.rows import refuse_unlike
 def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: int, k: int) -> Vectors:
     """The queries in order of their ids.
 
-    Raises `EmbeddingError` for queries of another encoder, space or direction than `held`, and `RunError` for `k` below
-    1, no query, or no document.
+    Raises `EmbeddingError` for queries of another encoder, space or direction than `held`, and `RunError` for a `k`
+    that is no number of answers, no query, or no document.
     """
     refuse_unlike(form, queries, held, same_modality=False)
-    if k < 1:
-        raise RunError(f"k must be at least 1, not {k}.")
+    check_depth(k)
     if len(queries) == 0:
         raise RunError("there is no query.", hint="is the split, or the filter, right?")
     if documents == 0:

@@ -27,6 +27,7 @@ from visir.records import (
     strings,
 )
 from visir.search.answers import refuse_overflow
+from visir.search.depth import check_depth
 from visir.search.scan import Answers, Asked, scan
 from visir.search.sparse import scan as sparse
 from visir.search.vectors import Side, Similarity, refuse_unlike
@@ -214,8 +215,7 @@ def _task(
 
 def _asked(task: _Task, row_ids: pa.StringArray, depth: int) -> Asked:
     """The task in numbers; `row_ids` are the ids of the rows on the query side, in order."""
-    if depth < 1:
-        raise RunError(f"depth must be at least 1, not {depth}.")
+    check_depth(depth, "depth")
     asked, document, _ = task.positives
     inside = document >= 0
     counts = np.bincount(asked[inside], minlength=len(task.queries))

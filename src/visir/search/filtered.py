@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from visir.errors import RunError
 from visir.records import Direction, Embeddings, Gallery, Run, strings
+from visir.search.depth import check_depth
 from visir.search.exact import Vectors, search
 from visir.search.index import Index
 
@@ -77,8 +78,7 @@ class Among:
 
         Raises `RunError` when nothing is allowed, and whatever the index raises.
         """
-        if k < 1:
-            raise RunError(f"k must be at least 1, not {k}.")
+        check_depth(k)
         if len(self.allowed) == 0:
             raise RunError("no document is allowed.", hint="is the filter right?")
         if self.own:

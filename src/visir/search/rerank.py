@@ -16,6 +16,7 @@ from visir.encoders.matching import Matcher
 from visir.encoders.pairs import match_pairs
 from visir.errors import ConfigurationError, RunError, nearest, raise_faults
 from visir.records import Collection, Direction, Run
+from visir.search.depth import depth_fault
 
 Tail = Literal["dropped", "kept"]
 """What is behind the re-ranked candidates: nothing, or the rest of the first stage's answer in its old order."""
@@ -113,7 +114,7 @@ def rerank_runs(
 
 def refuse_second_stage(k: int, tail: str, fusion: str) -> None:
     """Raise `ConfigurationError` listing every faulty option."""
-    faults = [] if k >= 1 else [f"k_test must be at least 1, not {k}"]
+    faults = [fault] if (fault := depth_fault(k, "k_test")) else []
     for kind, value, known in (("tail", tail, get_args(Tail)), ("fusion", fusion, get_args(Fusion))):
         if value not in known:
             faults.append(f"unknown {kind} {value!r} ({nearest(str(value), known)})")

@@ -127,7 +127,7 @@ class StoredIndex(Index[Vectors]):
         state = self._state
         ordered = in_order(self.form, queries, state.rows.parts[0], len(state.rows.live), k)
         settings = searching(self.kind, self.settings, options)
-        found = self._find(state.rows, state.built, ordered, k, settings)
+        found = self._find(state.rows, state.built, ordered, min(k, len(state.rows.live)), settings)
         about = {"search": self.kind, **asdict(settings)}
         held = state.rows.parts[0].encoder
         return run_of(found, ordered.ids, queries.encoder, state.rows.gallery, k, held, about)

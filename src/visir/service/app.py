@@ -44,17 +44,17 @@ def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
     """
     log = log or Log(queries=settings.log_queries)
     metrics = Metrics()
+    metrics.lost(lambda: log.dropped)
     tokens = None if settings.tokens is None else Tokens(settings.tokens)
     shelf = Shelf(settings, metrics, log)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        watching = asyncio.create_task(_watch(shelf, settings, log))
+        shelf.watch(settings.reload, log)
         try:
             yield
         finally:
             app.state.closing = True
-            watching.cancel()
             await asyncio.to_thread(shelf.close)
 
     app = FastAPI(
@@ -86,12 +86,6 @@ def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
             expose_headers=["X-Request-Id", "Retry-After"],
         )
     return app
-
-
-async def _watch(shelf: Shelf, settings: Settings, log: Log) -> None:
-    while settings.reload:
-        await asyncio.sleep(settings.reload)
-        await asyncio.to_thread(shelf.refresh, log)
 
 
 def _refusals(app: FastAPI, log: Log) -> None:

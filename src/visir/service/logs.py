@@ -2,33 +2,131 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import sys
+import os
+import queue
+import threading
+import traceback
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 import orjson
+
+from visir.terminal import safe
+
+QUEUE = 10_000
+"""Lines that wait to be written, some 4 MB: a reader may stand still for as long as it takes to make them."""
 
 
 class Log:
     """Writes one JSON object per line. Control characters in names and paths are escaped by JSON: no line is forged.
 
     What people look for is not written unless `queries`.
+
+    A thread of its own writes, so that nobody waits for the log: not for a full disk, and not for a reader that stands
+    still. Lines that cannot be written are dropped and counted; the next one that can says how many (`lost`).
+
+    Args:
+        stream: Where to; standard error by default.
+        queries: Whether what people look for is written.
     """
 
     def __init__(self, stream: BinaryIO | None = None, *, queries: bool = False) -> None:
-        self._stream = stream
         self.queries = queries
+        self.dropped = 0
+        self._stream, self._fault = stream, ""
+        self._lines: queue.Queue[bytes | None] = queue.Queue(QUEUE)
+        self._counting = threading.Lock()
+        self._unsaid = 0
+        self._torn = False
+        self._written = threading.Condition()
+        self._taken = self._done = 0
+        self._thread: threading.Thread | None = None
+
+    @property
+    def fault(self) -> str:
+        """Why the last line could not be written; empty when it could."""
+        return self._fault
 
     def write(self, level: str, event: str, **facts: Any) -> None:
-        """One line: time (UTC), level, event, and the facts."""
-        time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = orjson.dumps(
-            {"time": time, "level": level, "event": event, **facts}, default=str, option=orjson.OPT_APPEND_NEWLINE
-        )
-        stream = self._stream or sys.stderr.buffer
-        stream.write(line)
-        stream.flush()
+        """One line: time (UTC), level, event, and the facts. Never waits, and never raises."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = _line({"time": now, "level": level, "event": event, **facts})
+        self._start()
+        try:
+            with self._counting:
+                self._lines.put_nowait(line)
+                self._taken += 1
+        except queue.Full:
+            self._drop(1, "its reader stands still")
+
+    def flush(self, seconds: float = 2.0) -> bool:
+        """Wait until everything so far is written or dropped; whether that was in time."""
+        with self._counting:
+            upto = self._taken
+        with self._written:
+            return self._written.wait_for(lambda: self._done >= upto, seconds)
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Write what waits, for so many seconds at the most, and end the thread."""
+        self.flush(seconds)
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(None)
+
+    def _start(self) -> None:
+        with self._counting:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="visir-log", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while (line := self._lines.get()) is not None:
+            self._write(line)
+            with self._written:
+                self._done += 1
+                self._written.notify_all()
+
+    def _write(self, line: bytes) -> None:
+        lost = self._unsaid
+        if lost:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            line = _line({"time": now, "level": "warning", "event": "log", "lost": lost}) + line
+        try:
+            self._put(b"\n" + line if self._torn else line)
+        except Exception as fault:  # whatever the stream does, the next line is tried again
+            self._drop(1, str(getattr(fault, "strerror", None) or fault))
+        else:
+            self._torn, self._fault = False, ""
+            with self._counting:
+                self._unsaid -= lost
+
+    def _put(self, data: bytes) -> None:
+        if self._stream is not None:
+            self._stream.write(data)
+            self._stream.flush()
+            return
+        # Past Python's own buffer of standard error: a thread that waits in it would keep the process from ending.
+        left = memoryview(data)
+        while left:
+            left = left[os.write(2, left) :]
+            self._torn = bool(left)
+
+    def _drop(self, count: int, why: str) -> None:
+        with self._counting:
+            self.dropped += count
+            self._unsaid += count
+            self._fault = why
+
+
+def _line(facts: dict[str, Any]) -> bytes:
+    """As JSON, in which nothing commands a terminal; names that no UTF-8 can carry are shown escaped."""
+    try:
+        line = orjson.dumps(facts, default=str, option=orjson.OPT_APPEND_NEWLINE)
+    except (TypeError, ValueError):
+        escaped = {name: str(value).encode("utf-8", "backslashreplace").decode() for name, value in facts.items()}
+        line = orjson.dumps(escaped, option=orjson.OPT_APPEND_NEWLINE)
+    return safe(line.decode()).encode()
 
 
 class FromServer(logging.Handler):
@@ -41,3 +139,9 @@ class FromServer(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
         self._log.write(record.levelname.lower(), "server", message=record.getMessage())
+
+    def of_thread(self, ended: threading.ExceptHookArgs) -> None:
+        """Write the error that ended a thread; takes the place of `threading.excepthook`."""
+        told = traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback)
+        name = "" if ended.thread is None else ended.thread.name
+        self._log.write("error", "fault", task=name, fault=repr(ended.exc_value), traceback=told)

@@ -19,6 +19,7 @@ class Metrics:
     - `visir_batch_size{library}`, `visir_queue_length{library}`, `visir_refused_total{reason}`
     - `visir_stage_seconds{library, stage}`: encode, search, … of each batch
     - `visir_items{library}`, `visir_generation{library}`, `visir_connections`
+    - `visir_unconfirmed_seconds{library}`: since what is served was last found on disk; `visir_log_lines_lost`
 
     Endpoints are named by their pattern, never by what a client wrote, so there are as many series as endpoints.
     """
@@ -44,6 +45,10 @@ class Metrics:
         self._queue = Gauge("visir_queue_length", "Searches that wait.", ["library"], **here)
         self._items = Gauge("visir_items", "Pictures that can be found.", ["library"], **here)
         self._generation = Gauge("visir_generation", "Grows with every update.", ["library"], **here)
+        self._unconfirmed = Gauge(
+            "visir_unconfirmed_seconds", "Since what is served was found on disk.", ["library"], **here
+        )
+        self._lost = Gauge("visir_log_lines_lost", "Lines that the log could not be written.", **here)
         # Looking up a series by its labels costs as much as counting; there are few, so each is looked up once.
         self._request: Callable[[str, str, int], Any] = cache(
             lambda endpoint, method, status: self._requests.labels(endpoint, method, str(status))
@@ -73,6 +78,14 @@ class Metrics:
         """What a library holds now."""
         self._items.labels(library).set(items)
         self._generation.labels(library).set(generation)
+
+    def unconfirmed(self, library: str, seconds: Callable[[], float]) -> None:
+        """Ask `seconds` for the age of what is served whenever somebody looks."""
+        self._unconfirmed.labels(library).set_function(seconds)
+
+    def lost(self, lines: Callable[[], float]) -> None:
+        """Ask `lines` how many the log has lost whenever somebody looks."""
+        self._lost.set_function(lines)
 
     def text(self) -> bytes:
         """In the text format of Prometheus."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
 import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 
 from visir.errors import ConfigurationError
 from visir.service.logs import FromServer, Log
 from visir.service.settings import Settings
+
+_BACKLOG = 1024
+"""Connections that wait until they are taken."""
 
 
 def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None], *, log: Log | None = None) -> None:
@@ -24,7 +30,7 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]
     from visir.service.connections import protocol
 
     log = log or Log(queries=settings.log_queries)
-    server_log, from_server = logging.getLogger("uvicorn.error"), FromServer(log)
+    from_server = FromServer(log)
     with _listening(host, port) as listening:
         app = create_app(settings, log=log)
         address = _address(listening)
@@ -39,11 +45,9 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]
             proxy_headers=False,
             timeout_keep_alive=int(max(1, settings.header_timeout)),
             timeout_graceful_shutdown=int(settings.grace),
-            backlog=1024,
+            backlog=_BACKLOG,
         )
         # uvicorn raises the signal again once it has closed; a service that did as it was told exits with 0.
-        server_log.addHandler(from_server)
-        server_log.propagate = False
         before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
             server = uvicorn.Server(config)
@@ -51,26 +55,60 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]
 
             async def startup(sockets: list[socket.socket] | None = None) -> None:
                 await original(sockets)
-                ready(address)
+                if server.started:
+                    with contextlib.suppress(OSError):  # nobody reads it
+                        ready(address)
 
             server.startup = startup  # type: ignore[method-assign]
-            server.run([listening])
+            with _into(from_server):
+                server.run([listening])
         finally:
-            server_log.removeHandler(from_server)
+            log.close()
             for one, handler in before.items():
                 signal.signal(one, handler)
 
 
+@contextlib.contextmanager
+def _into(log: FromServer) -> Iterator[None]:
+    """What the HTTP server, warnings and threads that end in an error have to say goes into the log alone.
+
+    Whoever writes to standard error waits for its reader; the log does not.
+    """
+    sources = [logging.getLogger(name) for name in ("uvicorn.error", "py.warnings")]
+    for source in sources:
+        source.addHandler(log)
+        source.propagate = False
+    before, threading.excepthook = threading.excepthook, log.of_thread
+    logging.captureWarnings(True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        threading.excepthook = before
+        for source in sources:
+            source.removeHandler(log)
+            source.propagate = True
+
+
 def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens. Bound sockets may share a port until one of them listens, so both happens here, before a
+    model is loaded: of two services that are started on one port, only one goes on.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen(_BACKLOG)
     except (OSError, OverflowError) as fault:
         listening.close()
+        if getattr(fault, "errno", None) == errno.EADDRINUSE:
+            raise ConfigurationError(
+                f"{host}: port {port} is in use already; is another service running there?",
+                hint="stop it, or take another port: --port 8080",
+            ) from fault
         raise ConfigurationError(
-            f"{host}:{port}: cannot be served on: {fault}", hint="is it in use? another port: --port 8080"
+            f"{host}: port {port} cannot be served on: {fault}", hint="another address or port: --host, --port"
         ) from fault
     return listening
 

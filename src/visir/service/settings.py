@@ -38,7 +38,8 @@ class Settings:
       from the proxy's); `header_timeout`, `body_timeout`: a client that sends a request more slowly than this
       is left; `stall`: one that takes nothing of its answer for so long is left too
     - `grace`: how long running requests may take to finish after SIGTERM
-    - `reload`: how often is looked whether another process has updated a library; 0 never
+    - `reload`: how often is looked whether another process has changed a library; 0 never
+    - `stale`: how long a library is served that could not be compared with the disk (`visir.service.lease`)
     """
 
     libraries: tuple[Path, ...]
@@ -64,13 +65,16 @@ class Settings:
     body_timeout: float = 60.0
     stall: float = 30.0
     grace: float = 20.0
-    reload: float = 2.0
+    reload: float = 1.0
+    stale: float = 10.0
 
     def __post_init__(self) -> None:
         faults = [] if self.libraries else ["no library is named"]
         for name, least in _AT_LEAST.items():
             if getattr(self, name) < least:
                 faults.append(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if self.stale <= 2 * self.reload:
+            faults.append(f"stale ({self.stale}) must be more than twice reload ({self.reload})")
         faults += [
             f"{origin!r} is not a web origin, such as https://photos.example.org"
             for origin in self.origins
@@ -97,4 +101,5 @@ _AT_LEAST: dict[str, float] = {
     "stall": 0.01,
     "grace": 0,
     "reload": 0,
+    "stale": 0,
 }

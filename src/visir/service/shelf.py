@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.errors import ConfigurationError, VisirError, raise_faults
+from visir.library.layout import LibraryCard
+from visir.progress import quiet
 from visir.service.answers import Cards, address, results
 from visir.service.batching import Batcher
 from visir.service.errors import Refused, of_visir, unknown
+from visir.service.lease import Lease
 from visir.service.logs import Log
 from visir.service.metrics import Metrics
+from visir.service.repeated import Repeated
 from visir.service.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,8 +35,9 @@ class Desk:
     """Where one library is asked. Searches by words wait in one queue, searches with pictures or a second stage in
     another, because one of them takes as long as a hundred by words.
 
-    When a library has been updated, the newest generation is taken, and whoever is being served keeps the old one to
-    the end: it is closed when nobody holds it any more.
+    When a library has been updated, or another one lies in its place, what lies there now is taken, and whoever is
+    being served keeps the old one to the end: it is closed when nobody holds it any more. It keeps the name that it had
+    at first. What cannot be compared with the disk is served no longer than its `lease`.
     """
 
     def __init__(
@@ -62,12 +67,14 @@ class Desk:
         self._cards = Cards(library, self._at)
         self.light = self._batcher("words", settings.batch)
         self.heavy = self._batcher("pictures", min(8, settings.batch))
+        self.lease = Lease(settings.stale if settings.reload else None, library.generation)
         self._updating = threading.Lock()
         self._progress: dict[str, Any] = {
             "running": False, "stage": None, "done": 0, "total": None, "last": None, "error": None
         }  # fmt: skip
         metrics.waiting(self.name, lambda: len(self.light) + len(self.heavy))
         metrics.holds(self.name, len(library), library.generation)
+        metrics.unconfirmed(self.name, lambda: self.lease.age)
 
     @property
     def library(self) -> Library:
@@ -148,17 +155,41 @@ class Desk:
             "categories": bool(searcher.categories()),
             "captions": library.captions is not None,
             "rerank": searcher.matching,
+            "texts": searcher.takes_texts,
             "generation": library.generation,
+            "state": self.lease.said(),
         }
 
+    def check_fresh(self) -> None:
+        """`Refused` (503) when what is held may not be served any more."""
+        if (refusal := self.lease.refusal()) is not None:
+            raise refusal
+
     def refresh(self) -> bool:
-        """Take the newest state from disk; whether there was a newer one."""
-        if not self.searcher.reload():
-            return False
+        """Take what lies on disk, if it is not what is served; whether it was not.
+
+        Raises whatever keeps it from being taken; then it is served as it was, for the length of the lease.
+        """
+        began = time.monotonic()
+        try:
+            changed = self.searcher.reload()
+        except BaseException as fault:
+            self.lease.failed(self._told(fault), _generation(self.folder))
+            raise
         library = self.library
+        self.lease.renew(began, library.generation)
+        if not changed:
+            return False
+        self._loaded |= {library.model: self.searcher.encoding.models.encoder}
         self._metrics.holds(self.name, len(library), library.generation)
         self._log.write("info", "reload", library=self.name, generation=library.generation, items=len(library))
         return True
+
+    def _told(self, fault: BaseException) -> str:
+        """A fault for strangers: no place on this machine is named."""
+        if not self.folder.is_dir():
+            return "its folder is not there"
+        return f"what lies on disk cannot be taken ({type(fault).__name__}); the service's log says more"
 
     @property
     def progress(self) -> dict[str, Any]:
@@ -184,8 +215,9 @@ class Desk:
             self._progress |= {"stage": stage, "done": done, "total": total or None}
 
         try:
-            did = asdict(update(None, self.folder, loaded=self._loaded, device=self._settings.device, tell=tell))
-            did["broken"] = len(did["broken"])
+            with quiet():  # nobody reads progress, and a reader that stands still would hold the update up
+                did = asdict(update(None, self.folder, loaded=self._loaded, device=self._settings.device, tell=tell))
+            did["broken"], did["away"] = len(did["broken"]), len(did["away"])
             self.refresh()
             self._progress |= {"last": did}
             self._log.write("info", "update", library=self.name, **did)
@@ -234,8 +266,10 @@ class Desk:
 
     def _answer(self, queries: Sequence[Query]) -> list[bytes | Exception]:
         """A whole batch at once, on the batcher's thread."""
-        cards = self.cards
+        if (refusal := self.lease.refusal()) is not None:
+            return [refusal for _ in queries]
         answers = self.searcher.search_each(queries)
+        cards = self.cards  # of the newest generation: a photo that was deleted meanwhile is not shown
         fine = [answer for answer in answers if not isinstance(answer, VisirError)]
         if fine:
             self._metrics.batch(self.name, len(queries), fine[0].seconds)
@@ -249,6 +283,7 @@ class Shelf:
     def __init__(self, settings: Settings, metrics: Metrics, log: Log) -> None:
         _pin(settings.threads)
         self.desks: dict[str, Desk] = {}
+        self._watching: list[Repeated] = []
         faults, loaded = [], dict[str, "Encoder"]()
         for folder in settings.libraries:
             desk = Desk(folder, settings, metrics, log, loaded)
@@ -263,16 +298,22 @@ class Shelf:
             raise unknown("library", name, list(self.desks))
         return self.desks[name]
 
-    def refresh(self, log: Log) -> None:
-        """Look whether another process has updated a library; one that cannot be read is served as it was."""
-        for desk in self.desks.values():
-            try:
-                desk.refresh()
-            except (VisirError, OSError) as fault:
-                log.write("error", "reload", library=desk.name, fault=str(fault))
+    def watch(self, every: float, log: Log) -> None:
+        """Look every so many seconds whether other processes have changed the libraries, until `close`; 0: never."""
+        if every:
+            self._watching = [
+                Repeated(desk.refresh, every=every, name=f"reload {name}", log=log) for name, desk in self.desks.items()
+            ]
+
+    @property
+    def stale(self) -> list[str]:
+        """The libraries that are not served, because nobody knows whether they are what lies on disk."""
+        return [name for name, desk in self.desks.items() if desk.lease.status == "stale"]
 
     def close(self) -> None:
         """Close all."""
+        for watching in self._watching:
+            watching.stop()
         for desk in self.desks.values():
             desk.close()
 
@@ -280,6 +321,14 @@ class Shelf:
 def model_name(name: str) -> str:
     """A model's name for strangers: of a folder on this machine only its last part."""
     return Path(name).name if Path(name).is_absolute() else name
+
+
+def _generation(folder: Path) -> int | None:
+    """Of the library that lies there; None where none can be read."""
+    try:
+        return LibraryCard.read(folder).generation
+    except (VisirError, OSError):
+        return None
 
 
 def _pin(threads: int) -> None:

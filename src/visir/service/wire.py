@@ -258,6 +258,19 @@ class FieldOf(BaseModel):
     values: list[Any] | None = None
 
 
+class Held(BaseModel):
+    """Whether a library is served as it lies on disk.
+
+    "behind": it is not, or was not to be read, and the service is trying; "stale": for too long, and is not served.
+    """
+
+    status: Literal["current", "behind", "stale"]
+    generation: int = Field(description="That is served.")
+    on_disk: int | None = Field(description="That lies on disk; null where it cannot be told.")
+    looked: str = Field(description="When the last look ended, UTC.", examples=["2026-05-01T12:00:00Z"])
+    fault: str | None
+
+
 class LibraryInfo(BaseModel):
     """What a library offers."""
 
@@ -270,7 +283,9 @@ class LibraryInfo(BaseModel):
     categories: bool
     captions: bool
     rerank: bool
+    texts: bool = Field(description="Whether it can be asked in words; if not, pictures alone.")
     generation: int
+    state: Held
 
 
 class Health(BaseModel):
@@ -311,3 +326,21 @@ class Error(BaseModel):
     """The one shape of every refusal."""
 
     error: Fault
+
+
+class HeldLibrary(Held):
+    """The state of one library."""
+
+    name: str
+
+
+class Ready(Health):
+    """Requests may be sent here. A service with tokens names no library here: their states are in `/v1/libraries`."""
+
+    libraries: list[HeldLibrary]
+
+
+class NotReady(Error):
+    """Why no request should be sent here, and the same of each library."""
+
+    libraries: list[HeldLibrary]

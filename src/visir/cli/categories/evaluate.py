@@ -55,8 +55,7 @@ def evaluate(
 
     Systems are baselines and trained models; a model is tested on the fold that it was not trained on.
     """
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.errors import ConfigurationError, nearest, raise_faults
     from visir.products.errors import first_answers
     from visir.products.evaluate import SETTINGS

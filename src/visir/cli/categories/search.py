@@ -48,8 +48,7 @@ def search(
 
 
 def _show(catalogue: Catalogue, answer: Answer) -> None:
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.reports.categories_search import answer_table
     from visir.reports.formats import to_terminal
 

@@ -10,6 +10,7 @@ import typer
 
 from visir.cli.categories.source import FormatName, Options, opened
 from visir.cli.data import Images
+from visir.cli.headings import heading
 
 if TYPE_CHECKING:
     from visir.products.model.recipe import CategoriesRecipe
@@ -129,7 +130,7 @@ def _print_recipes() -> None:
     from visir.training.shipped import shipped_recipes, summary
 
     for name, path in shipped_recipes(VERB).items():
-        typer.echo(typer.style(name, bold=True))
+        heading(name)
         typer.echo(textwrap.fill(summary(path), 100, initial_indent="    ", subsequent_indent="    "))
 
 

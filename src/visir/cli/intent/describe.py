@@ -29,8 +29,7 @@ def describe(
     import shlex
     import sys
 
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.reports import to_terminal
     from visir.reports.sessions import write_sessions_report, write_sessions_tables
     from visir.reports.sessions_findings import findings

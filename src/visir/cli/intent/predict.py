@@ -32,8 +32,7 @@ def predict(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one per core.")] = None,
 ) -> None:
     """Compare models and feature sets at every step of a session; then look at it: visir intent report."""
-    from rich.console import Console
-
+    from visir.console import Console
     from visir.reports import to_terminal
     from visir.reports.intent import f1_table
     from visir.sessions.predict.folds import SCHEMES

@@ -56,9 +56,9 @@ def _mapping(name: str | None, path: Path | None) -> Mapping:
 
 def _show(counts: Counts, out: Path) -> None:
     """Every count with what it means; reasons and flags that did not occur are left out."""
-    from rich.console import Console
     from rich.table import Table
 
+    from visir.console import Console
     from visir.sessions import FLAGS, REASONS
 
     def share(part: int, whole: int) -> str:

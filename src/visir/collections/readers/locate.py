@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from visir.collections.archives import open_archive
 from visir.collections.draft import Draft
+from visir.collections.readers.names import escaped
 from visir.errors import CollectionError
 from visir.remote import here
 
@@ -81,29 +82,53 @@ def beside(root: Path) -> list[Path]:
     return [base, *archives]
 
 
-def walk(folder: Path, depth: int | None = None) -> Iterator[str]:
-    """Relative POSIX paths of all visible files under `folder`, sorted; links to folders are followed once."""
+def walk(folder: Path, depth: int | None = None, unread: dict[str, str] | None = None) -> Iterator[str]:
+    """Relative POSIX paths of all visible files under `folder`, sorted; links to folders are followed once.
+
+    What cannot be looked at (a folder that may not be read, a disk that fails, a link to itself) is passed over, and
+    written into `unread`: its path, and why. Raises `CollectionError` where that is `folder` itself.
+    """
     seen: set[tuple[int, int]] = set()
+    unread = {} if unread is None else unread
 
     def visit(here: Path, prefix: str, left: int | None) -> Iterator[str]:
-        about = here.stat()
-        if (about.st_dev, about.st_ino) in seen:
-            return
-        seen.add((about.st_dev, about.st_ino))
         try:
+            about = here.stat()
+            if (about.st_dev, about.st_ino) in seen:
+                return
+            seen.add((about.st_dev, about.st_ino))
             entries = sorted(os.scandir(here), key=lambda entry: entry.name)
-        except PermissionError:
+        except OSError as fault:
+            if not prefix:
+                raise CollectionError(
+                    f"{folder}: cannot be looked into: {fault.strerror or fault}",
+                    hint="is the disk mounted, and may you read it?",
+                ) from fault
+            unread[prefix.rstrip("/")] = fault.strerror or str(fault)
             return
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if entry.is_dir():
+            try:
+                is_folder, is_file = entry.is_dir(), entry.is_file()
+            except OSError as fault:  # a link to itself, a disk that fails
+                unread[prefix + entry.name] = fault.strerror or str(fault)
+                continue
+            if is_folder:
                 if left is None or left > 0:
                     yield from visit(Path(entry.path), f"{prefix}{entry.name}/", None if left is None else left - 1)
-            elif entry.is_file():
+            elif is_file:
                 yield prefix + entry.name
 
     yield from visit(Path(folder), "", depth)
+
+
+def note_unread(draft: Draft, unread: Mapping[str, str]) -> None:
+    """Say in the draft's notes what a walk passed over."""
+    if unread:
+        some = ", ".join(f"{escaped(path)} ({why})" for path, why in list(unread.items())[:3])
+        more = f" and {len(unread) - 3:,} more" if len(unread) > 3 else ""
+        draft.notes.append(f"{len(unread):,} passed over that cannot be read: {some}{more}")
 
 
 def relative(path: Path, root: Path) -> str:
@@ -137,7 +162,10 @@ def _index(
         prefix = relative(source, draft.root)
         used[rank] = f"{source.resolve().name}/" if source.is_dir() else source.name
         try:
-            members = walk(source, None if explicit else DEPTH) if source.is_dir() else open_archive(source).names()
+            unread: dict[str, str] = {}
+            deep = None if explicit else DEPTH
+            members = list(walk(source, deep, unread)) if source.is_dir() else open_archive(source).names()
+            note_unread(draft, unread)
         except CollectionError as fault:
             if explicit:
                 raise

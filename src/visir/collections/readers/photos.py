@@ -7,7 +7,7 @@ from pathlib import Path
 from visir.collections.archives import open_archive
 from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
-from visir.collections.readers.locate import PICTURES, walk
+from visir.collections.readers.locate import PICTURES, note_unread, walk
 from visir.collections.readers.names import SPLITS, escaped
 from visir.errors import CollectionError
 
@@ -21,7 +21,8 @@ def read(path: Path) -> Draft:
     reading that picture, and no other, says so.
     """
     inside = None if path.is_dir() else path.name
-    files = list(walk(path)) if path.is_dir() else sorted(open_archive(path).names())
+    unread: dict[str, str] = {}
+    files = list(walk(path, unread=unread)) if path.is_dir() else sorted(open_archive(path).names())
     pictures = [name for name in files if _is_picture(name)]
     if not pictures:
         endings = ", ".join(sorted(PICTURES))
@@ -39,6 +40,7 @@ def read(path: Path) -> Draft:
         draft.paths.append(name)
         draft.archives.append(inside)
     draft.names = []
+    note_unread(draft, unread)
     return draft
 
 

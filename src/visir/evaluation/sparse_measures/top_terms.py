@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import SparseEmbeddings
+from visir.search.depth import depth_fault
 
 
 def top_terms(embeddings: SparseEmbeddings, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -14,8 +15,8 @@ def top_terms(embeddings: SparseEmbeddings, k: int) -> tuple[NDArray[np.int64], 
 
     A row with fewer terms gives as many as it has. Raises `ConfigurationError` for k below 1.
     """
-    if k < 1:
-        raise ConfigurationError(f"k must be at least 1, not {k}.")
+    if fault := depth_fault(k):
+        raise ConfigurationError(f"{fault}.")
     lengths = np.diff(embeddings.offsets)
     rows = np.repeat(np.arange(len(embeddings)), lengths)
     order = np.lexsort((-np.asarray(embeddings.values), rows))  # stable: terms ascend within a row

@@ -13,6 +13,7 @@ from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings
 from visir.search.answers import Found, run_of
 from visir.search.asking import in_order
+from visir.search.depth import check_depth
 from visir.search.folder import read_index
 from visir.search.parts import DENSE, SPARSE
 from visir.search.remote.addresses import name_address
@@ -120,7 +121,9 @@ class HybridCollection:
         Queries are those that both hold. A query without any term is answered by its dense vector alone.
         """
         state, settings = self._kept.state, searching(KIND, self._kept.settings, options)
+        check_depth(depth, "depth")
         asked = in_order(DENSE, dense, self._dense, len(state.ledger), k)
+        deep, best = min(depth, len(state.ledger)), min(k, len(state.ledger))
         _refuse_other_ids(asked, in_order(SPARSE, sparse, self._sparse, len(state.ledger), k), "query")
         words = sparse.select(asked.ids)
         found = []
@@ -129,11 +132,11 @@ class HybridCollection:
             vectors = QdrantIndex._outgoing(asked, first, last, settings)
             terms = QdrantSparseIndex._outgoing(words, first, last, settings)
             searches = [
-                [Nearest("dense", vector, depth, max(settings.ef_search, depth))]
-                + ([Nearest("sparse", weights, depth)] if len(weights[0]) else [])  # type: ignore[arg-type]
+                [Nearest("dense", vector, deep, max(settings.ef_search, deep))]
+                + ([Nearest("sparse", weights, deep)] if len(weights[0]) else [])  # type: ignore[arg-type]
                 for vector, weights in zip(vectors, terms, strict=True)
             ]
-            for at, answer in enumerate(state.engine.fuse(searches, k, constant), first):
+            for at, answer in enumerate(state.engine.fuse(searches, best, constant), first):
                 places = state.ledger.places([hit.key for hit in answer])
                 scores = np.array([hit.score for hit in answer], np.float32)
                 found.append(Found(np.full(len(answer), at), places, scores))

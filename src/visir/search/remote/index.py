@@ -125,7 +125,7 @@ class RemoteIndex(Index[Vectors]):
         state = self._kept.state
         ordered = in_order(self.form, queries, self._like, len(state.ledger), k)
         settings = searching(self.kind, self.settings, options)
-        found = self._find(state, ordered, k, settings)
+        found = self._find(state, ordered, min(k, len(state.ledger)), settings)
         about = {"search": self.kind, **asdict(settings)}
         return run_of(found, ordered.ids, queries.encoder, state.ledger.gallery, k, self._like.encoder, about)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError, RunError
 from visir.records import Run, SparseEmbeddings
 from visir.search.answers import Found, run_of
+from visir.search.depth import MOST, check_depth
 from visir.search.rows import Rows, refuse_unlike
 from visir.search.settings import searching, setting
 from visir.search.sparse import kernels
@@ -93,9 +94,8 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
                 "same.",
                 hint="give both forms of the same queries, under the same ids",
             )
-        if k < 1:
-            raise RunError(f"k must be at least 1, not {k}.")
-        wanted = max(k, settings.candidates or max(10 * k, 100))
+        check_depth(k)
+        wanted = min(max(k, settings.candidates or max(10 * k, 100)), MOST)
         retrieved = super().search(first, wanted, **{**asdict(settings), "candidates": 0})
         found = self._scored(rows, queries.select(asked), retrieved, settings.threads)
         held = rows.parts[0].encoder

@@ -42,6 +42,12 @@ def desk_of(
     return shelf_of(request).desk(library)
 
 
+def fresh_desk_of(desk: Annotated[Desk, Depends(desk_of)]) -> Desk:
+    """The library that the path names, if it may be served."""
+    desk.check_fresh()
+    return desk
+
+
 def item_of(item: Annotated[str, Path(pattern=wire.ITEM, description="32 hexadecimal digits.")]) -> str:
     """The item that the path names."""
     return item
@@ -68,5 +74,6 @@ def admin_only(request: Request) -> None:
         raise Refused(403, f"the token {caller.name!r} may not change a library.", hint="it has no scope 'admin'")
 
 
-InLibrary = Annotated[Desk, Depends(desk_of)]
+InLibrary = Annotated[Desk, Depends(fresh_desk_of)]
+ToUpdate = Annotated[Desk, Depends(desk_of)]
 OfItem = Annotated[str, Depends(item_of)]

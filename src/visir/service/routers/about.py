@@ -32,12 +32,24 @@ async def health(request: Request) -> Response:
     return _json({"status": status, "version": visir.__version__})
 
 
-@router.get("/v1/ready", response_model=wire.Health, responses={503: {"model": wire.Error, "description": "Closing."}})
+@router.get(
+    "/v1/ready",
+    response_model=wire.Ready,
+    responses={503: {"model": wire.NotReady, "description": "Closing, or a library is stale."}},
+)
 async def ready(request: Request) -> Response:
-    """Requests may be sent here: libraries and models are loaded, and the service is not closing."""
+    """Requests may be sent here: every library is loaded, with its models, and is served as it lies on disk."""
     if request.app.state.closing:
         raise Refused(503, "the service is closing.", hint="another instance may answer", headers={"Retry-After": "5"})
-    return await health(request)
+    shelf = shelf_of(request)
+    may_know = "search" in request.scope["state"]["caller"].scopes
+    held = [{"name": name, **desk.lease.said()} for name, desk in shelf.desks.items()] if may_know else []
+    if shelf.stale:
+        count = f"{len(shelf.stale)} of {len(shelf.desks)} libraries"
+        refused = Refused(503, f"{count} cannot be served as on disk.", hint="the service's log says why", code="stale")
+        answer = {**orjson.loads(refused.body()), "libraries": held}
+        return Response(orjson.dumps(answer), 503, {"Retry-After": "5"}, media_type="application/json")
+    return _json({"status": "ok", "version": visir.__version__, "libraries": held})
 
 
 @router.get("/metrics", response_class=Response, include_in_schema=False)

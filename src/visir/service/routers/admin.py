@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from visir.service import wire
 from visir.service.reading import noted
-from visir.service.routers import REFUSALS, InLibrary, OfItem, admin_only
+from visir.service.routers import REFUSALS, InLibrary, OfItem, ToUpdate, admin_only
 
 router = APIRouter(
     prefix="/v1/libraries/{library}",
@@ -18,7 +18,7 @@ router = APIRouter(
 
 
 @router.post("/update", response_model=wire.Progress, status_code=202)
-async def update(request: Request, desk: InLibrary) -> Response:
+async def update(request: Request, desk: ToUpdate) -> Response:
     """Look at the source again, in the background: new, changed, moved and deleted pictures."""
     noted(request, library=desk.name)
     desk.update()
@@ -26,7 +26,7 @@ async def update(request: Request, desk: InLibrary) -> Response:
 
 
 @router.get("/update", response_model=wire.Progress)
-async def progress(desk: InLibrary) -> Response:
+async def progress(desk: ToUpdate) -> Response:
     """How far the update is, and what the last one did."""
     return _json(desk.progress)
 

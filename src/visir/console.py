@@ -1,0 +1,21 @@
+"""Rich's console, through which no text of others commands the terminal (`visir.terminal`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console as RichConsole
+from rich.segment import Segment
+
+from visir.terminal import safe
+
+
+class Console(RichConsole):
+    """As Rich's own. Rich makes segments of text and style, and only then escape sequences of the styles: here, in
+    between, what is text is made safe.
+    """
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        return super()._render_buffer(
+            segment if segment.control else Segment(safe(segment.text), segment.style) for segment in buffer
+        )
