@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from visir.errors import VisirError
 from visir.library.answer import Hit
 from visir.library.asked import Asked, Encoding
-from visir.library.filters import Field, fields_of, select
+from visir.library.filters import select
 from visir.library.kept import Kept
 from visir.library.library import Library
 from visir.library.query import DEEPEST, Query, System
@@ -38,11 +38,6 @@ class State:
         self._filters: Kept[Any, Filter] = Kept(FILTERS_KEPT)
         self.about: Kept[str, Any] = Kept(8)
 
-    def fields(self) -> dict[str, Field]:
-        """What conditions can be about."""
-        found: dict[str, Field] = self.about.get("fields", lambda: fields_of(self.library.database.rows))
-        return found
-
     def filter(self, query: Query) -> Filter | None:
         """What the query may find; None for everything. Raises `FilterError`."""
         if not query.conditions and not query.category:
@@ -59,13 +54,16 @@ class Filter:
     """The items that some conditions allow, prepared for every system that is asked with them."""
 
     def __init__(self, state: State, query: Query) -> None:
-        rows, category = state.library.database.rows, query.category
-        self.allowed = select(rows, query.conditions, state.fields(), category=category)
-        self._library, self._among = state.library, Kept[str, Among](2)
+        library = self._library = state.library
+        self.allowed = select(library.columns, query.conditions, library.fields, category=query.category)
+        self._among = Kept[str, Among](2)
+
+    def __contains__(self, item: str) -> bool:
+        return bool(pc.index(self.allowed, item).as_py() >= 0)
 
     def among(self, system: str) -> Among:
         """The allowed documents of a system's index."""
-        return self._among.get(system, lambda: Among(self._library.indexes[system], sorted(self.allowed)))
+        return self._among.get(system, lambda: Among(self._library.indexes[system], self.allowed))
 
 
 @dataclass
@@ -106,7 +104,7 @@ class Asking:
         self.filter = state.filter(query)
         if self.filter is not None:
             self.total = len(self.filter.allowed)
-            self.total -= query.item is not None and query.item in self.filter.allowed
+            self.total -= query.item is not None and query.item in self.filter
         else:
             self.total = max(len(state.library.indexes[one].ids) for one in self.systems)
             self.total -= query.item is not None

@@ -28,7 +28,6 @@ from urllib.parse import quote
 
 import orjson
 
-from visir.library.filters import prepare
 from visir.library.layout import COPY_AGAIN, LibraryError
 
 SCHEMA = 1
@@ -197,5 +196,4 @@ def _connected(path: Path, uri: str) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
     except sqlite3.Error as fault:
         raise LibraryError(f"{path}: cannot be opened ({fault}).", hint=COPY_AGAIN) from fault
-    prepare(connection)
     return connection

@@ -174,7 +174,7 @@ class Searcher:
 
     def fields(self) -> dict[str, Field]:
         """What conditions can be about."""
-        return self._state.fields()
+        return dict(self.library.fields)
 
     def _rerank(self, state: State, one: Asking) -> None:
         matcher, text = self.encoding.models.encoder.matcher, one.query.said
