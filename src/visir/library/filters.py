@@ -147,12 +147,10 @@ def fields_of(rows: Rows) -> dict[str, Field]:
     return found
 
 
-def select(
+def satisfying(
     columns: Columns, conditions: Sequence[Condition], known: Mapping[str, Field], *, category: str | None = None
-) -> pa.Array:
-    """The ids of the items that satisfy all conditions (all items without any), and lie in `category` or below it.
-
-    Ascending.
+) -> Mask:
+    """Which items satisfy all conditions (all do without any), and lie in `category` or below it.
 
     - A picture satisfies a condition when one of its files, captions or values does; `!=` holds when none of them is
       equal, and so for a picture that has no such field at all (a photo without a camera is none by Canon).
@@ -172,7 +170,14 @@ def select(
     if category:
         lies = columns.column("SELECT item, category FROM files")
         masks.append(lies.compared("=", [category]) | lies.compared("=", [category + "/"], prefix=True))
-    return columns.ids if not masks else columns.ids.filter(pa.array(np.logical_and.reduce(masks)))
+    return np.logical_and.reduce(masks) if masks else np.ones(len(columns.ids), np.bool_)
+
+
+def select(
+    columns: Columns, conditions: Sequence[Condition], known: Mapping[str, Field], *, category: str | None = None
+) -> pa.Array:
+    """The ids of the same, ascending."""
+    return columns.ids.filter(pa.array(satisfying(columns, conditions, known, category=category)))
 
 
 def fold(text: object) -> str | None:
