@@ -6,18 +6,24 @@ import asyncio
 import base64
 import io
 import json
+import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "collections"))
+
+from bombs import icon, tiled_tiff
 from PIL import Image
-from served import AT, Service, make
+from served import AT, Service, make, process
 
 from visir.collections.budget import DECODING
 from visir.collections.images import decode
@@ -158,3 +164,39 @@ def test_who_goes_away_gives_back_what_waited(folder: Path) -> None:
 
     assert asyncio.run(settled())
     service.close()
+
+
+@pytest.mark.slow
+def test_memory_under_attack_stays_below_a_gibibyte_and_a_half(folder: Path) -> None:
+    """64 one-bit PNGs of 32 megapixels in one request took 8.7 GiB, 150 uploads 8.6 GiB; and bombs, and conditions.
+
+    A service of its own, with no limit of rate, so that the budget of memory stands alone. The attacks come one after
+    the other: what one leaves behind counts for the next.
+    """
+    stream = io.BytesIO()
+    Image.new("RGBA", (5600, 5600), (200, 30, 60, 90)).save(stream, "PNG")
+    one_bit, clear = picture(5650), stream.getvalue()
+    where = [{"field": "name", "op": "!=", "value": f"a{at}"} for at in range(16)]
+    with process(folder, rate=0.0) as (running, port):
+        at = f"http://127.0.0.1:{port}{AT}"
+
+        def held(what: str) -> float:
+            return int(Path(f"/proc/{running.pid}/status").read_text().split(f"{what}:")[1].split()[0]) / 2**20
+
+        def attack(count: int, path: str, **more: Any) -> set[int]:
+            def ask(_: int) -> int:
+                return httpx.post(f"{at}/{path}", timeout=200, **more).status_code
+
+            with ThreadPoolExecutor(count) as clients:
+                return set(clients.map(ask, range(count)))
+
+        assert attack(1, "search", json=WORDS) == {200}
+        idle = held("VmRSS")
+        assert attack(2, "search/batch", json={"queries": [inside(one_bit)] * 64}) <= {200, 503}
+        assert attack(150, "search/photo", files={"photo": one_bit}) <= {200, 503}
+        assert attack(150, "search/photo", files={"photo": clear}) <= {200, 503}
+        assert attack(20, "search/photo", files={"photo": tiled_tiff(64, 30_000)}) == {413}
+        assert attack(20, "search/photo", files={"photo": icon(16, 9_000)}) == {413}
+        assert attack(8, "search/batch", json={"queries": [{**WORDS, "where": where}] * 64}) == {200}
+        assert held("VmHWM") - idle < 1.5
+        assert attack(1, "search", json=WORDS) == {200}
