@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -142,10 +142,10 @@ def endure(library: Path, clients: int, minutes: float, threads: int) -> None:
     print(f"{requests:,} requests, {errors} errors; exit status after SIGTERM: {code}")
 
 
-def serve(library: Path, threads: int) -> tuple[subprocess.Popen[str], int]:
+def serve(library: Path, threads: int, options: Sequence[str] = ("--rate", "0")) -> tuple[subprocess.Popen[str], int]:
     """`visir serve` in a process of its own; its port."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "visir", "serve", str(library), "--port", "0", "--rate", "0", "--threads", str(threads)],
+        [sys.executable, "-m", "visir", "serve", str(library), "--port", "0", "--threads", str(threads), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -281,38 +281,46 @@ def bodies(library: str, who: str, queries: str, seed: int, ids: list[str]) -> I
 
 
 def make(folder: Path, n: int, model: str, kind: str) -> None:
-    """A library of `n` random vectors under this model: ids are hashes of numbers, there are no pictures."""
+    """A library of `n` random vectors under this model: ids are hashes of numbers, each with a random perceptual hash
+    and a caption; there are no pictures.
+    """
     import pyarrow as pa
 
     from visir.encoders import load
-    from visir.library.check import digests
+    from visir.library.committing import commit
     from visir.library.database import Database
-    from visir.library.layout import DATABASE, Manifest
+    from visir.library.layout import LIBRARY, LibraryCard
     from visir.library.models import names_of
     from visir.records import Embeddings
     from visir.search.kinds import build
+    from visir.storage import changing
 
-    encoder = load(model)
+    encoder, draw = load(model), random.Random(0)
     ids = sorted(sha256(str(at).encode()).hexdigest()[:32] for at in range(n))
     vectors = np.random.default_rng(0).standard_normal((n, encoder.dimension), np.float32)
-    folder.mkdir()
-    build(kind, Embeddings("image", pa.array(ids), vectors, encoder.card), folder / "dense")
-    database = Database.create(folder / DATABASE)
-    with database.writing():
-        database.run_many("INSERT INTO items(id, category, added) VALUES (?, '', '')", ((one,) for one in ids))
-        database.run_many(
-            "INSERT INTO files(path, item, mark, name, category) VALUES (?, ?, '', ?, '')",
-            ((f"{at}.jpg", one, f"{at}.jpg") for at, one in enumerate(ids)),
-        )
-        database.run("UPDATE meta SET value = 1 WHERE name = 'generation'")
-    settled = database.settle()
-    database.close()
-    files = digests(folder, {}, at_rest=settled, generation=1)
-    cards = {"dense": encoder.card.to_dict()}
-    name = names_of(model, None)[0]
-    Manifest("synthetic", "synthetic", model=name, kinds={"dense": kind}, cards=cards, generation=1, files=files).write(
-        folder
-    )
+
+    def write(database: Database) -> None:
+        with database.writing():
+            database.run_many(
+                "INSERT INTO items(id, category, added, phash) VALUES (?, '', '', ?)",
+                ((one, f"{draw.getrandbits(256):064x}") for one in ids),
+            )
+            database.run_many(
+                "INSERT INTO files(path, item, mark, name, category) VALUES (?, ?, '', ?, '')",
+                ((f"{at}.jpg", one, f"{at}.jpg") for at, one in enumerate(ids)),
+            )
+            database.run_many(
+                "INSERT INTO captions VALUES (?, ?, ?)",
+                ((f"{at}#0", one, " ".join(draw.choices(WORDS, k=8))) for at, one in enumerate(ids)),
+            )
+
+    card = LibraryCard(
+        folder.name, "synthetic", model=names_of(model, None)[0], kinds={"dense": kind},
+        cards={"dense": encoder.card.to_dict()},
+    )  # fmt: skip
+    with changing(folder, LIBRARY, busy="another process is making it") as change:
+        build(kind, Embeddings("image", pa.array(ids), vectors, encoder.card), folder / "dense")
+        commit(change, card, write, gone={})
 
 
 def cpu(pid: int) -> float:

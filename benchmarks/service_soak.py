@@ -116,6 +116,7 @@ class Soak:
         self.measured: list[tuple[float, float, int]] = []
 
     def run(self, seconds: float, clients: int) -> None:
+        """Let everything happen at once for so many seconds."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -151,6 +152,7 @@ class Soak:
                 process.wait(30)
 
     def report(self) -> None:
+        """Print what was seen."""
         lags = np.array(self.lags or [0.0])
         fifth = max(1, len(self.measured) // 5)
         print(f"{self.answers:,} answers in {self.end - self.start:.0f} s, {dict(self.statuses)}")

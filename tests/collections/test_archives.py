@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -110,3 +112,67 @@ def test_a_null_picture_in_parquet(tmp_path: Path) -> None:
 def test_a_missing_archive(tmp_path: Path) -> None:
     with pytest.raises(CollectionError, match=r"x\.zip: no such archive"):
         open_archive(tmp_path / "x.zip")
+
+
+def lying(path: Path, name: str, told: int) -> None:
+    """Write into a zip's directory, and beside the member, that it has so many bytes."""
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as opened:
+        member = opened.getinfo(name)
+        central = data.rindex(b"PK\x01\x02")
+    struct.pack_into("<I", data, central + 24, told)
+    struct.pack_into("<I", data, member.header_offset + 22, told)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_is_unpacked_no_further_than_was_told(tmp_path: Path, method: int) -> None:
+    """3 MB of zip took 6.5 GB: its member was unpacked whole before its size was looked at."""
+    told_by = r"x\.zip: 'bomb\.jpg' has 150,000,000 bytes packed into [\d,]+, more than 200"
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", method) as made:
+        made.writestr("bomb.jpg", bytes(150_000_000))
+    with pytest.raises(ImageError, match=told_by):
+        ZipArchive(path).read("bomb.jpg")
+    for told in (0, 1000):
+        lying(path, "bomb.jpg", told)
+        opened = ZipArchive(path)
+        tracemalloc.start()
+        with pytest.raises(ImageError, match=r"x\.zip: 'bomb\.jpg' (is damaged|cannot be read)"):
+            opened.read("bomb.jpg")
+        assert tracemalloc.get_traced_memory()[1] < (90 if method == zipfile.ZIP_LZMA else 3) * 10**6
+        tracemalloc.stop()
+
+
+def test_a_member_has_a_limit(write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MAX_MEMBER", 500)
+    for name in ("x.zip", "x.tar"):
+        opened = open_archive(write(name, MEMBERS))
+        assert opened.read("empty") == b""
+        with pytest.raises(ImageError, match=r"'a/b\.txt' has 600 bytes, over the limit of 500"):
+            opened.read("a/b.txt")
+
+
+def test_text_that_repeats_itself_is_no_bomb(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    text = b"".join(b"a dog runs on the beach %d\n" % at for at in range(700_000))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as made:
+        made.writestr("captions.txt", text)
+        made.writestr("blank.bmp", bytes(10_000_000))  # small enough, whatever it packs to
+    assert ZipArchive(path).read("captions.txt") == text
+    assert len(ZipArchive(path).read("blank.bmp")) == 10_000_000
+
+
+def test_a_zip_of_bombs_is_a_source_with_broken_pictures(tmp_path: Path) -> None:
+    """The bombs are named, the picture between them is found, and the memory stays flat."""
+    from visir.library import update
+
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("good.png", jpeg("red", (64, 64), "PNG"))
+        for at in range(4):
+            with made.open(f"{at}.jpg", "w", force_zip64=True) as stream:
+                for _ in range(80):
+                    stream.write(bytes([at]) * 2**20)
+    done = update(tmp_path / "x.zip", tmp_path / "library", model="pixels")
+    assert done.added == 1 and len(done.broken) == 4
+    assert "more than 200 to 1 (a decompression bomb?)" in str(done.broken)

@@ -113,7 +113,7 @@ def test_a_bucket() -> None:
     assert [rate.take("a", 1, 0.0) for _ in range(5)] == [0, 0, 0, 0, 0.5]
     assert rate.take("b", 1, 0.0) == 0
     assert rate.take("a", 1, 0.5) == 0 and rate.take("a", 1, 0.5) == 0.5
-    assert rate.take("a", 100, 100.0) == 0 and rate.take("a", 1, 100.0) == 0.5  # more than fits empties it
+    assert rate.take("a", 100, 100.0) == 0 and rate.take("a", 1, 100.0) == 48.5  # more than fits: a debt
     assert Rate(0, 1).take("a", 1e9, 0.0) == 0
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import os
 import struct
 import tarfile
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from lzma import LZMAError
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Any, Protocol
 
 import orjson
 
@@ -22,8 +24,21 @@ from visir.storage import FolderKind, Store
 TAR_INDEX = FolderKind("tar", "the index of a tar", remedy="delete it: it is made again")
 
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".arrow", ".parquet")
+MAX_MEMBER = 2**29
+"""Bytes of a member: half a GiB. Larger ones are refused before they are read."""
+MAX_RATIO = 200
+"""How many times its packed size a member may be, from `SMALL` on: deflate packs nothing better than 1,032 to 1, and a
+picture, which is packed already, hardly at all; a text that repeats itself 10 to 50 to 1."""
+SMALL = 2**24
 KEEP_INDEX_FROM = 2_000
 """Tars with at least this many members keep their index of offsets on disk; smaller ones are scanned as quickly."""
+
+_COPY = "copy the archive again"
+_UNPACKERS: dict[int, Callable[[], Any]] = {
+    zipfile.ZIP_DEFLATED: partial(zlib.decompressobj, -15),
+    zipfile.ZIP_BZIP2: bz2.BZ2Decompressor,
+}
+"""What unpacks a member up to a length; the others of `zipfile` know no bounds but those of what they are fed."""
 
 
 class Archive(Protocol):
@@ -70,6 +85,7 @@ class RandomFile:
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset` (fewer at the end of the file)."""
+        size = max(0, min(size, self.size - offset))  # room is made for as many as are asked for
         if hasattr(os, "pread"):
             return os.pread(self._stream.fileno(), size, offset)
         with self._lock:
@@ -98,7 +114,8 @@ class ZipArchive:
         member = self._members.get(name)
         if member is None:
             raise ImageError(f"{self.path}: no member {name!r}.")
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.flag_bits & 1:
+        refuse_bomb(self.path, name, member.file_size, member.compress_size)
+        if member.compress_type not in (zipfile.ZIP_STORED, *_UNPACKERS) or member.flag_bits & 1:
             return self._read_slowly(member)
         header = self._file.read_at(member.header_offset, 30)
         if len(header) < 30:
@@ -106,21 +123,51 @@ class ZipArchive:
         # The local header's name and extra field may be longer than those of the central directory.
         name_length, extra_length = struct.unpack("<HH", header[26:30])
         data = self._file.read_at(member.header_offset + 30 + name_length + extra_length, member.compress_size)
-        try:
-            if member.compress_type == zipfile.ZIP_DEFLATED:
-                data = zlib.decompress(data, -15)
-        except zlib.error as fault:
-            raise ImageError(f"{self.path}: {name!r} is damaged ({fault}).", hint="copy the archive again") from fault
+        if member.compress_type in _UNPACKERS:
+            try:
+                # A byte more than was told shows that there is more; nothing beyond it is unpacked.
+                data = _UNPACKERS[member.compress_type]().decompress(data, member.file_size + 1)
+            except (zlib.error, OSError, EOFError) as fault:
+                raise ImageError(f"{self.path}: {name!r} is damaged ({fault}).", hint=_COPY) from fault
         if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
-            raise ImageError(f"{self.path}: {name!r} is damaged (checksum differs).", hint="copy the archive again")
+            raise ImageError(f"{self.path}: {name!r} is damaged (its size or its checksum differs).", hint=_COPY)
         return data
 
     def _read_slowly(self, member: zipfile.ZipInfo) -> bytes:
         try:
-            with zipfile.ZipFile(self.path) as opened:
-                return opened.read(member)
-        except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as fault:
+            with zipfile.ZipFile(self.path) as opened, opened.open(member) as stream:
+                data = b"".join(_at_most(stream, member.file_size + 1))
+        except (
+            zipfile.BadZipFile,
+            RuntimeError,
+            NotImplementedError,
+            EOFError,
+            zlib.error,
+            OSError,
+            LZMAError,
+        ) as fault:
             raise ImageError(f"{self.path}: {member.filename!r} cannot be read: {fault}") from fault
+        if len(data) != member.file_size:
+            raise ImageError(f"{self.path}: {member.filename!r} is damaged (its size differs).", hint=_COPY)
+        return data
+
+
+def _at_most(stream: IO[bytes], size: int) -> Iterator[bytes]:
+    """What a stream gives until it ends, or has given so much; unpacked from 4 kB at a time."""
+    while size > 0 and (part := stream.read(4096)):
+        size -= len(part)
+        yield part
+
+
+def refuse_bomb(path: Path, name: str, size: int, packed: int) -> None:
+    """Raise `ImageError` for a member that is too large to be a picture or a text, as its archive tells."""
+    if size > MAX_MEMBER:
+        reason = f"{size:,} bytes, over the limit of {MAX_MEMBER:,}"
+    elif size > SMALL and size > MAX_RATIO * packed:
+        reason = f"{size:,} bytes packed into {packed:,}, more than {MAX_RATIO} to 1"
+    else:
+        return
+    raise ImageError(f"{path}: {name!r} has {reason} (a decompression bomb?).", hint="if it is meant, unpack it first")
 
 
 class TarArchive:
@@ -144,6 +191,7 @@ class TarArchive:
         if name not in self.index:
             raise ImageError(f"{self.path}: no member {name!r}.")
         offset, size = self.index[name]
+        refuse_bomb(self.path, name, size, size)
         return self._file.read_at(offset, size)
 
     @cached_property

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PIL import Image, UnidentifiedImageError
 
 from visir.collections.archives import Archive, open_archive
+from visir.collections.budget import DECODING
+from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
 from visir.errors import CollectionError, ImageError
 from visir.records import Collection
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_PIXELS = 89_478_485
 """Images with more pixels are refused before they are decoded (a quarter GiB as RGB; Pillow's own warning limit)."""
 FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "HEIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "ICO", "TGA")
 """What is decoded, by Pillow's names (HEIF where a plugin brings it). Not all that Pillow knows: an EPS file is a
 program, which Pillow hands to Ghostscript, and decoders of what nobody keeps photos in are seldom looked at."""
+MAX_ICON = 2**20
+"""Pixels of an icon, which has 256 × 256 by its format: Pillow decodes it before anything can be asked of it."""
 MAX_SCANS = 100
 """A JPEG that is drawn in more passes is refused: encoders take about ten, and 10 kB of passes cost seconds."""
 _ESCAPED = re.compile(r"\\ud[c-f][0-9a-f]{2}")
@@ -44,6 +56,21 @@ class TooLargeError(ImageError):
     """An image has more pixels than are decoded."""
 
 
+@dataclass(frozen=True)
+class Undecoded:
+    """An image of which only the header was read.
+
+    - `image`: with size, mode, format and metadata; `pixels`: that are decoded; `size`: bytes of memory that it takes
+    - `data`, `where`: the file, and its name in errors
+    """
+
+    image: Image.Image
+    pixels: int
+    size: int
+    data: bytes
+    where: str
+
+
 def to_rgb(image: Image.Image) -> Image.Image:
     """The picture as a person sees it in a viewer: upright, on white, 8-bit RGB. Calling it twice changes nothing.
 
@@ -65,46 +92,85 @@ def to_rgb(image: Image.Image) -> Image.Image:
             image.info.pop(key, None)
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
-    if image.mode.startswith(("I", "F")):
-        return _from_wide(image).convert("RGB")
-    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
-        canvas = Image.new("RGBA", image.size, "white")
-        canvas.alpha_composite((image.convert("LA") if image.mode == "La" else image).convert("RGBA"))
-        return canvas.convert("RGB")
-    if image.mode == "LAB":
-        from PIL import ImageCms
-
-        transform = ImageCms.buildTransform(ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB"), "LAB", "RGB")
-        return ImageCms.applyTransform(image, transform) or image
-    return image.convert("RGB")
+    paint = _greys_of(image) if image.mode.startswith(("I", "F")) else _painted
+    width, height = image.size
+    rows = max(1, BAND // max(1, width))
+    if height <= rows:
+        return paint(image)
+    # Band by band: what lies between a mode and RGB takes up to six times as much as the picture.
+    whole = Image.new("RGB", image.size)
+    for top in range(0, height, rows):
+        whole.paste(paint(image.crop((0, top, width, min(top + rows, height)))), (0, top))
+    return whole
 
 
-def decode(data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS) -> Image.Image:
-    """Decode the bytes of one image (any of `FORMATS`, whatever its name ends in) to upright RGB.
+@contextlib.contextmanager
+def opened(
+    data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS, max_bytes: int | None = None
+) -> Iterator[Image.Image]:
+    """The picture in the bytes of one image (any of `FORMATS`, whatever its name ends in), upright RGB.
 
-    `where` names the image in errors. `max_pixels` refuses decompression bombs before a pixel is decoded; None sets no
-    limit. Raises `ImageError` for empty, foreign, broken and truncated files alike.
+    What it takes is in the budget of the process (`visir.collections.budget`) until the context ends: bring it to the
+    size that is needed inside, and open no other there.
+
+    `where` names the image in errors. `max_pixels` and `max_bytes` (of memory) refuse decompression bombs before a
+    pixel is decoded; None sets no limit. Raises `ImageError` for empty, foreign, broken and truncated files alike.
     """
-    if not data:
-        raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN)
-    if data.startswith(b"\xff\xd8") and (scans := data.count(b"\xff\xda")) > MAX_SCANS:
-        raise ImageError(f"{where}: a JPEG of {scans:,} passes, over the limit of {MAX_SCANS} (a bomb?).", hint=_AGAIN)
-    try:
-        with _opened(data, max_pixels) as image:
+    with (
+        header(data, where, max_pixels=max_pixels, max_bytes=max_bytes) as undecoded,
+        upright(undecoded) as picture,
+    ):
+        yield picture
+
+
+def decode(
+    data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS, max_bytes: int | None = None
+) -> Image.Image:
+    """The same, for one picture that is kept."""
+    with opened(data, where, max_pixels=max_pixels, max_bytes=max_bytes) as picture:
+        return picture
+
+
+@contextlib.contextmanager
+def header(
+    data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS, max_bytes: int | None = None
+) -> Iterator[Undecoded]:
+    """The image opened and not decoded. Raises as `opened` does."""
+    with _faults(data, where, max_pixels):
+        image = _header(data, where, max_pixels)
+        scans = data.count(b"\xff\xda") if image.format in ("JPEG", "MPO") else 0
+        if scans > MAX_SCANS:
+            raise ImageError(
+                f"{where}: a JPEG of {scans:,} passes, over the limit of {MAX_SCANS} (a bomb?).", hint=_AGAIN
+            )
+        pixels, size = pixels_of(image), bytes_of(image, scans)
+    with image:
+        if max_pixels is not None and pixels > max_pixels:
             width, height = image.size
-            if max_pixels is not None and width * height > max_pixels:
-                raise _bomb(where, f"{width} × {height} = {width * height:,} pixels", max_pixels)
-            return to_rgb(image)
-    except (ImageError, MemoryError):
-        raise
-    except UnidentifiedImageError as fault:
-        raise ImageError(f"{where}: not an image: {_looks_like(data)}.", hint=_AGAIN) from fault
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as fault:
-        raise _bomb(where, str(fault).split(",")[0], max_pixels or MAX_PIXELS) from fault
-    except Exception as fault:
-        # Decoders fed damaged bytes raise nearly anything (OSError, SyntaxError, struct.error, ValueError, KeyError…);
-        # whatever it is, this image cannot be had.
-        raise ImageError(f"{where}: broken or truncated image ({fault}); {len(data):,} bytes.", hint=_AGAIN) from fault
+            tile = "" if pixels == width * height else " in one tile of it"
+            raise _bomb(where, f"{width} × {height} = {pixels:,} pixels{tile}", max_pixels)
+        if max_bytes is not None and size > max_bytes:
+            raise TooLargeError(
+                f"{where}: to decode it takes {size:,} bytes of memory, over the limit of {max_bytes:,}.",
+                hint="make it smaller, or save it as a JPEG",
+            )
+        yield Undecoded(image, pixels, size, data, where)
+
+
+@contextlib.contextmanager
+def upright(undecoded: Undecoded, *, least: int | None = None) -> Iterator[Image.Image]:
+    """The picture behind a `header`, upright RGB, in the budget of the process until the context ends.
+
+    With `least`, a JPEG whose longer side has more pixels is decoded at an eighth, a quarter or half of its size, as
+    long as it keeps so many.
+    """
+    image = undecoded.image
+    with DECODING.taken(undecoded.size):
+        with _faults(undecoded.data, undecoded.where, None):
+            if least is not None and image.format in ("JPEG", "MPO") and max(image.size) > least:
+                image.draft("RGB", (least, least))
+            picture = to_rgb(image)
+        yield picture
 
 
 class ImageReader:
@@ -163,6 +229,16 @@ class ImageReader:
             return self._render(path)
         return decode(self.read(row), self.where(row), max_pixels=self._max_pixels)
 
+    @contextlib.contextmanager
+    def opened(self, row: int) -> Iterator[Image.Image]:
+        """The same, in the budget of the process until the context ends (`opened` of this module)."""
+        path = self._paths[row].as_py()
+        if path is not None and path.startswith(SCENE):
+            yield self._render(path)
+            return
+        with opened(self.read(row), self.where(row), max_pixels=self._max_pixels) as picture:
+            yield picture
+
     def _archive(self, name: str) -> Archive:
         opened = self._opened.get(name)
         if opened is None:
@@ -179,8 +255,12 @@ class ImageReader:
         return Image.fromarray(scenes.render_location(path))
 
 
-def _opened(data: bytes, max_pixels: int | None) -> Image.Image:
+def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
     """Open without decoding. Pillow refuses above a global limit of its own; it is lifted only when ours is higher."""
+    if not data:
+        raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN)
+    if max_pixels is not None and (pixels := icon_pixels(data)) > min(max_pixels, MAX_ICON):
+        raise _bomb(where, f"an icon of {pixels:,} pixels", min(max_pixels, MAX_ICON))
     own, formats = Image.MAX_IMAGE_PIXELS, readable()
     try:
         return Image.open(io.BytesIO(data), formats=formats)
@@ -195,24 +275,71 @@ def _opened(data: bytes, max_pixels: int | None) -> Image.Image:
                 Image.MAX_IMAGE_PIXELS = own
 
 
+@contextlib.contextmanager
+def _faults(data: bytes, where: str, max_pixels: int | None) -> Iterator[None]:
+    """Whatever a decoder raises as an `ImageError` that names the image."""
+    try:
+        yield
+    except (ImageError, MemoryError):
+        raise
+    except UnidentifiedImageError as fault:
+        raise ImageError(f"{where}: not an image: {_looks_like(data)}.", hint=_AGAIN) from fault
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as fault:
+        raise _bomb(where, str(fault).split(",")[0], max_pixels or MAX_PIXELS) from fault
+    except Exception as fault:
+        # Decoders fed damaged bytes raise nearly anything (OSError, SyntaxError, struct.error, ValueError, KeyError…);
+        # whatever it is, this image cannot be had.
+        raise ImageError(f"{where}: broken or truncated image ({fault}); {len(data):,} bytes.", hint=_AGAIN) from fault
+
+
 def readable() -> list[str]:
     """Those of `FORMATS` that this Pillow can decode."""
     Image.init()
     return [one for one in FORMATS if one in Image.OPEN]
 
 
-def _from_wide(image: Image.Image) -> Image.Image:
-    """Greys of more than 8 bits to 8 bits."""
+def _painted(image: Image.Image) -> Image.Image:
+    """A picture of at most 8 bits a channel as RGB, on white."""
+    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        canvas = Image.new("RGBA", image.size, "white")
+        canvas.alpha_composite((image.convert("LA") if image.mode == "La" else image).convert("RGBA"))
+        return canvas.convert("RGB")
+    if image.mode == "LAB":
+        from PIL import ImageCms
+
+        transform = ImageCms.buildTransform(ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB"), "LAB", "RGB")
+        return ImageCms.applyTransform(image, transform) or image
+    return image.convert("RGB")
+
+
+def _greys_of(image: Image.Image) -> Callable[[Image.Image], Image.Image]:
+    """What makes RGB of the bands of a picture whose greys have more than 8 bits."""
     import numpy as np
 
-    values = np.asarray(image)
     # Pillow opened 16-bit PNGs as 32-bit integers before version 11; their range is declared all the same.
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
-        return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
-    floats = np.nan_to_num(values.astype(np.float64), posinf=0.0, neginf=0.0)
-    low, high = float(floats.min()), float(floats.max())
+
+        def scaled(band: Image.Image) -> Image.Image:
+            return Image.fromarray(((np.asarray(band).astype(np.uint32) + 128) // 257).astype(np.uint8)).convert("RGB")
+
+        return scaled
+
+    def values(band: Image.Image) -> NDArray[np.float64]:
+        return np.nan_to_num(np.asarray(band).astype(np.float64), posinf=0.0, neginf=0.0)
+
+    rows = max(1, BAND // max(1, image.width))
+    edges = [
+        (part.min(), part.max())
+        for top in range(0, image.height, rows)
+        if (part := values(image.crop((0, top, image.width, min(top + rows, image.height))))).size
+    ]
+    low, high = float(min(low for low, _ in edges)), float(max(high for _, high in edges))
     scale = 255.0 / (high - low) if high > low else 0.0
-    return Image.fromarray(np.rint((floats - low) * scale).astype(np.uint8))
+
+    def stretched(band: Image.Image) -> Image.Image:
+        return Image.fromarray(np.rint((values(band) - low) * scale).astype(np.uint8)).convert("RGB")
+
+    return stretched
 
 
 def _bomb(where: str, size: str, limit: int) -> ImageError:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder, Pixels
@@ -16,6 +17,9 @@ from visir.records import Collection
 from visir.robustness.corruptions import spoilt
 from visir.shortcuts.pictures import stamped
 from visir.threads import usable_cores
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _BATCHES_AHEAD = 3
 
@@ -53,9 +57,12 @@ def load_images(
 
     def prepare(row: int) -> Pixels | ImageError:
         try:
-            image = reader.open(row)
+            with reader.opened(row) as image:
+                return preprocess(row, image)
         except ImageError as fault:
             return fault
+
+    def preprocess(row: int, image: Image) -> Pixels | ImageError:
         try:
             made: Pixels = stamp(row, encoder.preprocess(spoil(row, image)))
             return made

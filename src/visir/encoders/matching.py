@@ -84,6 +84,11 @@ class Matcher(ABC):
         """
         from visir.collections.images import to_rgb
 
+        pixels = {id(image): self.preprocess(to_rgb(image)) for image in {id(one): one for one in images}.values()}
+        return self.score_pixels([pixels[id(image)] for image in images], texts)
+
+    def score_pixels(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        """The same for preprocessed pictures, which take far less memory than decoded ones."""
         if len(images) != len(texts):
             raise EncoderError(f"{len(images)} images cannot be paired with {len(texts)} texts.", hint="one text each")
         pictures = list({id(image): image for image in images}.values())
@@ -97,9 +102,9 @@ class Matcher(ABC):
             rows = order[start : start + self.pairs_at_once]
             wanted = dict.fromkeys(places[id(images[row])] for row in rows)
             fresh = [place for place in wanted if place not in seen]
-            pixels = [self.preprocess(to_rgb(pictures[place])) for place in fresh]
-            made = dict(zip(fresh, _in_batches(self.image_tokens, pixels, self.images_at_once), strict=True))
-            seen = {place: tokens for place, tokens in (seen | made).items() if place in wanted}
+            tokens = _in_batches(self.image_tokens, [pictures[place] for place in fresh], self.images_at_once)
+            seen |= zip(fresh, tokens, strict=True)
+            seen = {place: seen[place] for place in wanted}
             scores[rows] = self.match(
                 [seen[places[id(images[row])]] for row in rows], [said[texts[row]] for row in rows]
             )

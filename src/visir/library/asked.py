@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,14 @@ from visir.errors import VisirError
 from visir.library.library import Library
 from visir.library.models import Models
 from visir.library.pinned import COMPARED, PinnedTexts
+from visir.library.prepared import Prepared
 from visir.library.query import Query, QueryError
 from visir.library.rescored import Rescoring
 from visir.records import Embeddings, EncoderCard, Modality, SparseEmbeddings
 from visir.sparse.encoder import SparseEncoder
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 Words = dict[int, float]
 """A weighted bag of words: term → weight."""
@@ -77,6 +81,13 @@ class Encoding:
                 hint="search with a picture, or for pictures like one of its own",
             )
 
+    def prepare(self, picture: Image) -> Prepared:
+        """An upright RGB picture as every model of the library takes it. Thread-safe."""
+        held = (("dense", self.models.dense), ("sparse", self.models.sparse))
+        encoders = {one.card.fingerprint: one for system, model in held if model is not None
+                    if "image" in (one := self._dense(system)).modalities}  # fmt: skip
+        return Prepared({key: one.preprocess(picture) for key, one in encoders.items()})
+
     def learn(self) -> None:
         """Learn with made-up texts, short ones and long ones, in which batches texts can be encoded."""
         drawn = random.Random(0)
@@ -107,16 +118,26 @@ class Encoding:
         if query.said is not None:
             text = self._texts("dense").vectors([query.said])[0]
         if query.image is not None:
-            other = self._dense("dense").encode_images([query.image])[0]
+            other = self._pictured("dense", query.image)[0]
         elif query.item is not None:
             other = np.asarray(_held(library, "dense", query.item).vectors[0], np.float32)
         return text, other
+
+    def _pictured(self, system: str, picture: Image | Prepared) -> NDArray[np.float32]:
+        """(1, d) the vector of a picture."""
+        encoder = self._dense(system)
+        if not isinstance(picture, Prepared):
+            return encoder.encode_images([picture])
+        pixels = picture.pixels.get(encoder.card.fingerprint)
+        if pixels is None:
+            raise encoder.cannot("image")
+        return encoder.embed_images([pixels])
 
     def _words(self, query: Query, library: Library, said: Mapping[str, Words]) -> Words:
         text = None if query.said is None else said.get(query.said, {})
         other: Words | None = None
         if query.image is not None:
-            [other] = self._weighed("image", self._dense("sparse").encode_images([query.image]))
+            [other] = self._weighed("image", self._pictured("sparse", query.image))
         elif query.item is not None:
             other = _bag(_held(library, "sparse", query.item), 0)
         if text is None or other is None:

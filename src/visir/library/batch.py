@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.library.answer import Hit
 from visir.library.asked import Asked, Encoding
-from visir.library.filters import Field, fields_of, select
+from visir.library.filters import satisfying
 from visir.library.kept import Kept
 from visir.library.library import Library
 from visir.library.query import DEEPEST, Query, System
@@ -40,10 +42,15 @@ class State:
         self._filters: Kept[Any, Filter] = Kept(FILTERS_KEPT)
         self.about: Kept[str, Any] = Kept(8)
 
-    def fields(self) -> dict[str, Field]:
-        """What conditions can be about."""
-        found: dict[str, Field] = self.about.get("fields", lambda: fields_of(self.library.database.rows))
-        return found
+    def rows(self, system: str) -> NDArray[np.int64]:
+        """Where the items of the library stand in a system's index; −1 for those that it has not (yet)."""
+
+        def look() -> NDArray[np.int64]:
+            found = pc.index_in(self.library.columns.ids, self.library.indexes[system].ids)
+            return found.fill_null(-1).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+        rows: NDArray[np.int64] = self.about.get(f"rows of {system}", look)
+        return rows
 
     def filter(self, query: Query) -> Filter | None:
         """What the query may find; None for everything. Raises `FilterError`."""
@@ -58,16 +65,28 @@ class State:
 
 
 class Filter:
-    """The items that some conditions allow, prepared for every system that is asked with them."""
+    """The items that some conditions allow: which, and, prepared when it is first asked, every system among them."""
 
     def __init__(self, state: State, query: Query) -> None:
-        rows, category = state.library.database.rows, query.category
-        self.allowed = select(rows, query.conditions, state.fields(), category=category)
-        self._library, self._among = state.library, Kept[str, Among](2)
+        self._state, library = state, state.library
+        self._library = library
+        self._mask = satisfying(library.columns, query.conditions, library.fields, category=query.category)
+        self._among = Kept[str, Among](2)
+
+    def __len__(self) -> int:
+        return int(self._mask.sum())
+
+    def __contains__(self, item: str) -> bool:
+        place = pc.index(self._library.columns.ids, item).as_py()
+        return place >= 0 and bool(self._mask[place])
 
     def among(self, system: str) -> Among:
         """The allowed documents of a system's index."""
-        return self._among.get(system, lambda: Among(self._library.indexes[system], sorted(self.allowed)))
+        return self._among.get(system, lambda: self._made(system))
+
+    def _made(self, system: str) -> Among:
+        ids, rows = self._library.columns.ids, self._state.rows(system)
+        return Among(self._library.indexes[system], ids.filter(pa.array(self._mask)), rows[self._mask])
 
 
 @dataclass
@@ -109,8 +128,8 @@ class Asking:
             state.library.item(query.item)
         self.filter = state.filter(query)
         if self.filter is not None:
-            self.total = len(self.filter.allowed)
-            self.total -= query.item is not None and query.item in self.filter.allowed
+            self.total = len(self.filter)
+            self.total -= query.item is not None and query.item in self.filter
         else:
             self.total = max(len(state.library.indexes[one].ids) for one in self.systems)
             self.total -= query.item is not None
@@ -170,6 +189,8 @@ def rank(state: State, asking: Sequence[Asking], encoding: Encoding, stages: Sta
         except VisirError as fault:  # nothing that one of them could mend: an index that cannot be read, an engine away
             for one in group:
                 one.fault = fault
+        for one in group:
+            one.filter = None  # what it prepared is as large as the library, and there may be as many as queries
 
 
 def _answer(state: State, group: Sequence[Asking], encoding: Encoding, stages: Stages) -> None:

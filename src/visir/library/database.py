@@ -29,7 +29,6 @@ from urllib.parse import quote
 import orjson
 
 from visir.errors import raise_faults
-from visir.library.filters import prepare
 from visir.library.layout import COPY_AGAIN, LibraryError
 from visir.library.soundness import LONGEST, faults_of_rows
 
@@ -215,7 +214,6 @@ def _connected(path: Path, uri: str) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
     except sqlite3.Error as fault:
         raise LibraryError(f"{path}: cannot be opened ({fault}).", hint=COPY_AGAIN) from fault
-    prepare(connection)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
     connection.execute("PRAGMA trusted_schema=OFF")
     return connection

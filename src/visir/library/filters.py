@@ -1,32 +1,33 @@
 """Conditions on what is known of a picture: "width >= 800", "taken >= 2024-05", "camera contains canon".
 
 A condition is a field, an operation and a value. It is read from text (`parse`, for the command line) or from a record
-(`Condition.of`, for the service), checked against the fields that the library has, and becomes a piece of SQL in which
-every value is a parameter and every name comes from this file, so that nothing of what was given is ever read as SQL.
+(`Condition.of`, for the service), checked against the fields that the library has, and becomes a range of a column
+(`visir.library.columns`). Names in SQL come from this file, so that nothing of what was given is ever read as SQL.
 """
 
 from __future__ import annotations
 
 import re
-import sqlite3
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-import orjson
+import numpy as np
+import pyarrow as pa
 
 from visir.errors import VisirError, nearest, raise_faults
+from visir.library.columns import Columns, Mask, Rows
 
 Op = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "in"]
 OPS: tuple[str, ...] = get_args(Op)
 FieldType = Literal["number", "text", "date"]
 Value: TypeAlias = "str | int | float | tuple[str | int | float, ...]"
-Rows: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
-"""(SQL, values) → rows: `visir.library.database.Database.rows`."""
 
 MOST_VALUES = 1000
 """Values of one `in`."""
+LONGEST = 16_000
+"""Characters of a condition in text."""
 _SHOWN = 24
 
 
@@ -99,9 +100,7 @@ _ALLOWED: dict[FieldType, tuple[str, ...]] = {
 }
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d)?)?)?)?)?")
 _EXAMPLE = 'conditions: "width >= 800", "taken >= 2024-05", "camera contains canon", "format in JPEG, PNG"'
-_WRITTEN = re.compile(
-    r"\s*(?P<field>\S.*?)\s*(?P<op>!=|<=|>=|==|=|<|>|(?<=\s)(?:contains|in)(?=\s))(?P<value>.*)", re.S
-)
+_OPERATION = re.compile(r"!=|<=|>=|==|=|<|>|(?<=\s)(?:contains|in)(?=\s)")
 
 
 def parse(text: str) -> Condition:
@@ -109,16 +108,21 @@ def parse(text: str) -> Condition:
 
     Quotes around a value (or around one of `in`) are taken off. Raises `FilterError` for text without an operation.
     """
-    found = _WRITTEN.fullmatch(text)
-    if found is None or not found["value"].strip():
+    if len(text) > LONGEST:
+        raise FilterError(
+            f"{_short(text)} is a condition of {len(text):,} characters; {LONGEST:,} are read.", hint=_EXAMPLE
+        )
+    text = text.strip()
+    found = _OPERATION.search(text, 1)  # behind the field, which has a character at least
+    value = text[found.end() :].strip() if found else ""
+    if found is None or not value:
         raise FilterError(
             f"{_short(text)} is no condition: a field, one of {' '.join(OPS)}, and a value.", hint=_EXAMPLE
         )
-    op: Any = "=" if found["op"] == "==" else found["op"]
-    value = found["value"].strip()
+    field, op = text[: found.start()].rstrip(), "=" if found[0] == "==" else found[0]
     if op != "in":
-        return Condition(found["field"], op, _bare(value))
-    return Condition(found["field"], op, tuple(_bare(one) for one in _cut(value.strip("[]()"))))
+        return Condition(field, op, _bare(value))  # type: ignore[arg-type]
+    return Condition(field, "in", tuple(_bare(one) for one in _cut(value.strip("[]()"))))
 
 
 def fields_of(rows: Rows) -> dict[str, Field]:
@@ -143,10 +147,10 @@ def fields_of(rows: Rows) -> dict[str, Field]:
     return found
 
 
-def select(
-    rows: Rows, conditions: Sequence[Condition], known: Mapping[str, Field], *, category: str | None = None
-) -> set[str]:
-    """The ids of the items that satisfy all conditions (all items without any), and lie in `category` or below it.
+def satisfying(
+    columns: Columns, conditions: Sequence[Condition], known: Mapping[str, Field], *, category: str | None = None
+) -> Mask:
+    """Which items satisfy all conditions (all do without any), and lie in `category` or below it.
 
     - A picture satisfies a condition when one of its files, captions or values does; `!=` holds when none of them is
       equal, and so for a picture that has no such field at all (a photo without a camera is none by Canon).
@@ -162,18 +166,18 @@ def select(
     raise_faults(
         FilterError, "conditions", [fault for one in conditions for fault in _faults(one, known)], hint=_EXAMPLE
     )
-    asked = [_sql(one, known[one.field]) for one in conditions]
+    masks = [_mask(columns, one, known[one.field]) for one in conditions]
     if category:
-        below = "SELECT item FROM files WHERE category = ? OR substr(category, 1, ?) = ?"
-        asked.append((f"id IN ({below})", [category, len(category) + 1, category + "/"]))
-    clause = " AND ".join(sql for sql, _ in asked) or "1"
-    found = rows(f"SELECT id FROM items WHERE {clause}", [value for _, values in asked for value in values])
-    return {str(one) for (one,) in found}
+        lies = columns.column("SELECT item, category FROM files")
+        masks.append(lies.compared("=", [category]) | lies.compared("=", [category + "/"], prefix=True))
+    return np.logical_and.reduce(masks) if masks else np.ones(len(columns.ids), np.bool_)
 
 
-def prepare(connection: sqlite3.Connection) -> None:
-    """Teach a connection to compare text as people do; needed before `select`."""
-    connection.create_function("fold", 1, fold, deterministic=True)
+def select(
+    columns: Columns, conditions: Sequence[Condition], known: Mapping[str, Field], *, category: str | None = None
+) -> pa.Array:
+    """The ids of the same, ascending."""
+    return columns.ids.filter(pa.array(satisfying(columns, conditions, known, category=category)))
 
 
 def fold(text: object) -> str | None:
@@ -186,33 +190,23 @@ def fold(text: object) -> str | None:
     )
 
 
-def _sql(condition: Condition, field: Field) -> tuple[str, list[Any]]:
-    """A test of `items.id`, and its values."""
+def _mask(columns: Columns, condition: Condition, field: Field) -> Mask:
+    """Which items satisfy a condition that has no faults."""
     place = _OWN.get(field.name) or _Place(field.type, "fields", "value")
-    column, named = place.column, [] if place.table != "fields" else [field.name]
-    given = condition.value if isinstance(condition.value, tuple) else (condition.value,)
-    if field.type == "number":
-        values: list[Any] = [_number(one) for one in given]
-        test, bound = f"{column} {condition.op} ?", [values[0]]
-    elif field.type == "date":
-        values = [_date(one) for one in given]
-        test, bound = f"substr({column}, 1, ?) {condition.op} ?", [len(values[0] or ""), values[0]]
-    else:
-        values = [fold(one) for one in given]
-        test, bound = f"fold({column}) = ?", [values[0]]
-    if condition.op == "contains":
-        test, bound = f"instr(fold({column}), ?) > 0", [values[0]]
-    elif condition.op == "in" and field.type == "date":
-        test = "(" + " OR ".join(f"substr({column}, 1, ?) = ?" for _ in values) + ")"
-        bound = [part for one in values for part in (len(one), one)]
-    elif condition.op == "in":
-        one = f"fold({column})" if field.type == "text" else column
-        test, bound = f"{one} IN (SELECT value FROM json_each(?))", [orjson.dumps(values).decode()]
-    elif condition.op == "!=":
-        test = test.replace("!=", "=")
+    name, named = place.column, (field.name,) if place.table == "fields" else ()
     whose = "name = ? AND " if named else ""
-    within = "NOT IN" if condition.op == "!=" else "IN"
-    return f"id {within} (SELECT {place.key} FROM {place.table} WHERE {whose}{test})", [*named, *bound]
+    column = columns.column(
+        f"SELECT {place.key}, {name} FROM {place.table} WHERE {whose}{name} IS NOT NULL",
+        named,
+        fold if field.type == "text" else None,
+    )
+    read = {"number": _number, "date": _date, "text": fold}[field.type]
+    values = [read(one) for one in (condition.value if isinstance(condition.value, tuple) else (condition.value,))]
+    if condition.op == "contains":
+        return column.containing(str(values[0]))
+    op = "=" if condition.op in ("in", "!=") else condition.op
+    found = column.compared(op, values, prefix=field.type == "date")
+    return ~found if condition.op == "!=" else found
 
 
 def _faults(condition: Condition, known: Mapping[str, Field]) -> list[str]:

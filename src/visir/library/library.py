@@ -29,7 +29,8 @@ from visir.storage.locks import is_held
 from visir.storage.manifest import LOG
 
 if TYPE_CHECKING:
-    from visir.library.filters import Condition
+    from visir.library.columns import Columns
+    from visir.library.filters import Condition, Field
     from visir.records import Embeddings
 
 _PATIENCE = 5.0
@@ -153,9 +154,16 @@ class Library:
 
         Raises `FilterError` for unknown fields, and for values that do not fit them.
         """
-        from visir.library.filters import fields_of, select
+        from visir.library.filters import select
 
-        return select(self.database.rows, conditions, fields_of(self.database.rows), category=category)
+        return set(select(self.columns, conditions, self.fields, category=category).to_pylist())
+
+    def near_duplicates(self, id: str) -> list[tuple[str, int]]:
+        """(id, bits that differ) of the pictures that a person would call the same, nearest first."""
+        from visir.library.duplicates import Hashes
+
+        hashes: Hashes = self.columns.once("hashes", lambda: Hashes.of(self.database))
+        return hashes.near(id)
 
     def thumbnail(self, id: str) -> bytes | None:
         """A WebP picture of at most 320 × 320 pixels; None where there is none, or where it was damaged on disk."""
@@ -194,6 +202,21 @@ class Library:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What conditions compare, in memory once they were asked for."""
+        from visir.library.columns import Columns
+
+        return Columns(self.database.rows)
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """What conditions can be about."""
+        from visir.library.filters import fields_of
+
+        fields: Mapping[str, Field] = self.columns.once("fields", lambda: fields_of(self.database.rows))
+        return fields
 
     @cached_property
     def _originals(self) -> Originals:

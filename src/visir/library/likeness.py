@@ -33,7 +33,7 @@ def perceptual_hash(picture: Image.Image) -> str:
 
 def words_of(hashes: list[str]) -> NDArray[np.uint64]:
     """(n, 4) machine words of n hashes."""
-    return np.frombuffer(bytes.fromhex("".join(hashes)), np.uint64).reshape(len(hashes), -1)
+    return np.frombuffer(bytes.fromhex("".join(hashes)), np.uint64).reshape(len(hashes), KEPT * KEPT // 64)
 
 
 def distances(one: NDArray[np.uint64], many: NDArray[np.uint64]) -> NDArray[np.int64]:

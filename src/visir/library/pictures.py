@@ -10,9 +10,8 @@ from typing import Any
 import orjson
 from PIL import Image
 
-from visir.collections.images import MAX_PIXELS, SCENE, ImageReader, decode, readable, to_rgb
-from visir.errors import ImageError
-from visir.library.exif import Exif, read_exif
+from visir.collections.images import SCENE, ImageReader, header, upright
+from visir.library.exif import read_exif
 from visir.library.likeness import perceptual_hash
 from visir.library.source import Entry
 
@@ -67,9 +66,9 @@ def look_at(reader: ImageReader, entry: Entry, data: bytes) -> tuple[Facts, byte
     if entry.place.startswith(SCENE):
         picture = reader.open(entry.row)
         facts = Facts(*picture.size, "PNG", None)
+        _shrink(picture)
     else:
         facts, picture = _opened(data, reader.where(entry.row))
-    picture.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS, reducing_gap=2.0)
     stream = io.BytesIO()
     picture.save(stream, "WEBP", quality=_QUALITY, method=_EFFORT)
     small = stream.getvalue()
@@ -78,23 +77,18 @@ def look_at(reader: ImageReader, entry: Entry, data: bytes) -> tuple[Facts, byte
 
 
 def _opened(data: bytes, where: str) -> tuple[Facts, Image.Image]:
-    try:
-        with Image.open(io.BytesIO(data), formats=readable()) as image:
-            told = read_exif(image)
-            width, height = image.size[::-1] if told.sideways else image.size
-            form = image.format
-            if form in ("JPEG", "MPO") and max(image.size) > 2 * THUMBNAIL and width * height <= MAX_PIXELS:
-                image.draft("RGB", (2 * THUMBNAIL, 2 * THUMBNAIL))
-                picture = to_rgb(image)
-            else:
-                picture = decode(data, where)
-    except ImageError:
-        raise
-    except Exception:
-        told, form = Exif(), None
-        picture = decode(data, where)  # says what is wrong with it, whatever the decoder raised
-        width, height = picture.size
+    """Facts of a picture, and the picture at the size of a thumbnail."""
+    with header(data, where) as undecoded:
+        image = undecoded.image
+        told, form = read_exif(image), image.format
+        width, height = image.size[::-1] if told.sideways else image.size
+        with upright(undecoded, least=2 * THUMBNAIL) as picture:
+            _shrink(picture)
     return Facts(width, height, form, len(data), told.taken, told.camera), picture
+
+
+def _shrink(picture: Image.Image) -> None:
+    picture.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS, reducing_gap=2.0)
 
 
 def packed(entry: Entry, item: str, facts: Facts | None) -> bytes:

@@ -13,6 +13,8 @@ from visir.search.fusion import Fusion
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from visir.library.prepared import Prepared
+
 System = Literal["dense", "sparse", "hybrid"]
 SYSTEMS: tuple[str, ...] = get_args(System)
 DEEPEST = 1000
@@ -29,12 +31,13 @@ class QueryError(VisirError):
 class Query:
     """A question to a library.
 
-    - `text`, `image`, `item`: what to look for: words, a picture (PIL), a picture of the library (its id; it is left
-      out of the answers). A text may stand beside one of the other two; `share` is then the part of the text, from 0 to
-      1. The query is the weighted mean of the *unit* vectors: a cosine knows no lengths, so neither side may weigh more
-      because its encoder writes longer vectors. (The other reading fuses two ranked lists, which finds what fits either
-      well; a mean finds what fits both, "this dress, in red".) Weighted words have meaningful lengths; there the mean
-      is that of the weights as they are, each side divided by its own length first for the same reason.
+    - `text`, `image`, `item`: what to look for: words, a picture (PIL, or `Searcher.prepare`d), a picture of the
+      library (its id; it is left out of the answers). A text may stand beside one of the other two; `share` is then the
+      part of the text, from 0 to 1. The query is the weighted mean of the *unit* vectors: a cosine knows no lengths, so
+      neither side may weigh more because its encoder writes longer vectors. (The other reading fuses two ranked lists,
+      which finds what fits either well; a mean finds what fits both, "this dress, in red".) Weighted words have
+      meaningful lengths; there the mean is that of the weights as they are, each side divided by its own length first
+      for the same reason.
     - `system`: "dense", "sparse" or "hybrid"; None takes dense where the library has it. A sparse head says in words
       what the dense vectors hold and loses a little, so the two together find no more than dense alone (measured in
       docs/library.md); hybrid is for systems that know different things.
@@ -48,7 +51,7 @@ class Query:
     """
 
     text: str | None = None
-    image: Image | None = None
+    image: Image | Prepared | None = None
     item: str | None = None
     share: float = 0.5
     system: System | None = None

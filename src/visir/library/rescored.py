@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from visir.encoders.base import Pixels
 from visir.encoders.matching import Matcher
 from visir.errors import ImageError
 from visir.library.answer import Hit
@@ -49,16 +50,17 @@ class Rescoring:
         return made + [replace(hit, rank=rank, score=hit.score + shift) for rank, hit in enumerate(rest, len(made) + 1)]
 
     def _scores(self, matcher: Matcher, library: Library, text: str, items: Sequence[str]) -> dict[str, float]:
-        from visir.collections.images import decode
+        from visir.collections.images import opened
 
-        pictures = {}
-        for item in items:
+        pixels: dict[str, Pixels] = {}
+        for item in items:  # what waits for the others is as large as the model's input, and not as the photo
             try:
-                pictures[item] = decode(library.open_image(item)[0], item)
+                with opened(library.open_image(item)[0], item) as picture:
+                    pixels[item] = matcher.preprocess(picture)
             except (LibraryError, ImageError):
                 continue
-        if not pictures:
+        if not pixels:
             return {}
         with self._model:
-            found = matcher.score_pairs(list(pictures.values()), [text] * len(pictures))
-        return dict(zip(pictures, map(float, found), strict=True))
+            found = matcher.score_pixels(list(pixels.values()), [text] * len(pixels))
+        return dict(zip(pixels, map(float, found), strict=True))

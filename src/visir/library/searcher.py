@@ -18,10 +18,13 @@ from visir.library.categories import Category, tree_of
 from visir.library.filters import Field
 from visir.library.library import Library
 from visir.library.models import Models
+from visir.library.prepared import Prepared
 from visir.library.query import DEEPEST, Query, System
 from visir.progress import quiet
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from visir.encoders.base import Encoder
     from visir.search.sparse.matched import Match
 
@@ -158,6 +161,10 @@ class Searcher:
         """Pictures like one of the library's own, which is left out."""
         return self.search([Query(item=item, k=k, offset=offset, system=system)])[0]
 
+    def prepare(self, picture: Image) -> Prepared:
+        """An upright RGB picture as the models take it: for a `Query` that has to wait, in a few hundred kilobytes."""
+        return self.encoding.prepare(picture)
+
     def explain(self, query: Query, item: str, *, captions: int = 5, words: int = 20) -> Explanation:
         """Why `item` answers `query`, whether or not it stands on the page that was asked for.
 
@@ -195,7 +202,7 @@ class Searcher:
 
     def fields(self) -> dict[str, Field]:
         """What conditions can be about."""
-        return self._state.fields()
+        return dict(self.library.fields)
 
     def _encoding(self, library: Library, *, fresh: bool = False) -> Encoding:
         """The models of a library, not yet loaded; `fresh` ones at once, where there may be others of the same name."""

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 import visir
+from visir.collections.budget import DECODING
 from visir.errors import VisirError
 from visir.service import wire
 from visir.service.door import OPEN, Door, charge
@@ -69,7 +70,8 @@ def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.shelf, app.state.metrics, app.state.log, app.state.closing = shelf, metrics, log, False
-    app.state.pixels = settings.pixels
+    app.state.limits = settings
+    DECODING.limit = settings.decoded
     for router in (about.router, search.router, items.router, admin.router):
         app.include_router(router, dependencies=[Depends(known_only)])
     _refusals(app, log)

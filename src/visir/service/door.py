@@ -14,6 +14,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from visir.collections.budget import DECODING
 from visir.service.errors import Refused, busy
 from visir.service.limits import Bodies, Body, Rate, too_large
 from visir.service.logs import Log
@@ -118,6 +119,7 @@ class Door:
         finally:
             if body is not None:
                 body.release()
+            DECODING.release(scope.get("state", {}).pop("prepared", 0))
             self._note(scope, request)
 
     def _admit(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> None:

@@ -25,15 +25,14 @@ class Rate:
     def take(self, caller: str, cost: float, now: float) -> float:
         """Take `cost` out of the caller's bucket: 0, or the seconds after which there will be enough.
 
-        A cost above `burst` is taken as `burst`: it empties the bucket, and is not refused for ever. `now` is a
-        monotonic clock's.
+        A cost above `burst` needs a bucket that is full but for the request itself, and leaves it with a debt: it is
+        not refused for ever, and nothing else is answered until it is paid. `now` is a monotonic clock's.
         """
         if not self.rate:
             return 0.0
         level, before = self._held.pop(caller, (float(self.burst), now))
         level = min(float(self.burst), level + (now - before) * self.rate)
-        cost = min(cost, float(self.burst))
-        short = max(0.0, cost - level)
+        short = max(0.0, min(cost, self.burst - (cost > 1)) - level)
         self._held[caller] = (level if short else level - cost, now)
         if len(self._held) > _REMEMBERED:
             self._held.popitem(last=False)

@@ -6,7 +6,7 @@ import asyncio
 import binascii
 import contextlib
 from base64 import b64decode
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,20 +15,26 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
+from visir.collections.budget import DECODING
+from visir.collections.images import TooLargeError, header, opened
 from visir.errors import ImageError
 from visir.library.filters import Condition
 from visir.library.query import Query
-from visir.service.errors import Refused, of_validation
+from visir.service.errors import Refused, busy, of_validation
 from visir.service.wire import Conditions, Search, Where
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    from visir.library.prepared import Prepared
+    from visir.service.settings import Settings
+    from visir.service.shelf import Desk
 
 Model = TypeVar("Model", bound=BaseModel)
 T = TypeVar("T")
 
 _DECODERS = ThreadPoolExecutor(2, "visir-decode")
-"""Two photos are decoded at a time: each may take half a GiB."""
+"""Two photos are decoded at a time, within the budget of the process."""
+CONDITION, RERANKED, PIXELS = 0.25, 0.1, 2_000_000
+"""What counts as a request: a quarter for a condition, a tenth for a re-ranked picture, one for so many pixels."""
 
 
 _MOST_FAULTS = 1_000
@@ -129,24 +135,75 @@ def _conditions(where: Sequence[Where]) -> tuple[Condition, ...]:
     )
 
 
-async def picture_of(request: Request, search: Search) -> Image | None:
-    """The picture inside a JSON body, decoded."""
+async def queries_of(
+    request: Request, searches: Sequence[Search], desk: Desk, photo: bytes | None = None
+) -> list[Query]:
+    """What the library is asked; charged by its work before any of it is done.
+
+    Pictures come from the JSON bodies, or one from a form (`photo`). `Refused` for what is no picture or has too many
+    pixels, for more work than the caller may ask (429), and for more pictures than may wait (503).
+    """
+    fields = ["photo" if photo is not None else "image.data"] * len(searches)
+    files = [photo if photo is not None else _file_of(search) for search in searches]
+    pixels = 0
+    for data, field in zip(files, fields, strict=True):
+        if data is not None:
+            pixels += await _decoding(partial(_pixels, data, field, request.app.state.limits), field)
+    request.app.state.charge(request.scope["state"]["caller"], cost_of(searches, pixels))
+    queries = []
+    for search, data, field in zip(searches, files, fields, strict=True):
+        picture = None if data is None else await _prepared(request, data, field, desk)
+        queries.append(query_of(search, picture))
+    return queries
+
+
+def cost_of(searches: Sequence[Search], pixels: int) -> float:
+    """What searches with pictures of so many pixels count beside the request that brings them, in requests.
+
+    One for each search but the first, a quarter for each condition, a tenth for each picture that is re-ranked, one for
+    each two megapixels.
+    """
+    more = sum(CONDITION * len(search.where) + RERANKED * search.rerank for search in searches)
+    return len(searches) - 1 + more + pixels // PIXELS
+
+
+async def _prepared(request: Request, data: bytes, field: str, desk: Desk) -> Prepared:
+    """A picture as the library's models take it, a few hundred kilobytes: that is what waits for an answer.
+
+    It stands in the budget of the process until the request ends.
+    """
+
+    def prepare() -> Prepared:
+        pixels = request.app.state.limits.pixels
+        with opened(data, field, max_pixels=pixels, max_bytes=DECODING.most) as picture:
+            return desk.searcher.prepare(picture)
+
+    made = await _decoding(prepare, field)
+    if not DECODING.keep(made.nbytes):
+        raise busy("too many pictures are waiting to be searched with.", 2)
+    state: dict[str, Any] = request.scope["state"]
+    state["prepared"] = state.get("prepared", 0) + made.nbytes
+    return made
+
+
+def _file_of(search: Search) -> bytes | None:
+    """The bytes of a picture inside a JSON body."""
     if search.image is None:
         return None
     try:
-        data = b64decode(search.image.data, validate=True)
+        return b64decode(search.image.data, validate=True)
     except (binascii.Error, ValueError) as fault:
         raise Refused(422, f"image.data: not base64: {fault}", field="image.data") from None
-    return await decoded(request, data, "image.data")
 
 
-async def decoded(request: Request, data: bytes, field: str) -> Image:
-    """A picture from the bytes of its file; `Refused` when they are none, or too many pixels."""
-    from visir.collections.images import TooLargeError, decode
+def _pixels(data: bytes, field: str, limits: Settings) -> int:
+    with header(data, field, max_pixels=limits.pixels, max_bytes=DECODING.most) as undecoded:
+        return undecoded.pixels
 
-    decode_within = partial(decode, data, field, max_pixels=request.app.state.pixels)
+
+async def _decoding(work: Callable[[], T], field: str) -> T:
     try:
-        return await asyncio.get_running_loop().run_in_executor(_DECODERS, decode_within)
+        return await asyncio.get_running_loop().run_in_executor(_DECODERS, work)
     except ImageError as fault:
         too_many = isinstance(fault, TooLargeError)
         hint = "send a smaller photo" if too_many else "send a JPEG, PNG, WebP, GIF or AVIF file"
@@ -155,7 +212,7 @@ async def decoded(request: Request, data: bytes, field: str) -> Image:
         raise Refused(413, f"{field}: too large to decode.", field=field, hint="send a smaller photo") from None
 
 
-def query_of(search: Search, picture: Image | None) -> Query:
+def query_of(search: Search, picture: Prepared | None) -> Query:
     """What the library is asked."""
     return Query(
         text=search.text,

@@ -25,10 +25,13 @@ class Settings:
 
     - `body`: of one request, counted while it comes in, so that no header needs to be believed; `bodies`: of all
       requests at one time
-    - `pixels`: of a photo that is searched with, told from its header before anything is decoded. Decoding takes up to
-      16 bytes for each, and two photos are decoded at a time: 32 megapixels are a GiB
-    - `rate`, `burst`: requests a second for one token (or address, without tokens), and how many may come at once; a
-      thumbnail counts a tenth, a batch as many as it has queries; a rate of 0 sets no limit
+    - `pixels`: of a photo that is searched with, told from its header before anything is decoded
+    - `decoded`: bytes of memory that pictures may take together, while they are decoded (three quarters for one of
+      them; 8 to 20 bytes a pixel, by its format) and, preprocessed, while they wait (a quarter): one budget for the
+      process, updates of the libraries included
+    - `rate`, `burst`: requests a second for one token (or address, without tokens), and how many may come at once. Work
+      counts: each search of a batch as a request, a condition a quarter, a re-ranked picture a tenth, each 2 megapixels
+      of a photo one more; a thumbnail counts a tenth. A rate of 0 sets no limit
     - `timeout`: from the last byte of a request to the first of its answer
     - `queue`: searches that wait, of one library; the next is told to come again
     - `batch`: searches that are encoded and searched together
@@ -50,8 +53,9 @@ class Settings:
     log_queries: bool = False
     device: str | None = None
     body: int = 16 * 2**20
-    bodies: int = 256 * 2**20
+    bodies: int = 128 * 2**20
     pixels: int = 32_000_000
+    decoded: int = 768 * 2**20
     rate: float = 20.0
     burst: int = 200
     timeout: float = 30.0
@@ -87,6 +91,7 @@ _AT_LEAST: dict[str, float] = {
     "body": 1024,
     "bodies": 1024,
     "pixels": 1,
+    "decoded": 2**20,
     "rate": 0,
     "burst": 1,
     "timeout": 0.01,

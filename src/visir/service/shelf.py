@@ -116,9 +116,7 @@ class Desk:
 
     def duplicates(self, item: str) -> list[str]:
         """Items that look nearly the same, nearest first."""
-        from visir.library.duplicates import near_duplicates
-
-        return [one for one, _ in near_duplicates(self.library.database, item)]
+        return [one for one, _ in self.library.near_duplicates(item)]
 
     def explain(self, query: Query, item: str) -> dict[str, Any]:
         """Why an item is an answer, as `wire.Explained`."""

@@ -12,7 +12,15 @@ from fastapi.concurrency import run_in_threadpool
 from visir.service import wire
 from visir.service.answers import sayable
 from visir.service.errors import Refused
-from visir.service.reading import body_of, conditions_of, log_queries, noted, picture_of, query_of, schema
+from visir.service.reading import (
+    CONDITION,
+    body_of,
+    conditions_of,
+    log_queries,
+    noted,
+    queries_of,
+    schema,
+)
 from visir.service.routers import LARGE, REFUSALS, InLibrary, OfItem
 
 if TYPE_CHECKING:
@@ -33,6 +41,7 @@ _EXAMPLE = '[{"field": "width", "op": ">=", "value": 300}]'
 
 @router.get("/items", response_model=wire.Items)
 def items(
+    request: Request,
     desk: InLibrary,
     category: Annotated[str, Query(max_length=500, description="This category and those below it.")] = "",
     offset: Annotated[int, Query(ge=0, le=_MOST_SKIPPED)] = 0,
@@ -40,7 +49,9 @@ def items(
     where: Annotated[str, Query(max_length=_LONGEST_WHERE, description=_WHERE, examples=[_EXAMPLE])] = "[]",
 ) -> Response:
     """Pictures by name, and by where they lie where names are equal."""
-    ids, total = listed(desk.library, category, offset, k, conditions_of(where))
+    conditions = conditions_of(where)
+    request.app.state.charge(request.scope["state"]["caller"], CONDITION * len(conditions))
+    ids, total = listed(desk.library, category, offset, k, conditions)
     cards = desk.cards.of(ids)
     shown = [cards[one][0] for one in ids if one in cards]
     after = offset + k
@@ -126,7 +137,7 @@ async def explain(request: Request, desk: InLibrary, item: OfItem) -> Response:
     asked = await body_of(request, wire.Search)
     log_queries(request, [asked])
     noted(request, library=desk.name)
-    query = query_of(asked, await picture_of(request, asked))
+    (query,) = await queries_of(request, [asked], desk)
     return _json(await run_in_threadpool(desk.explain, query, item))
 
 

@@ -11,13 +11,11 @@ from visir.library.query import Query as Asked
 from visir.service import answers, wire
 from visir.service.reading import (
     body_of,
-    decoded,
     form_of,
     form_schema,
     log_queries,
     noted,
-    picture_of,
-    query_of,
+    queries_of,
     schema,
     unless_gone,
 )
@@ -32,7 +30,7 @@ async def search(request: Request, desk: InLibrary) -> Response:
     """Search by words, by a picture (base64), by a picture of the library, or by words and one of these."""
     asked = await body_of(request, wire.Search)
     log_queries(request, [asked])
-    (found,) = await _found(request, desk, [query_of(asked, await picture_of(request, asked))])
+    (found,) = await _found(request, desk, await queries_of(request, [asked], desk))
     return Response(found, media_type="application/json")
 
 
@@ -41,17 +39,16 @@ async def search_photo(request: Request, desk: InLibrary) -> Response:
     """Search by a photo sent as a file, as a browser's form sends it; the other fields as in a search."""
     asked, photo = await form_of(request)
     log_queries(request, [asked])
-    (found,) = await _found(request, desk, [query_of(asked, await decoded(request, photo, "photo"))])
+    (found,) = await _found(request, desk, await queries_of(request, [asked], desk, photo))
     return Response(found, media_type="application/json")
 
 
 @router.post("/search/batch", response_model=wire.Answers, openapi_extra=schema(wire.Batch), responses=LARGE)
 async def search_batch(request: Request, desk: InLibrary) -> Response:
-    """Several searches at once, answered in order; each counts as a request. One at fault refuses them all."""
+    """Several searches at once, answered in order; each counts as a request at least. One at fault refuses them all."""
     asked = (await body_of(request, wire.Batch)).queries
-    request.app.state.charge(request.scope["state"]["caller"], len(asked) - 1)
     log_queries(request, asked)
-    queries = [query_of(one, await picture_of(request, one)) for one in asked]
+    queries = await queries_of(request, asked, desk)
     return Response(answers.batch(await _found(request, desk, queries)), media_type="application/json")
 
 
