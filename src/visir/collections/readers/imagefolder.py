@@ -7,7 +7,7 @@ from pathlib import Path
 from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
 from visir.collections.readers import rows as tables
-from visir.collections.readers.locate import PICTURES, walk
+from visir.collections.readers.locate import PICTURES, note_unread, walk
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.table import COLUMN_OPTIONS, Columns, Filling
 from visir.errors import CollectionError
@@ -23,7 +23,8 @@ def read(path: Path, **columns: str | None) -> Draft:
     - Captions are in `text` or whatever `caption_column` says; they may be lists.
     - Pictures that no metadata names are left out, and counted in the source; names without a picture keep a null path.
     """
-    files = list(walk(path))
+    unread: dict[str, str] = {}
+    files = list(walk(path, unread=unread))
     found = [file for file in files if file.rsplit("/", 1)[-1] in METADATA]
     if not found:
         raise CollectionError(f"{path}: no {', '.join(METADATA)} in it.", hint="a folder without captions is: photos")
@@ -46,6 +47,7 @@ def read(path: Path, **columns: str | None) -> Draft:
     draft.paths = [name if present[name] else None for name in named]
     draft.archives, draft.names = [None] * len(named), []
     left = len(there_are - set(named))
+    note_unread(draft, unread)
     draft.notes.append(f"images: {sum(present.values()):,} of {len(named):,} found")
     if left:
         draft.notes.append(f"{left:,} pictures without metadata left out")
