@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from verbs import say
 
+import visir
 from visir.cli.evaluate import evaluate
 from visir.collections import open_collection
-from visir.evaluation.results import load, load_evaluation
+from visir.evaluation.results import load, load_evaluation, save
+from visir.records import Embeddings, EncoderCard
 from visir.search.formats import write_run
 
 SCENES = "scenes:24?size=64"
@@ -90,6 +93,41 @@ def test_a_run_from_outside_says_its_similarity_or_that_it_is_not_declared(vecto
         "unknown similarity 'dots' (did you mean 'dot'"
         in say(evaluate, SCENES, "--embeddings", vectors, "--similarity", "dots").text
     )
+
+
+def test_a_result_says_where_its_vectors_come_from_and_when_they_were_made(
+    vectors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+    os.utime(vectors, (0, 0))
+    imported = say(evaluate, SCENES, "--embeddings", vectors, "--out", tmp_path / "file")
+    where = "from the file vectors.npz, last changed at 1970-01-01T00:00:00+00:00"
+    assert load(tmp_path / "file").origins == {"image vectors": where, "text vectors": where}
+    assert f"text vectors: {where}" in " ".join(imported.text.split())
+    assert where in (tmp_path / "file" / "report.html").read_text("utf-8")
+
+    again = say(evaluate, SCENES, "--run", tmp_path / "file" / "run_t2i.parquet", "--out", tmp_path / "run")
+    assert "t2i run: made before, by visir or its caller" in " ".join(again.text.split())
+    write_run(load_evaluation(tmp_path / "file").runs["t2i"], tmp_path / "mine.trec")
+    trec = say(evaluate, SCENES, "--run", f"t2i={tmp_path / 'mine.trec'}")
+    assert "t2i run: from the file mine.trec" in " ".join(trec.text.split())
+
+
+def test_vectors_of_the_store_keep_their_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoded once, found again: both say when that was, and the second says that it is from the store."""
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+    collection = open_collection(SCENES)
+    pixels = visir.load("pixels")
+    first, second = (visir.encode(pixels, collection, "image") for _ in range(2))
+    assert first.origin.startswith("encoded at 20")
+    assert second.origin == f"from the vector store, {first.origin}"
+    rng = np.random.default_rng(0)
+    texts = rng.normal(size=(120, first.dimension)).astype(np.float32)
+    given = Embeddings("text", collection.captions["id"], texts, EncoderCard("mine", "imported"))  # type: ignore[arg-type]
+    found = visir.evaluate(collection, [second, given]).result
+    assert found.origins == {"image vectors": second.origin, "text vectors": "given by the caller"}
+    save(found, tmp_path / "out")
+    assert load(tmp_path / "out").origins == found.origins
 
 
 def test_a_system_is_named_exactly_once(vectors: Path) -> None:

@@ -375,8 +375,8 @@ def test_what_cannot_be_divided(tmp_path: Path) -> None:
 
     made = encode(Means(), collection, "image")
     with pytest.raises(EncoderError, match="made already"):
-        encode_shard(Imported({"image": Rows(made.vectors, made.ids)}, {"image": made.encoder}), collection, "image",
-                     Shard(1, 2))  # fmt: skip
+        imported = Imported({"image": Rows(made.vectors, made.ids)}, {"image": made.encoder}, tmp_path)
+        encode_shard(imported, collection, "image", Shard(1, 2))
     empty = Collection.build("none", images={"id": ["a"]})
     with pytest.raises(CollectionError, match="there are no texts to encode"):
         encode_shard(Means(), empty, "text", Shard(1, 2))

@@ -356,4 +356,7 @@ def test_vectors_of_an_encoder_without_a_version_are_not_kept(tmp_path: Path, mo
     assert encode_collection(versioned, collection, "image").computed == 5
     again = encode_collection(versioned, collection, "image")
     assert again.computed == 0
-    assert again.source.startswith("from the store, encoded at 20")
+    assert again.source.startswith("from the vector store, encoded at 20")
+    assert again.embeddings.origin == f"from the vector store, encoded at {again.made}"
+    some = again.embeddings.take(np.array([2]))
+    assert some.origin == some.normalise().origin == again.embeddings.origin

@@ -50,12 +50,9 @@ class Encoding:
 
     @property
     def source(self) -> str:
-        """Where the vectors come from, for people."""
-        if self.made is None:
-            return "imported"
-        if self.computed or self.folder is None:
-            return f"encoded at {self.made}"
-        return f"from the store, encoded at {self.made} ({self.folder})"
+        """Where the vectors come from, for people, and in which folder they lie."""
+        where = f" ({self.folder})" if self.folder and not self.computed else ""
+        return self.embeddings.origin + where
 
 
 def encode(
@@ -129,7 +126,8 @@ def encode_collection(
             skip_broken=skip_broken,
         )
         found = under.embeddings
-        projected = Embeddings(modality, found.ids, encoder.project(modality, found.vectors), encoder.card)
+        vectors = encoder.project(modality, found.vectors)
+        projected = Embeddings(modality, found.ids, vectors, encoder.card, origin=found.origin)
         return replace(under, embeddings=projected)
 
     inputs = collection.images if modality == "image" else collection.captions
@@ -172,7 +170,9 @@ def _encoded(
                     )
         entry = store.entry(key)
     refuse_broken(entry.broken, inputs.num_rows, collection, skip_broken)
-    embeddings = _in_order(entry, encoder, collection, modality)
+    made = f"encoded at {entry.card['made']}"
+    origin = made if computed else f"from the vector store, {made}"
+    embeddings = _in_order(entry, encoder, collection, modality, origin)
     return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.card["made"])
 
 
@@ -326,9 +326,9 @@ def refuse_broken(broken: Mapping[str, str], total: int, collection: Collection,
         )
 
 
-def _in_order(entry: Entry, encoder: Encoder, collection: Collection, modality: Modality) -> Embeddings:
+def _in_order(entry: Entry, encoder: Encoder, collection: Collection, modality: Modality, origin: str) -> Embeddings:
     """The entry's vectors in the collection's order; copied only when the entry was made in another order."""
-    embeddings = entry.embeddings(encoder.card)
+    embeddings = entry.embeddings(encoder.card, origin)
     ids = (collection.images if modality == "image" else collection.captions)["id"].to_pylist()
     wanted = [one for one in ids if one not in entry.broken] if entry.broken else ids
     if len(wanted) != len(embeddings):

@@ -80,4 +80,4 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> Imported:
             raise EmbeddingError(f"{folder}: the {side} vectors cannot be read: {fault}") from fault
         rows[side] = Rows(vectors, ids)
         cards[side] = EncoderCard(**description[side]["encoder"])
-    return Imported(rows, cards)
+    return Imported(rows, cards, folder)

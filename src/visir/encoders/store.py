@@ -40,13 +40,14 @@ class Entry:
         broken: dict[str, str] = self.card["broken"]
         return broken
 
-    def embeddings(self, encoder: EncoderCard | None = None) -> Embeddings:
+    def embeddings(self, encoder: EncoderCard | None = None, origin: str = "") -> Embeddings:
         """The vectors, memory-mapped. `encoder` replaces the card (the same model under another name)."""
         return Embeddings(
             self.card["modality"],
             strings(pq.read_table(self.folder / "ids.parquet")["id"]),
             np.load(self.folder / "vectors.npy", mmap_mode="r", allow_pickle=False),
             encoder or EncoderCard(**self.card["encoder"]),
+            origin=origin,
         )
 
 

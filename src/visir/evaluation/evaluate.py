@@ -26,6 +26,7 @@ from visir.evaluation.systems import (
     System,
     embeddings_of,
     encoding_of,
+    origins,
     refuse,
     runs_of,
     system_fields,
@@ -211,7 +212,8 @@ def evaluate(
             notes.append("dcg_cm is circular: the system under test says itself what its wrong answers are worth")
     result = score(label, ranks, protocol, measures=names, further=further, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
-    return Evaluation(replace(result, captions=part.captions.select(["id", "image_id"])), kept, judged)
+    owners = part.captions.select(["id", "image_id"])
+    return Evaluation(replace(result, captions=owners, origins=origins(vectors, runs)), kept, judged)
 
 
 def _conditions(collection: Collection, given: Mapping[str, Any] | None) -> dict[str, Any]:

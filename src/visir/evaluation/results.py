@@ -112,6 +112,7 @@ def load(folder: str | Path) -> Result:
         content["timing"],
         tuple(content["notes"]),
         _table(folder / "captions.parquet") if "captions.parquet" in content["files"] else None,
+        content.get("origins", {}),
     )
 
 

@@ -94,7 +94,9 @@ def _mean_and_error(sums: Floats, sizes: Floats) -> tuple[float, float, float]:
     count, total = len(sums), float(sizes.sum())
     mean = float(sums.sum()) / total
     without = (sums.sum() - sums) / (total - sizes)
-    error = float(np.sqrt((count - 1) / count * ((without - mean) ** 2).sum()))
+    gaps = without - mean
+    widest = float(np.abs(gaps).max())  # the squares of tiny gaps are 0
+    error = widest * float(np.sqrt((count - 1) / count * ((gaps / widest) ** 2).sum()))
     return mean, error, total**2 / float((sizes**2).sum()) - 1
 
 
@@ -109,7 +111,7 @@ def _untestable(sums: Floats, sizes: Floats, clusters: object) -> str:
 def _no_spread(sums: Floats, sizes: Floats) -> bool:
     """Whether all clusters have the same mean, up to rounding."""
     residuals = sums - sizes * (sums.sum() / sizes.sum())
-    return bool((np.abs(residuals) <= 1e-12 * np.abs(sums).max()).all())
+    return bool((np.abs(residuals) <= max(1e-12 * np.abs(sums).max(), 1e-300)).all())
 
 
 def randomisation(differences: object, clusters: object = None, *, samples: int = 10_000, seed: int = 0) -> Outcome:

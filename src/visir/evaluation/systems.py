@@ -110,6 +110,17 @@ def refuse(system: object) -> VisirError:
     )
 
 
+def origins(vectors: tuple[Vectors, Vectors] | None, runs: Mapping[Direction, Run] | None) -> dict[str, str]:
+    """Where vectors, or ready runs, come from, and when they were made as far as that is known."""
+    if vectors is not None:
+        return {f"{one.modality} vectors": one.origin or "given by the caller" for one in vectors}
+    found = {}
+    for direction, run in (runs or {}).items():
+        read = run.provenance.get("read") or run.provenance.get("source")
+        found[f"{direction} run"] = f"from the file {read}" if read else "made before, by visir or its caller"
+    return found
+
+
 def system_name(images: EncoderCard, texts: EncoderCard) -> str:
     """One name for what encoded images and texts."""
     return images.name if images.name == texts.name else f"{images.name} + {texts.name}"

@@ -58,6 +58,9 @@ class EncoderCard:
 class Embeddings:
     """`vectors[i]` (n, d) belongs to `ids[i]`; float16 or float32, memory-mapped or not, normalised or not.
 
+    `origin` says for people where the vectors come from and when they were made ("encoded at …", "from the vector
+    store, …", "from the file …"); "" of vectors that a program made by itself.
+
     Raises `EmbeddingError` naming the ids when a value is NaN or infinite, ids repeat, or lengths differ. A zero vector
     is allowed here (an empty bag of words is one) and refused where a cosine is asked for: it has no direction.
     """
@@ -67,6 +70,7 @@ class Embeddings:
     vectors: NDArray[Any]
     encoder: EncoderCard
     normalised: bool = False
+    origin: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", strings(self.ids))
@@ -107,7 +111,12 @@ class Embeddings:
     def take(self, rows: NDArray[np.int64]) -> Embeddings:
         """The embeddings of the given rows, in the given order (copied into memory)."""
         return Embeddings(
-            self.modality, self.ids.take(pa.array(rows)), self.vectors[rows], self.encoder, self.normalised
+            self.modality,
+            self.ids.take(pa.array(rows)),
+            self.vectors[rows],
+            self.encoder,
+            self.normalised,
+            self.origin,
         )
 
     def normalise(self) -> Embeddings:
@@ -124,4 +133,4 @@ class Embeddings:
                 hint="look at these inputs (empty text? black image?), or search by dot product (similarity='dot')",
             )
         vectors /= lengths
-        return Embeddings(self.modality, self.ids, vectors, self.encoder, True)
+        return Embeddings(self.modality, self.ids, vectors, self.encoder, True, self.origin)

@@ -24,6 +24,8 @@ class Result:
       that is how every paper prints them
     - `versions`: of visir and of the packages that made the numbers; `timing`: seconds by stage; `notes`: what a reader
       must know (images set aside, …)
+    - `origins`: where the vectors (by modality) or runs (by direction) come from, and when they were made. Beside
+      `timing` it is what differs when the same evaluation is made twice: once encoded, once found in the store.
     - `captions`: columns id, image_id of the captions that took part, in the source's order; None when they are not
       known. Captions of one image are no independent queries, so a test must know them.
     """
@@ -36,6 +38,7 @@ class Result:
     timing: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     captions: pa.Table | None = None
+    origins: dict[str, str] = field(default_factory=dict)
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -77,5 +80,6 @@ class Result:
             "aggregates": self.aggregates,
             "versions": self.versions,
             "timing": self.timing,
+            "origins": self.origins,
             "notes": list(self.notes),
         }

@@ -58,7 +58,7 @@ class SparseEmbeddings:
     - `offsets`: (n + 1,) int64; `terms`: (m,) int32, ascending within a row; `values`: (m,) float32, finite, above 0;
       any of them memory-mapped or not
     - `vocabulary`: what the terms are
-    - `encoder`: who made them how
+    - `encoder`: who made them how; `origin`: see `Embeddings`
 
     Raises `EmbeddingError` naming the ids when weights are not finite and positive, terms are out of range, repeated or
     out of order, or ids repeat. A row without any term is allowed: nothing finds it, and it finds nothing.
@@ -71,6 +71,7 @@ class SparseEmbeddings:
     values: NDArray[np.float32]
     vocabulary: Vocabulary
     encoder: EncoderCard
+    origin: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", strings(self.ids))
@@ -133,6 +134,7 @@ class SparseEmbeddings:
             self.values[flat],
             self.vocabulary,
             self.encoder,
+            self.origin,
         )
 
     def to_scipy(self) -> Any:

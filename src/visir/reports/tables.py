@@ -186,5 +186,6 @@ def _shown(values: Mapping[str, float], name: str) -> float | None:
 def _notes(result: Result) -> list[str]:
     return [
         f"Fractions in percent; ranks, gains and rsum as they are. Protocol {result.protocol.fingerprint[:12]}.",
+        *(f"{what}: {where}" for what, where in result.origins.items()),
         *result.notes,
     ]

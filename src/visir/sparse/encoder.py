@@ -126,7 +126,14 @@ class SparseEncoder(Encoder):
         what = f"words of {embeddings.modality}s"
         rows = weigh(self._weigher, embeddings.vectors, own_terms, block=block, what=what)
         return SparseEmbeddings(
-            embeddings.modality, embeddings.ids, rows.offsets, rows.terms, rows.values, self.vocabulary, self.card
+            embeddings.modality,
+            embeddings.ids,
+            rows.offsets,
+            rows.terms,
+            rows.values,
+            self.vocabulary,
+            self.card,
+            embeddings.origin,
         )
 
     def preprocess(self, image: Image) -> Pixels:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow.compute as pc
 
@@ -16,10 +18,14 @@ class Imported(Encoder):
     """Vectors from files. It encodes nothing: `embeddings(collection, modality)` looks up what was imported.
 
     Raises `EmbeddingError` when the two modalities differ in dimension; NaN and duplicate ids are refused by
-    `Embeddings`.
+    `Embeddings`. `place` is where they lie: nobody knows when they were made, but when the file was last changed.
     """
 
-    def __init__(self, rows: Mapping[Modality, Rows], cards: EncoderCard | Mapping[Modality, EncoderCard]) -> None:
+    def __init__(
+        self, rows: Mapping[Modality, Rows], cards: EncoderCard | Mapping[Modality, EncoderCard], place: Path
+    ) -> None:
+        changed = datetime.fromtimestamp(place.stat().st_mtime, UTC).isoformat(timespec="seconds")
+        self.origin = f"from the {'folder' if place.is_dir() else 'file'} {place.name}, last changed at {changed}"
         self._cards = {side: cards if isinstance(cards, EncoderCard) else cards[side] for side in rows}
         self.card = next(iter(self._cards.values()))
         self._rows: dict[Modality, Rows | Embeddings] = {}
@@ -33,7 +39,11 @@ class Imported(Encoder):
         self.dimension = next(iter(dimensions.values()))
         for side, one in rows.items():
             # Those with ids are checked once, here; those without when a collection gives them ids.
-            self._rows[side] = one if one.ids is None else Embeddings(side, one.ids, one.vectors, self._cards[side])
+            self._rows[side] = (
+                one
+                if one.ids is None
+                else Embeddings(side, one.ids, one.vectors, self._cards[side], origin=self.origin)
+            )
 
     def embeddings(self, collection: Collection, modality: Modality) -> Embeddings:
         """The imported vectors of all images, or all captions, of the collection, in its order.
@@ -55,7 +65,7 @@ class Imported(Encoder):
                     hint=f"without ids there must be one row per {modality}, in the collection's order; "
                     f"otherwise import ids too ({modality}_ids)",
                 )
-            return Embeddings(modality, ids, rows.vectors, self._cards[modality])
+            return Embeddings(modality, ids, rows.vectors, self._cards[modality], origin=self.origin)
         missing = ids.filter(pc.invert(pc.is_in(ids, rows.ids)))
         if len(missing):
             named = ", ".join(map(repr, missing[:3].to_pylist()))
@@ -82,4 +92,5 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     """`npz:FILE[?image=KEY&text=KEY]`, `npy:FOLDER` or `parquet:FILE`; see `visir.encoders.models.vector_files`."""
 
     rows, content = read_vectors(name)
-    return Imported(rows, EncoderCard(name=name, family="imported", weights=content, dtype="unknown"))
+    card = EncoderCard(name=name, family="imported", weights=content, dtype="unknown")
+    return Imported(rows, card, Path(name.partition(":")[2].partition("?")[0]))
