@@ -97,7 +97,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     rows = max(1, BAND // max(1, width))
     if height <= rows:
         return paint(image)
-    # Band by band: what lies between a mode and RGB takes up to six times as much as the picture.
+    # Band by band: what lies between a mode and RGB takes several times as much as the picture.
     whole = Image.new("RGB", image.size)
     for top in range(0, height, rows):
         whole.paste(paint(image.crop((0, top, width, min(top + rows, height)))), (0, top))

@@ -27,7 +27,7 @@ class Settings:
       requests at one time
     - `pixels`: of a photo that is searched with, told from its header before anything is decoded
     - `decoded`: bytes of memory that pictures may take together, while they are decoded (three quarters for one of
-      them; 8 to 20 bytes a pixel, by its format) and, preprocessed, while they wait (a quarter): one budget for the
+      them; 6 to 32 bytes a pixel, by its format) and, preprocessed, while they wait (a quarter): one budget for the
       process, updates of the libraries included
     - `rate`, `burst`: requests a second for one token (or address, without tokens), and how many may come at once. Work
       counts: each search of a batch as a request, a condition a quarter, a re-ranked picture a tenth, each 2 megapixels
