@@ -25,7 +25,7 @@ PYPI = "https://pypi.org/pypi"
 
 def locked(path: Path) -> dict[str, str]:
     """Name to version of every package in a lock file that a container on Linux installs."""
-    found = {}
+    found: dict[str, str] = {}
     for line in path.read_text().replace("\\\n", " ").splitlines():
         if line.strip() and not line.startswith(("#", "-")):
             needed = Requirement(line.partition("--hash")[0])
