@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 DEMO ?= demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench audit install install-demo clean
+.PHONY: help demo test lint docs bench lock audit install install-demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -32,8 +32,14 @@ BENCHMARKS := $(filter-out benchmarks/flickr8k_% benchmarks/shortcuts_% benchmar
 bench: $(VENV)/.dev ## run the benchmarks and print their tables (by hand, as they need trained models: benchmarks/flickr8k_*, shortcuts_*, sparse_tables)
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-audit: $(VENV)/.dev ## known vulnerabilities of what the extra serve installs, as PyPI lists them
-	$(BIN)/python scripts/audit.py serve
+EXTRAS ?= transformers,minilm,onnx,sparse,hnsw,seismic,serve,watch,qdrant
+
+lock: $(VENV)/.dev ## the lock files of the container, by what PyPI has now
+	$(PIP) install --quiet uv
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python scripts/lock.py --extras $(EXTRAS)
+
+audit: $(VENV)/.dev ## known vulnerabilities of what the container installs, as PyPI lists them
+	$(BIN)/python scripts/audit.py requirements/image.txt requirements/build.txt
 
 install: $(VENV)/.dev ## everything for development
 

@@ -1,9 +1,9 @@
-"""Known vulnerabilities of everything that an extra installs: PyPI's own list, asked for each installed release.
+"""Known vulnerabilities of everything that a lock file names: PyPI's own list, asked for each release.
 
-    python scripts/audit.py serve
+    python scripts/audit.py requirements/image.txt
 
 PyPI tells the vulnerabilities of a release at /pypi/NAME/VERSION/json. Mirrors often have /pypi/NAME/json alone, which
-speaks of the newest release: it counts where that is the installed one. What could be asked of neither is listed, and
+speaks of the newest release: it counts where that is the locked one. What could be asked of neither is listed, and
 ends the script with status 2, because "nothing found" about a package that nobody looked at is worth nothing (pip-audit
 skips such packages and reports success).
 """
@@ -14,7 +14,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
-from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -23,26 +23,15 @@ from packaging.utils import canonicalize_name
 PYPI = "https://pypi.org/pypi"
 
 
-def installed(extra: str) -> dict[str, str]:
-    """Name to version of what `visir[extra]` needs, and of what that needs."""
+def locked(path: Path) -> dict[str, str]:
+    """Name to version of every package in a lock file that a container on Linux installs."""
     found: dict[str, str] = {}
-    seen: set[tuple[str, frozenset[str]]] = set()
-    waiting = [("visir", frozenset({extra}))]
-    while waiting:
-        name, extras = waiting.pop()
-        if (name, extras) in seen:
-            continue
-        seen.add((name, extras))
-        try:
-            about = distribution(name)
-        except PackageNotFoundError:
-            raise SystemExit(f"{name} is not installed: pip install 'visir[{extra}]'") from None
-        found[name] = about.version
-        for line in about.requires or []:
-            needed = Requirement(line)
-            if needed.marker is None or any(needed.marker.evaluate({"extra": one}) for one in extras or {""}):
-                waiting.append((canonicalize_name(needed.name), frozenset(needed.extras)))
-    del found["visir"]
+    for line in path.read_text().replace("\\\n", " ").splitlines():
+        if line.strip() and not line.startswith(("#", "-")):
+            needed = Requirement(line.partition("--hash")[0])
+            if needed.marker is None or needed.marker.evaluate({"sys_platform": "linux"}):
+                (version,) = needed.specifier
+                found[canonicalize_name(needed.name)] = version.version
     return found
 
 
@@ -59,9 +48,9 @@ def told(name: str, version: str) -> list[dict[str, Any]] | None:
     return None
 
 
-def main(extra: str) -> int:
+def main(paths: list[Path]) -> int:
     """Print a line for each package; 1 where something is known, 2 where something could not be asked."""
-    packages = installed(extra)
+    packages = {name: version for path in paths for name, version in locked(path).items()}
     unknown, known = [], []
     for name, version in sorted(packages.items()):
         listed = told(name, version)
@@ -70,7 +59,8 @@ def main(extra: str) -> int:
         for one in listed or []:
             fixed = ", ".join(one.get("fixed_in") or []) or "none yet"
             known.append(f"{name} {version}: {one['id']} ({', '.join(one.get('aliases', []))}), mended in {fixed}")
-    print(f"visir[{extra}]: {len(packages)} packages, {len(known)} known vulnerabilities, {len(unknown)} not asked")
+    named = ", ".join(map(str, paths))
+    print(f"{named}: {len(packages)} packages, {len(known)} known vulnerabilities, {len(unknown)} not asked")
     for line in known:
         print(f"  {line}")
     for line in unknown:
@@ -79,4 +69,4 @@ def main(extra: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "serve"))
+    sys.exit(main([Path(path) for path in sys.argv[1:] or ["requirements/image.txt"]]))

@@ -95,7 +95,7 @@ def test_verbs_on_a_real_terminal(tmp_path: Path) -> None:
     reader.open(0).save(photos / name)
     reader.open(0).save(photos / f"folder {EVIL}" / name)
     (photos / f"broken {name}").write_bytes(b"no picture")
-    library = str(tmp_path / f"library {EVIL}")
+    library = str(tmp_path / f"place {EVIL}" / "library")
     for arguments in (
         ["index", str(photos), "--model", "pixels", "--out", library],
         ["index", "duplicates", library],
