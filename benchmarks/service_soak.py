@@ -7,8 +7,8 @@ appear, vanish and move all the while, some between an update's look and its end
 pictures, look at items, pictures and thumbnails.
 
 - stale: an answer of a generation that had been replaced on disk for more than 2 seconds when the answer came
-- errors: every status but 200, but for 404s of items that the newest library no longer has, or that were deleted in the
-  last 3 seconds
+- errors: every status but 200, but for 404s of what is gone: items that the newest library does not have, and photos
+  that were deleted, moved or written in the last 3 seconds
 - memory (USS: what is the process's own) and open files of the service, in the first and in the last fifth
 """
 
@@ -25,8 +25,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -110,9 +110,9 @@ class Soak:
         """From each generation to when it was first seen on disk."""
         self.lags: list[float] = []
         self.answers = self.updates = self.busy = 0
-        self.gone: dict[str, float] = {}
-        """From each item that was once there to when it was first seen to be gone."""
-        self.items: set[str] = set()
+        self.ids = {path: sha256(path.read_bytes()).hexdigest()[:32] for path in self.pool.iterdir()}
+        self.touched: dict[str, float] = {}
+        """From each item to when its file was last written, moved or deleted."""
         self.measured: list[tuple[float, float, int]] = []
 
     def run(self, seconds: float, clients: int) -> None:
@@ -173,10 +173,13 @@ class Soak:
             there = list(self.photos.glob("*.png"))
             for _ in range(2):
                 number = (number + 1) % (2 * self.first)
+                self.touched[self.ids[self.pool / f"{number}.png"]] = time.monotonic()
                 shutil.copy(self.pool / f"{number}.png", self.photos / f"{number}.png")
-            for path in rng.sample(there, 2):
-                path.unlink(missing_ok=True)
-            moved = rng.choice(there)
+            first, second, moved = rng.sample(there, 3)
+            for path in (first, second, moved):
+                self.touched[sha256(path.read_bytes()).hexdigest()[:32]] = time.monotonic()
+            for path in (first, second):
+                path.unlink()
             if moved.exists():
                 moved.rename(moved.with_name(f"moved-{rng.random():.6f}.png"))
             time.sleep(rng.uniform(0.2, 0.8))
@@ -200,13 +203,6 @@ class Soak:
             generation = LibraryCard.read(self.library).generation
             if generation not in self.generations:
                 self.generations[generation] = time.monotonic()
-                with Library.open(self.library) as library:
-                    items = {item for (item,) in library.database.rows("SELECT id FROM items")}
-                now = time.monotonic()
-                self.gone.update({item: now for item in self.items - items if item not in self.gone})
-                for item in items:
-                    self.gone.pop(item, None)
-                self.items |= items
             time.sleep(0.02)
 
     def _measure(self, pid: int) -> None:
@@ -243,8 +239,7 @@ class Soak:
                 seen = (seen + [hit["item"] for hit in said["hits"]])[-200:]
                 self._check_age(said["generation"], now)
             elif answer.status_code == 404 and kind != "search":
-                await asyncio.sleep(0.2)  # until what is on disk has been looked at
-                if now - self.gone.get(item, now if item not in self.items else -1e9) > 1e8 and not self._moves(item):
+                if now - self.touched.get(item, -1e9) > 3 and self._is_there(item):
                     self.errors.append(f"{kind} {item}: 404, and it is there")
             elif answer.status_code != 200:
                 self.errors.append(f"{kind}: {answer.status_code}: {answer.text[:200]}")
@@ -255,14 +250,10 @@ class Soak:
         later = [seen for number, seen in list(self.generations.items()) if number > generation]
         self.lags.append(max(0.0, now - min(later)) if later else 0.0)
 
-    def _moves(self, item: str) -> bool:
-        """Whether the photo of an item has no place at this moment: it was deleted or moved, and no update saw it."""
-        try:
-            with Library.open(self.library) as library:
-                rows: list[Any] = library.database.rows("SELECT path FROM files WHERE item = ?", [item])
-        except VisirError:
-            return True
-        return not any((self.photos / path).is_file() for (path,) in rows)
+    def _is_there(self, item: str) -> bool:
+        """Whether the newest library has it."""
+        with Library.open(self.library) as library:
+            return bool(library.database.rows("SELECT 1 FROM items WHERE id = ?", [item]))
 
 
 def _visir(*arguments: object) -> None:

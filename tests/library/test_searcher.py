@@ -223,7 +223,7 @@ def test_faults_stay_with_their_query(searcher: Searcher) -> None:
         assert isinstance(fault, kind)
     assert "nothing is asked" in str(found[1]) and "no such item" in str(found[2])
     assert "did you mean 'width'?" in str(found[3])
-    for part in ("did you mean 'dense'", "share must lie between 0 and 1", "k is at least 1", "no matching head"):
+    for part in ("did you mean 'dense'", "share must lie between 0 and 1", "k must be at least 1", "no matching head"):
         assert part in str(found[4])
     with pytest.raises(QueryError, match="nothing is asked"):
         searcher.search([good, Query()])

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from visir.library import Library, LibraryError, update
-from visir.library.filters import fields_of, parse, select
+from visir.library.filters import parse
 from visir.library.soundness import LONGEST
 from visir.library.values import plain_values
 
@@ -101,9 +101,8 @@ def test_a_table_with_everything_is_made_searchable_and_stays_so(tmp_path: Path)
 
     def found(condition: str) -> set[str]:
         with Library.open(library) as opened:
-            rows = opened.database.rows
-            ids = select(rows, [parse(condition)], fields_of(rows))
-            return {item.captions[0][1] for item in opened.items(ids)}
+            ids = opened.where([parse(condition)])
+            return {item.captions[0][1] for item in opened.items(sorted(ids))}
 
     assert found("price < 10") == {"a cat"} and found("price > 0") == {"a cat", "a bird"}
     assert found("hash = 18446744073709551615") == {"a dog"} and found("hash = 7") == {"a cat"}

@@ -66,7 +66,7 @@ class Encoding:
             try:
                 found.append(self._one(query, asked, library, words))
             except VisirError as fault:
-                found.append(fault)
+                found.append(fault.with_traceback(None))
         return found
 
     def takes_texts(self, systems: Iterable[str]) -> bool:

@@ -115,7 +115,8 @@ class Asking:
         try:
             yield
         except VisirError as fault:
-            self.fault = fault
+            # As a value: the frames of its traceback would keep a library open that has been replaced since.
+            self.fault = fault.with_traceback(None)
 
     def begin(self, state: State, *, matching: bool) -> None:
         """Check the query, and find what it may find."""
@@ -188,7 +189,7 @@ def rank(state: State, asking: Sequence[Asking], encoding: Encoding, stages: Sta
             _answer(state, group, encoding, stages)
         except VisirError as fault:  # nothing that one of them could mend: an index that cannot be read, an engine away
             for one in group:
-                one.fault = fault
+                one.fault = fault.with_traceback(None)
         for one in group:
             one.filter = None  # what it prepared is as large as the library, and there may be as many as queries
 

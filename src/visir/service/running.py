@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -60,6 +61,8 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]
                         ready(address)
 
             server.startup = startup  # type: ignore[method-assign]
+            gc.collect()
+            gc.freeze()  # models and modules stay to the end; collections look at what came later, and are fast
             with _into(from_server):
                 server.run([listening])
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import time
 from collections.abc import Sequence
@@ -85,9 +86,7 @@ class Desk:
     def cards(self) -> Cards:
         """What lists show of each picture, of the newest generation."""
         library, cards = self.library, self._cards
-        if cards.library is not library:
-            cards = self._cards = Cards(library, self._at)
-        return cards
+        return cards if cards.library is library else Cards(library, self._at)
 
     async def search(self, queries: Sequence[Query], *, heavy: bool) -> list[bytes]:
         """The answers, as JSON. `Refused` for the first that cannot be answered."""
@@ -178,6 +177,10 @@ class Desk:
         self.lease.renew(began, library.generation)
         if not changed:
             return False
+        self._cards = Cards(library, self._at)
+        # A generation is closed when nobody uses it any more. Errors that were answered refer to themselves by their
+        # frames, and would hold old generations open, with their files, until some collection comes by.
+        gc.collect()
         self._loaded |= {library.model: self.searcher.encoding.models.encoder}
         self._metrics.holds(self.name, len(library), library.generation)
         self._log.write("info", "reload", library=self.name, generation=library.generation, items=len(library))
