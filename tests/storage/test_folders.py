@@ -450,3 +450,44 @@ def test_errors_are_those_of_the_kind(tmp_path: Path) -> None:
 
     with pytest.raises(BoxError, match="no such folder"):
         Manifest.read(tmp_path / "gone", FolderKind("box", "a box", error=BoxError))
+
+
+def test_names_that_visir_would_take_for_itself_stay_the_users(tmp_path: Path) -> None:
+    """A file, or a link to one, under the very name that a new file has before it takes its place."""
+    outside = tmp_path / "outside.txt"
+    outside.write_text("mine")
+    with new_folder(tmp_path / "box", BOX) as change:
+        change.write("data", b"1")
+    for name in (".new-visir.json", ".new-data", ".new1-data"):
+        (tmp_path / "box" / name).write_text("mine")
+    (tmp_path / "box" / ".new1-visir.json").symlink_to(outside)
+    for value in (b"2", b"3"):
+        with changing(tmp_path / "box", BOX, busy="wait") as change:
+            change.write("data", value)
+    assert (tmp_path / "box" / "data").read_bytes() == b"3" and Manifest.read(tmp_path / "box").generation == 3
+    for name in (".new-visir.json", ".new-data", ".new1-data"):
+        assert (tmp_path / "box" / name).read_text() == "mine"
+    assert (tmp_path / "box" / ".new1-visir.json").is_symlink() and outside.read_text() == "mine"
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """The user has put links into a folder of visir's: at a file's name, and at that of a subfolder."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "x").write_text("mine")
+    with new_folder(tmp_path / "box", BOX) as change:
+        change.write("data", b"1")
+    (tmp_path / "box" / "part").symlink_to(tmp_path / "mine", target_is_directory=True)
+    (tmp_path / "box" / "broken").symlink_to(tmp_path / "nothing")
+    for name in ("part/x", "part/new", "broken"):
+        with (
+            pytest.raises(FolderError, match="visir did not write it"),
+            changing(tmp_path / "box", BOX, busy="wait") as change,
+        ):
+            change.file(name).write_bytes(b"2")
+        with (
+            pytest.raises(FolderError, match="visir did not write it"),
+            changing(tmp_path / "box", BOX, busy="wait") as change,
+        ):
+            change.write(name, b"2")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["x"]
+    assert (tmp_path / "mine" / "x").read_text() == "mine" and not (tmp_path / "nothing").exists()

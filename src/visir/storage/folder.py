@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,7 +23,7 @@ from visir.storage.claims import Claims, has_log, matches
 from visir.storage.disk import disk_faults
 from visir.storage.locks import make_folder
 from visir.storage.manifest import LOG, MANIFEST, FileRecord, FolderError, FolderKind, Manifest
-from visir.storage.removal import files_below, remove_empty_folders, remove_files
+from visir.storage.removal import files_below, mode_of, remove_empty_folders, remove_files
 from visir.storage.scratch import NEW, Scratch, check_alone, swap
 
 
@@ -108,17 +110,18 @@ class Change:
             through: The subfolder for the path, for libraries that leave more there; by default that of `name`.
         """
         parts = PurePosixPath(name)
-        fresh = (PurePosixPath(through or parts.parent) / f".new-{parts.name}").as_posix()
         path = self.folder / name
-        if name in self.manifest.files and path.exists() and not self.manifest.is_unchanged(self.folder, name):
+        there = mode_of(self.folder, name) is not None
+        if name in self.manifest.files and there and not self.manifest.is_unchanged(self.folder, name):
             if self._below + name not in self._claims:
                 raise self.kind.error(
                     f"{path}: was changed since visir wrote it.", hint="move it away, and run the same again"
                 )
         elif name not in self.manifest.files:
             self._claim(name)
-        self._claims.add(self._below + fresh, self._below + name)
+        self._claims.add(self._below + name)
         path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._beside(PurePosixPath(through or parts.parent), parts.name)
         temporary = self.folder / fresh
         try:
             yield temporary
@@ -206,9 +209,21 @@ class Change:
         """Whether this change, or a killed one that it goes on from, has begun a file of this name."""
         return self._below + name in self._claims
 
+    def _beside(self, parent: PurePosixPath, name: str) -> str:
+        """A name for what is to become a file, claimed; never that of a file, or a link, of somebody else."""
+        for number in count():
+            fresh = (parent / f".new{number or ''}-{name}").as_posix()
+            if self._below + fresh in self._claims:
+                remove_files(self.folder, [fresh])  # a killed change had begun it
+            if mode_of(self.folder, fresh) is None:
+                self._claims.add(self._below + fresh)
+                return fresh
+        raise AssertionError
+
     def _claim(self, name: str) -> None:
-        path = self.folder / name
-        if self._below + name not in self._claims and (path.exists() or path.is_symlink()):
+        path, mode = self.folder / name, mode_of(self.folder, name)
+        linked = mode is not None and stat.S_ISLNK(mode)
+        if linked or (mode is not None and self._below + name not in self._claims):
             raise self.kind.error(
                 f"{path}: is there already, and visir did not write it.", hint="move it away, and run the same again"
             )
@@ -228,9 +243,7 @@ class Change:
         return sorted(name for name in self._counted if (self.folder / name).is_file())
 
     def _write_manifest(self, manifest: Manifest) -> None:
-        fresh = f".new-{MANIFEST}"
-        self._claims.add(self._below + fresh)
-        path = self.folder / fresh
+        path = self.folder / self._beside(PurePosixPath("."), MANIFEST)
         path.write_bytes(manifest.to_bytes())
         _give(path, self.folder)
         _to_disk(path)
