@@ -2,8 +2,8 @@
 
 - `manifest.py`: `visir.json`, which says what a folder is and which files in it visir wrote, with checksums
 - `claims.py`: the log of file names that a writer has begun, and its lock
-- `folder.py`: a folder that is changed in place (`changing`), a folder or file that appears at once (`new_folder`,
-  `new_file`)
+- `change.py`, `folder.py`: a folder that is changed in place, in one step
+- `creation.py`: a folder or a file that appears at once
 - `scratch.py`: unfinished work, removed when its writer is done or dead
 - `removal.py`: the only code of visir that removes files
 - `disk.py`: what a disk refuses, as errors
@@ -14,20 +14,9 @@ into that folder names it, and the file is as visir left it. Never by a guess fr
 link, and never in a folder that held something before visir made it.
 """
 
-from visir.storage.folder import (
-    Change,
-    changing,
-    check_new_file,
-    check_new_folder,
-    counted,
-    new_file,
-    new_folder,
-    put,
-    recover,
-    remove_folder,
-    remove_folders_below,
-    write_new,
-)
+from visir.storage.change import Change
+from visir.storage.creation import check_new_file, check_new_folder, new_file, new_folder, write_new
+from visir.storage.folder import changing, counted, put, recover, remove_folder, remove_folders_below
 from visir.storage.locks import locked, locked_or
 from visir.storage.manifest import MANIFEST, FileRecord, FolderError, FolderKind, Manifest, is_made_by_visir
 from visir.storage.scratch import Scratch, sweep

@@ -1,9 +1,10 @@
-"""What a disk refuses, as errors that name the place."""
+"""What a disk refuses, as errors that name the place; and bytes that are on disk before anything counts on them."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,3 +32,37 @@ def disk_faults(place: Path, error: type[VisirError]) -> Iterator[None]:
             f"{fault.filename or place}: cannot be written ({fault.strerror}).",
             hint="make room, or name a place on another disk",
         ) from fault
+
+
+def to_disk(path: Path) -> None:
+    """Wait until the bytes are on disk: a rename that overtakes them leaves an empty file after a power cut."""
+    if path.is_dir() and os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError) if path.is_dir() else contextlib.nullcontext():
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def give_to_owner(path: Path, folder: Path) -> None:
+    """Give a new file the owner and the rights of its folder: who may read the folder may read what is in it.
+
+    Some libraries write for their user alone, and an administrator (root) writes into folders of others.
+    """
+    status = folder.stat()
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        with contextlib.suppress(OSError):  # a root without rights over other users' files
+            os.chown(path, status.st_uid, status.st_gid, follow_symlinks=False)
+    path.chmod(0o600 | status.st_mode & 0o666)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+UMASK = _umask()
+"""Read once: to read it means to set it, for all threads."""

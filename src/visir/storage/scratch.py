@@ -21,6 +21,7 @@ from typing import Any
 
 from visir.errors import VisirError
 from visir.storage.claims import Claims, has_log, read_facts
+from visir.storage.folder import remove_folder
 from visir.storage.locks import hold_if_free, is_held, make_folder
 from visir.storage.manifest import LOG, MANIFEST, FolderError, read_manifest
 from visir.storage.removal import files_below, remove_empty_folders, remove_files
@@ -198,8 +199,6 @@ def check_alone(scratch: Scratch, target: Path, fault: VisirError) -> None:
 
 
 def _closed(path: Path, claims: Claims) -> None:
-    from visir.storage.folder import remove_folder
-
     try:
         for facts in claims.facts():
             for folder in sorted(path.glob(facts["folders"])) if "folders" in facts else []:

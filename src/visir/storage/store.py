@@ -9,8 +9,9 @@ from pathlib import Path
 
 from visir.errors import VisirError
 from visir.files import cache_directory
+from visir.storage.change import Change
 from visir.storage.claims import has_log
-from visir.storage.folder import Change, changing, recover, remove_folder
+from visir.storage.folder import changing, recover, remove_folder
 from visir.storage.locks import make_folder
 from visir.storage.manifest import MANIFEST, FolderKind, Manifest
 

@@ -1,0 +1,141 @@
+"""What appears in one step, where the user wants it: a folder that is complete (`new_folder`), a file (`new_file`)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from visir.storage.change import Change
+from visir.storage.disk import UMASK, disk_faults, to_disk
+from visir.storage.folder import some_of
+from visir.storage.manifest import MANIFEST, FolderError, FolderKind, Manifest
+from visir.storage.removal import files_below
+from visir.storage.scratch import NEW, Scratch, check_alone, swap
+
+
+@contextlib.contextmanager
+def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -> Iterator[Change]:
+    """Make a folder that is complete when it appears.
+
+    Args:
+        target: A new folder, an empty one, or, with `replace`, one of this kind that visir made.
+        kind: What it is.
+        replace: Whether it may take the place of one that visir made. Files of others in that one stay where they are.
+
+    Raises:
+        FolderError: (or the kind's own) There is something that visir did not make, or, without `replace`, anything.
+    """
+    target = Path(os.path.realpath(target))
+    with disk_faults(target, kind.error), Scratch.beside(target) as scratch:
+        check_new_folder(target, kind, replace=replace)
+        busy = kind.error(f"{target}: another process is making it.", hint="wait until it is done")
+        check_alone(scratch, target, busy)
+        (scratch.path / NEW).mkdir()
+        change = Change(scratch.path / NEW, kind, scratch.claims, below=f"{NEW}/")
+        scratch.claims.add(f"{NEW}/{MANIFEST}")
+        yield change
+        if not change.committed:
+            change.commit()
+        (scratch.path / NEW).chmod(0o777 & ~UMASK)
+        for folder, _, _ in os.walk(scratch.path / NEW):
+            to_disk(Path(folder))
+        check_new_folder(target, kind, replace=replace)
+        with contextlib.suppress(OSError):
+            target.rmdir()  # an empty one
+        swap(scratch, target)
+
+
+def check_new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -> None:
+    """Raise the kind's error unless `new_folder` may put something there: before the work rather than after it."""
+    target = Path(os.path.realpath(target))
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise kind.error(f"{target}: is a file, not a folder.", hint="name a new folder")
+    if not any(target.iterdir()):
+        return
+    if not (target / MANIFEST).is_file():
+        raise kind.error(
+            f"{target}: holds files that visir did not write ({some_of(files_below(target))}).",
+            hint="name a new folder",
+        )
+    manifest = Manifest.read(target)
+    if not replace:
+        raise kind.error(
+            f"{target}: exists already (a folder of kind {manifest.kind!r}).",
+            hint=kind.exists,
+        )
+    if manifest.kind != kind.name:
+        raise kind.error(
+            f"{target}: is a folder of kind {manifest.kind!r}, not {kind.title}.", hint="name a new folder"
+        )
+    changed = manifest.changed(target)
+    if changed:
+        raise kind.error(
+            f"{target}: holds files that were changed since visir wrote them ({some_of(changed)}).",
+            hint="move them away, or name a new folder",
+        )
+
+
+@contextlib.contextmanager
+def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
+    """A path that becomes the file `target` in one step, when the block ends without an error.
+
+    Args:
+        target: Where the user wants the file.
+        replace: Whether it may take the place of a file that is there.
+
+    Raises:
+        FolderError: There is a file already, or the disk refuses.
+    """
+    target = Path(target)
+    check_new_file(target, replace=replace)
+    with disk_faults(target, FolderError), Scratch.beside(target) as scratch:
+        path = scratch.file(f"{NEW}{''.join(target.suffixes[-2:])}")
+        yield path
+        path.chmod(0o666 & ~UMASK)
+        to_disk(path)
+        if replace:
+            check_new_file(target, replace=True)
+            path.replace(target)
+        else:
+            _renamed(path, target)
+
+
+def check_new_file(target: str | Path, *, replace: bool = False) -> None:
+    """Raise `FolderError` unless `new_file` may put a file there: before the work rather than after it."""
+    target = Path(target)
+    if target.is_symlink():
+        raise FolderError(f"{target}: is a symbolic link.", hint="name the file itself")
+    if target.is_dir():
+        raise FolderError(f"{target}: is a folder.", hint="name a file in it")
+    if target.exists() and not replace:
+        raise FolderError(
+            f"{target}: exists already.", hint="name another file, or replace it (--force; in Python: replace=True)"
+        )
+
+
+def write_new(target: str | Path, data: bytes, *, replace: bool = False) -> None:
+    """Write a whole file in a place of the user's, in one step; see `new_file`. One with these bytes may be there."""
+    path = Path(target)
+    if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+        return
+    with new_file(target, replace=replace) as path:
+        path.write_bytes(data)
+
+
+def _renamed(path: Path, target: Path) -> None:
+    """Give a file its name unless that is taken by now: a link fails where a rename would replace."""
+    try:
+        os.link(path, target)
+    except FileExistsError:
+        check_new_file(target)
+        raise
+    except OSError as fault:
+        if fault.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EACCES):
+            raise
+        check_new_file(target)  # a file system without hard links
+        path.rename(target)
