@@ -22,6 +22,7 @@ from visir.storage import (
     sweep,
     write_new,
 )
+from visir.storage.claims import Claims
 from visir.storage.manifest import LOG
 from visir.storage.removal import files_below, remove_files
 
@@ -491,3 +492,27 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
             change.write(name, b"2")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["x"]
     assert (tmp_path / "mine" / "x").read_text() == "mine" and not (tmp_path / "nothing").exists()
+
+
+def test_a_file_is_written_again_and_again_through_a_subfolder(tmp_path: Path) -> None:
+    with changing(tmp_path / "box", BOX, busy="wait") as change:
+        change.subfolder("saving", "*.tmp")
+        for value in (b"1", b"2", b"3"):
+            with change.replacing("state", counts=False, through="saving") as path:
+                path.write_bytes(value)
+        assert (tmp_path / "box" / "state").read_bytes() == b"3"
+        change.write("data", b"1")
+    assert sorted(path.name for path in (tmp_path / "box").iterdir()) == ["data", "visir.json"]
+
+
+def test_what_a_writer_left_after_its_commit_goes_with_the_next_that_resumes(tmp_path: Path) -> None:
+    """Killed between the manifest and the removal of its notes; the next has nothing to do."""
+    box = tmp_path / "box"
+    with changing(box, BOX, busy="wait", resume=True) as change:
+        change.write("data", b"1")
+    with Claims.take(box, busy="wait") as claims:
+        claims.add("journal")
+        (box / "journal").write_text("half")
+    with changing(box, BOX, busy="wait", resume=True):
+        pass
+    assert sorted(path.name for path in box.iterdir()) == ["data", "visir.json"]

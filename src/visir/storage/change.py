@@ -24,6 +24,7 @@ class Change:
         kind: What the folder is.
         manifest: What counted before; of generation 0 and without files for a folder that is being made.
         content: The kind's own values, for the next `commit`.
+        abandoned: Whether the folder is to be left as it is.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Change:
         self._claims, self._below = claims, below
         self._counted: set[str] = set(self.manifest.files)
         self._changed = manifest is None
-        self._abandoned = False
+        self.abandoned = False
 
     def file(self, name: str, *, counts: bool = True, fresh: bool = False) -> Path:
         """The path for a new file, claimed; folders above it are made.
@@ -182,13 +183,13 @@ class Change:
 
     def abandon(self) -> None:
         """Leave the folder as it is, without a commit at the end."""
-        self._abandoned = True
+        self.abandoned = True
 
     @property
     def committed(self) -> bool:
         """Whether there is nothing left to commit."""
         as_it_was = self.manifest.generation > 0 and self.content == self.manifest.content
-        return self._abandoned or (as_it_was and not self._changed)
+        return self.abandoned or (as_it_was and not self._changed)
 
     def note(self, name: str, fact: dict[str, Any]) -> None:
         """Write down something that is about to be done elsewhere (`visir.storage.scratch.undo`)."""
@@ -206,6 +207,7 @@ class Change:
                 remove_files(self.folder, [fresh])  # a killed change had begun it
             if mode_of(self.folder, fresh) is None:
                 self._claims.add(self._below + fresh)
+                (self.folder / fresh).parent.mkdir(parents=True, exist_ok=True)
                 return fresh
         raise AssertionError
 

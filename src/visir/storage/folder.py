@@ -63,7 +63,9 @@ def changing(
             yield change
             if not change.committed:
                 change.commit()
-            if not (resume and change._abandoned and len(claims)):
+            elif not change.abandoned:
+                claims.remove_claimed(keep=change.manifest)  # a killed writer had committed, and not cleared up
+            if not (resume and change.abandoned and len(claims)):
                 claims.discard()
         except BaseException:
             if not resume:
