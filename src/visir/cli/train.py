@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from visir.training.recipe import Recipe
 
 
+_PAGE = "training.html"
+
+
 def train(
     recipe: Annotated[
         str | None, typer.Argument(help="A recipe: a TOML file, or the name of one that comes with visir (--list).")
@@ -64,12 +67,16 @@ def _train(recipe: Recipe, out: Path, resume: bool, tensorboard: bool) -> None:
     from contextlib import AbstractContextManager, nullcontext
 
     from visir.cli.epochs import EpochLines
+    from visir.encoders.models.tower_files import LAYOUT
     from visir.launched import launched
+    from visir.storage import is_made_by_visir
     from visir.training.curve import Epoch
     from visir.training.folder import STATE_FILE
     from visir.training.run import train as run
     from visir.training.tensorboard import TensorBoard
 
+    if launched()[0] == 0 and is_made_by_visir(out, LAYOUT.kind.name) and not (out / _PAGE).exists():
+        _report(out)  # a killed training had written the checkpoint and not its page
     lines = EpochLines(recipe.optimiser.epochs)
     board: AbstractContextManager[TensorBoard | None] = TensorBoard(out) if tensorboard else nullcontext()
     with board as log:
@@ -98,7 +105,7 @@ def _report(folder: Path) -> Path:
     from visir.storage import changing
 
     with changing(folder, LAYOUT.kind, busy=f"{folder}: another process is writing there; waiting for it") as change:
-        return write_training_report(change.file("training.html"), folder)
+        return write_training_report(change.file(_PAGE), folder)
 
 
 def _print_recipes() -> None:

@@ -1,4 +1,4 @@
-"""Hashes over weights: what makes kept vectors belong to exactly one model."""
+"""Weights: hashes over them, which make kept vectors belong to exactly one model; and files of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from visir.storage import new_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,3 +37,14 @@ def hash_state(state: Mapping[str, Tensor]) -> str:
         digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors of any device as a file `path`, which takes the place of one that is there.
+
+    The library writes into a temporary file of its own naming first; that is kept out of the folder of `path`.
+    """
+    from safetensors.torch import save_file
+
+    with new_file(path, replace=True) as temporary:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, str(temporary))

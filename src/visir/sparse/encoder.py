@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from visir.encoders.base import Encoder, Pixels
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
@@ -19,7 +19,7 @@ from visir.encoders.encoding import encode
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.models.imported import Imported
 from visir.encoders.models.model_names import one_of, split_options
-from visir.encoders.weights import hash_file
+from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EmbeddingError, EncoderError
 from visir.fingerprint import hash_json
 from visir.records import Collection, Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary
@@ -233,8 +233,7 @@ def write_files(
     folder: Path, encoder: SparseEncoder, *, dense_name: str = "", facts: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Write the files of a checkpoint into a folder; what `visir.json` is to say."""
-    state = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.head.state_dict().items()}
-    save_file(state, str(folder / WEIGHTS_FILE))
+    save_weights(encoder.head.state_dict(), folder / WEIGHTS_FILE)
     (folder / TOKENIZER_FILE).write_bytes(encoder.tokenizer.to_bytes())
     write_vocabulary(folder, encoder.vocabulary)
     entry = save_part(encoder.dense, folder, "dense")

@@ -94,7 +94,8 @@ def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
     target = Path(target)
     check_new_file(target, replace=replace)
     with disk_faults(target, FolderError), Scratch.beside(target) as scratch:
-        path = scratch.file(f"{NEW}{''.join(target.suffixes[-2:])}")
+        # In a folder of its own: some libraries write more beside it.
+        path = scratch.folder("file", "*") / f"{NEW}{''.join(target.suffixes[-2:])}"
         yield path
         path.chmod(0o666 & ~UMASK)
         to_disk(path)

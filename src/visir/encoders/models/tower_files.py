@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from visir.encoders.base import Encoder
@@ -17,7 +17,7 @@ from visir.encoders.models.tower_half import build_tower, describe_tower
 from visir.encoders.models.towers import KIND, SIDES, TowersEncoder
 from visir.encoders.towers.base import Tower, own_body
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.weights import hash_file
+from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality
@@ -42,7 +42,7 @@ def write_towers(folder: str | Path, encoder: TowersEncoder, *, facts: Mapping[s
 
 def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Write the files of a checkpoint into a folder; what `visir.json` is to say."""
-    save_file(_tensors(encoder.towers), str(folder / WEIGHTS_FILE))
+    save_weights(_tensors(encoder.towers), folder / WEIGHTS_FILE)
     content: dict[str, Any] = {}
     for side in SIDES:
         tower, backbone = encoder.towers[side], encoder.backbones[side]

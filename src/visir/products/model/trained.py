@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch.nn import functional
 
 from visir.encoders.base import Encoder
@@ -18,7 +18,7 @@ from visir.encoders.checkpoints import Layout, read_description
 from visir.encoders.loading import load
 from visir.encoders.towers.base import Inputs, Tower
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.weights import hash_file
+from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EmbeddingError, EncoderError, raise_faults
 from visir.products.model.source import ProductSource
 from visir.products.model.tower import ProductSpec, ProductTower
@@ -134,7 +134,7 @@ def write_files(folder: Path, model: CategoriesModel, facts: Mapping[str, Any]) 
     """Write the files that `load_categories_model` reads into a folder; what `visir.json` is to say."""
     tensors = {f"category.{name}": one for name, one in model.category.state_dict().items()}
     tensors |= {f"product.{name}": one for name, one in model.product.state_dict().items()}
-    save_file({name: one.detach().cpu().contiguous() for name, one in tensors.items()}, str(folder / WEIGHTS_FILE))
+    save_weights(tensors, folder / WEIGHTS_FILE)
     return {
         "category": model.category.head.spec.to_dict(),
         "product": model.product.spec.to_dict(),
