@@ -69,7 +69,7 @@ def clean_indexes(change: Change, card: LibraryCard, indexes: Indexes | None = N
 
     It is committed too, so that whoever serves the library takes the indexes as they are now.
     """
-    indexes = indexes or Indexes(change.folder, card.kinds, card.settings)
+    indexes = indexes or Indexes(change.folder, card.kinds, card.settings, change=change)
     database = Database.open(change.folder / card.database)
     try:
         known = {id for (id,) in database.rows("SELECT id FROM items")}

@@ -11,8 +11,7 @@ from visir.library.layout import INDEXES, WORK, LibraryCard, LibraryError
 from visir.library.plan import is_as_planned
 from visir.search.folder import INDEX, read_index
 from visir.search.kinds import KINDS
-from visir.storage import Change, Manifest, is_made_by_visir, remove_folder
-from visir.storage.removal import remove_empty_folders
+from visir.storage import Change, Manifest, is_made_by_visir, remove_own_folders
 
 
 def move(change: Change, plan: LibraryCard, tell: Callable[[str, int, int], None]) -> LibraryCard:
@@ -27,10 +26,9 @@ def move(change: Change, plan: LibraryCard, tell: Callable[[str, int, int], None
     there = [name for name in INDEXES if name in plan.kinds]
     for system in there:
         made = _made(folder, system)
-        if not (folder / system).exists() and is_made_by_visir(made, INDEX.name):
+        if not (folder / system).exists() and _is_own(change, made):
             made.rename(folder / system)
-        if is_made_by_visir(_old(folder, system), INDEX.name):
-            remove_folder(_old(folder, system))
+        remove_own_folders(change, _name(change, _old(folder, system)))
     wrong = [name for name in there if (folder / name).is_dir() and not is_as_planned(folder, name, plan)]
     if not wrong:
         return plan
@@ -44,20 +42,31 @@ def move(change: Change, plan: LibraryCard, tell: Callable[[str, int, int], None
                 hint="move them away, and run the same again",
             )
         index, made = load_index(folder / system), _made(folder, system)
-        if is_made_by_visir(made) and not _is_complete(made, system, plan, index.ids.to_pylist()):
-            remove_folder(made)
+        change.own_folder(_name(change, made))
+        if made.exists() and not _is_complete(made, system, plan, index.ids.to_pylist()):
+            remove_own_folders(change, _name(change, made))
         if not made.exists():
             kind = KINDS.get(plan.kinds[system]).index()
             kind.build(index.documents(), made, **plan.settings.get(system, {}))
         change.commit(plan.to_content())  # from here on the library is to have the new kind
-        (folder / system).rename(_old(folder, system))
+        old = change.own_folder(_name(change, _old(folder, system)))
+        old.parent.mkdir(exist_ok=True)
+        (folder / system).rename(old)
         made.rename(folder / system)
-        remove_folder(_old(folder, system))
-    remove_empty_folders(folder / WORK)
+        remove_own_folders(change, _name(change, old))
     tell("moving", len(wrong), len(wrong))
     plan = replace(plan, generation=plan.generation + 1)
     change.commit(plan.to_content())
     return plan
+
+
+def _name(change: Change, path: Path) -> str:
+    return path.relative_to(change.folder).as_posix()
+
+
+def _is_own(change: Change, path: Path) -> bool:
+    """Whether a killed move has made this folder."""
+    return _name(change, path) in change.own_folders(WORK) and is_made_by_visir(path, INDEX.name)
 
 
 def _made(folder: Path, system: str) -> Path:

@@ -15,7 +15,7 @@ from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, c
 from visir.library.models import Models, names_of, refuse_other_names
 from visir.library.source import absolute
 from visir.search.folder import INDEX, read_index
-from visir.storage import is_made_by_visir, remove_folder
+from visir.storage import Change, is_made_by_visir, remove_own_folders
 
 
 def planned(
@@ -153,9 +153,15 @@ def _settings(
     return made
 
 
-def drop_others(folder: Path, plan: LibraryCard, models: Models) -> None:
-    """Remove the indexes that a killed first update left, unless they are of the same models and kinds."""
+def drop_others(change: Change, plan: LibraryCard, models: Models) -> None:
+    """Remove the indexes that a killed first update left, unless they are of the same models and kinds.
+
+    Raises:
+        LibraryError: There is a folder of that name which no update has made.
+    """
+    folder = change.folder
     for system in INDEXES:
+        change.own_folder(system)
         if not is_made_by_visir(folder / system, INDEX.name):
             continue
         encoder = models.sparse if system == "sparse" else models.dense
@@ -166,7 +172,7 @@ def drop_others(folder: Path, plan: LibraryCard, models: Models) -> None:
         except LibraryError:
             same = False
         if not same:
-            remove_folder(folder / system)
+            remove_own_folders(change, system)
 
 
 def is_as_planned(folder: Path, system: str, plan: LibraryCard) -> bool:

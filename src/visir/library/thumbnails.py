@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from visir.library.layout import thumbnail_name, thumbnail_path
+from visir.library.layout import LibraryError, thumbnail_name, thumbnail_path
 from visir.library.pictures import thumbnail_digest
+from visir.storage.removal import mode_of
 
 
 def write_thumbnail(folder: Path, item: str, data: bytes) -> None:
@@ -16,6 +18,9 @@ def write_thumbnail(folder: Path, item: str, data: bytes) -> None:
     its digest says so, and it is made again.
     """
     path = thumbnail_path(folder, item)
+    mode = mode_of(folder, thumbnail_name(item))
+    if mode is not None and not stat.S_ISREG(mode):  # nothing is written through a link
+        raise LibraryError(f"{path}: is there already, and visir did not write it.", hint="move it away")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
 

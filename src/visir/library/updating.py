@@ -43,7 +43,7 @@ from visir.library.scan import Scan, scan, thumbnails_of_journal
 from visir.library.source import Source
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.search.folder import INDEX
-from visir.storage import Change, changing, recover, remove_folders_below, sweep
+from visir.storage import Change, changing, recover, remove_own_folders, sweep
 from visir.storage.removal import remove_files
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def update(
             recover(change.folder / name, INDEX)
         before = planned(folder, *asked)  # another process may have been at work meanwhile
         if change.manifest.generation == 0:
-            drop_others(change.folder, before, models)
+            drop_others(change, before, models)
         before = replace(before, root=str(Path(opened.collection.root).absolute()))
         return _updated(change, before, opened, models, verify, tell, begun)
 
@@ -181,7 +181,7 @@ def _compared(
 ) -> Update:
     folder = change.folder
     systems = [system for system in SYSTEMS if system in before.kinds]
-    indexes = Indexes(folder, before.kinds, before.settings)
+    indexes = Indexes(folder, before.kinds, before.settings, change=change)
     known = dict(database.rows("SELECT id, thumbnail FROM items"))
     lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
     tell("looking", 0, len(source.entries))
@@ -193,7 +193,7 @@ def _compared(
     if not same:
         if change.manifest.generation:
             check_before_change(folder)
-        broken, encoded = add_pictures(folder, source, found.first, models, indexes, tell)
+        broken, encoded = add_pictures(change, source, found.first, models, indexes, tell)
         _set_aside(found, broken)
         counts = _counts(database, found)
     items = set(found.items.values())
@@ -209,7 +209,7 @@ def _compared(
         card = commit(change, card, lambda draft: record(draft, source, found, items, captions), gone=gone)
         clean_indexes(change, card, indexes)
         remove_files(folder, map(thumbnail_name, torn - known.keys()))
-        remove_folders_below(folder / WORK)
+        remove_own_folders(change, WORK)
     elif card.to_content() != change.manifest.content:
         change.commit(card.to_content())
     else:
@@ -241,7 +241,7 @@ def _add_captions(
     missing = captions.keys() - indexes.ids(CAPTIONS)
     if missing:
         tell("captions", 0, len(missing))
-        add_captions(change.folder, source, missing, models, indexes)
+        add_captions(change, source, missing, models, indexes)
 
 
 def _refuse_emptied(before: LibraryCard, found: Scan, known: Collection[str], items: Collection[str]) -> None:

@@ -28,7 +28,7 @@ from visir.library.source import Entry, Source
 from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, SparseEmbeddings, strings
 from visir.search.index import Index
 from visir.search.kinds import KINDS
-from visir.storage import remove_folders_below
+from visir.storage import Change, remove_own_folders
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -43,6 +43,7 @@ _STORE = f"{WORK}/vectors"
 class Indexes:
     """The indexes of a library while it is being changed: made when the first vector comes, opened when there is one.
 
+    `change`: of the library; needed where an index may have to be made
     `kinds`, `settings`: from "dense", "sparse" and "captions" to the kind of index that is to be made, and how
     """
 
@@ -50,6 +51,7 @@ class Indexes:
     kinds: Mapping[str, str]
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     opened: dict[str, Index[Any]] = field(default_factory=dict)
+    change: Change | None = None
 
     def get(self, system: str) -> Index[Any] | None:
         """The index, None while it has no documents."""
@@ -76,7 +78,8 @@ class Indexes:
         if index is None:
             settings = self.settings.get(system, {})
             kind = KINDS.get(self.kinds[system]).index()  # not `kinds.build`: nobody has named these settings now
-            self.opened[system] = kind.build(vectors, self.folder / system, **settings)
+            assert self.change is not None, "this index is to be made, and nobody changes the library"
+            self.opened[system] = kind.build(vectors, self.change.own_folder(system), **settings)
             return
         there = self.ids(system)
         fresh = [one for one in vectors.ids.to_pylist() if one not in there]
@@ -93,7 +96,7 @@ class Indexes:
 
 
 def add_pictures(
-    folder: Path,
+    change: Change,
     source: Source,
     first: Mapping[str, Entry],
     models: Models,
@@ -109,19 +112,19 @@ def add_pictures(
     missing = {item: entry for item, entry in first.items() if any(item not in have[one] for one in systems)}
     broken: dict[str, str] = {}
     done = 0
-    for group, store in _groups(missing, folder, max((len(one) for one in have.values()), default=0), models, source):
+    for group, store in _groups(missing, change, max((len(one) for one in have.values()), default=0), models, source):
         tell("encoding", done, len(missing))
         found = _encoded(source, group, models, systems, store)
         broken |= found.broken
         for system, vectors in found.vectors.items():
             indexes.add(system, vectors)
         done += len(group)
-        remove_folders_below(folder / _STORE)
+        remove_own_folders(change, _STORE)
         tell("encoding", done, len(missing))
     return broken, len(missing)
 
 
-def add_captions(folder: Path, source: Source, wanted: set[str], models: Models, indexes: Indexes) -> None:
+def add_captions(change: Change, source: Source, wanted: set[str], models: Models, indexes: Indexes) -> None:
     """Encode these captions of the source, and add them to the index of captions."""
     encoder = models.dense
     if encoder is None or "text" not in encoder.modalities:
@@ -138,9 +141,9 @@ def add_captions(folder: Path, source: Source, wanted: set[str], models: Models,
             part = replace(
                 everything, captions=some, judgements=JUDGEMENTS.empty_table(), facts=None, caption_facts=None
             )
-            vectors = _relabelled(encode_collection(encoder, part, "text", store=_store(folder)).embeddings, None)
+            vectors = _relabelled(encode_collection(encoder, part, "text", store=_store(change)).embeddings, None)
         indexes.add(CAPTIONS, _without_zero(vectors)[0])
-        remove_folders_below(folder / _STORE)
+        remove_own_folders(change, _STORE)
 
 
 @dataclass
@@ -150,7 +153,7 @@ class _Encoded:
 
 
 def _groups(
-    missing: Mapping[str, Entry], folder: Path, size: int, models: Models, source: Source
+    missing: Mapping[str, Entry], change: Change, size: int, models: Models, source: Source
 ) -> Iterator[tuple[dict[str, Entry], Store]]:
     """The items in order of their ids, in groups, each with the store its vectors go to.
 
@@ -166,7 +169,7 @@ def _groups(
     at = 0
     while at < len(items):
         step = max(GROUP, (size + at) // 4)
-        yield {item: missing[item] for item in items[at : at + step]}, _store(folder)
+        yield {item: missing[item] for item in items[at : at + step]}, _store(change)
         at += step
 
 
@@ -262,5 +265,5 @@ def _kept(encoder: Encoder, collection: Collection, modality: Modality) -> bool:
     return store.find(store.key(encoder.card, collection, modality)) is not None
 
 
-def _store(folder: Path) -> Store:
-    return Store(folder / _STORE)
+def _store(change: Change) -> Store:
+    return Store(change.own_folder(_STORE))

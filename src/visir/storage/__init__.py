@@ -16,7 +16,7 @@ link, and never in a folder that held something before visir made it.
 
 from visir.storage.change import Change
 from visir.storage.creation import check_new_file, check_new_folder, new_file, new_folder, write_new
-from visir.storage.folder import changing, counted, put, recover, remove_folder, remove_folders_below
+from visir.storage.folder import changing, counted, put, recover, remove_folder, remove_own_folders
 from visir.storage.locks import locked, locked_or
 from visir.storage.manifest import MANIFEST, FileRecord, FolderError, FolderKind, Manifest, is_made_by_visir
 from visir.storage.scratch import Scratch, sweep
@@ -43,7 +43,7 @@ __all__ = [
     "put",
     "recover",
     "remove_folder",
-    "remove_folders_below",
+    "remove_own_folders",
     "sweep",
     "write_new",
 ]

@@ -132,6 +132,25 @@ class Change:
         """Write JSON: indented, keys in the given order, NumPy numbers allowed."""
         self.write(name, json_bytes(value), counts=counts)
 
+    def own_folder(self, name: str) -> Path:
+        """The path for a folder that visir will make below this one, with a manifest of its own.
+
+        Args:
+            name: Below the folder. A killed change may have made it already.
+        """
+        if name not in self._claims.folders:
+            if mode_of(self.folder, name) is not None:
+                raise self.kind.error(
+                    f"{self.folder / name}: is there already, and visir did not make it.",
+                    hint="move it away, and run the same again",
+                )
+            self._claims.own_folder(name)
+        return self.folder / name
+
+    def own_folders(self, below: str) -> list[str]:
+        """The names of folders that this change, or a killed one before it, has made at or below a name."""
+        return sorted(name for name in self._claims.folders if _is_below(name, [below]))
+
     def clear(self, name: str) -> None:
         """Remove what a killed change, or this one, has begun in a subfolder."""
         inside = [f"{name}/{inner}" for inner in files_below(self.folder / name)]

@@ -16,9 +16,11 @@ import contextlib
 import hashlib
 import os
 import re
+import stat
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeGuard
 
 import orjson
 
@@ -36,29 +38,49 @@ class Claims:
 
     Attributes:
         folder: The folder that the names are below.
+        folders: Names of folders below it that visir made, each with a manifest of its own (`own_folder`).
+        is_foreign: Whether the log was not written into this folder: it came with a copy, or out of an archive.
     """
 
-    def __init__(self, folder: Path, stream: IO[bytes]) -> None:
+    def __init__(self, folder: Path, stream: IO[bytes], *, trusted: bool = False) -> None:
         self.folder = folder
+        self.folders: set[str] = set()
         self._stream = stream
         self._names: set[str] = set()
         self._patterns: set[str] = set()
         stream.seek(0)
-        for line in stream.read().splitlines(keepends=True):
-            entry = _unpacked(line)
-            if entry is not None and "claim" in entry:
-                self._note(entry["claim"])
+        entries = [_unpacked(line) for line in stream.readlines()]
+        header = entries[0] if entries else None
+        if entries and (header is None or "visir" not in header):
+            raise FolderError(
+                f"{folder / LOG}: visir needs this name, and did not write the file.",
+                hint="move it away, and run the same again",
+            )
+        self.is_foreign = header is not None and header.get("inode") != os.fstat(stream.fileno()).st_ino
+        if self.is_foreign and not trusted:
+            return
+        for entry in entries:
+            self._read(entry or {})
+
+    def _read(self, entry: Mapping[str, Any]) -> None:
+        if _is_name(name := entry.get("claim")):
+            self._note(name)
+        elif _is_name(name := entry.get("folder")):
+            self.folders.add(name)
+        elif "cleared" in entry:
+            self._names, self._patterns = set(), set()
 
     @classmethod
-    def take(cls, folder: Path, *, busy: str | VisirError) -> Claims:
+    def take(cls, folder: Path, *, busy: str | VisirError, trusted: bool = False) -> Claims:
         """Lock the log of an existing folder, and make it if there is none.
 
         Args:
             folder: A folder that visir made (or is about to, when it is empty).
             busy: While another process holds the lock: a text to say once while waiting, or the error to raise.
+            trusted: Go by a log that came with a copy of the folder too.
 
         Raises:
-            FolderError: The log cannot be written, or a newer visir wrote it.
+            FolderError: The log cannot be written, visir did not write it, or a newer visir did.
         """
         path = folder / LOG
         while True:
@@ -69,8 +91,10 @@ class Claims:
             if not folder.is_dir():
                 raise FolderError(f"{folder}: another process has removed this folder.", hint="run the same again")
         try:
-            claims = cls(folder, stream)
+            claims = cls(folder, stream, trusted=trusted)
             claims._check_format()
+            if claims.is_foreign:
+                claims._adopt()
             return claims
         except BaseException:
             release(stream)
@@ -101,7 +125,7 @@ class Claims:
     def facts(self) -> list[dict[str, Any]]:
         """The facts that `note` wrote, in order."""
         self._stream.seek(0)
-        return _facts(self._stream.read())
+        return [] if self.is_foreign else _facts(self._stream.read())
 
     def remove_claimed(self, *, keep: Manifest | None = None) -> list[str]:
         """Remove every claimed file that `keep` does not name; the names of those that could not be removed."""
@@ -109,13 +133,34 @@ class Claims:
         names = set(self._names)
         if self._patterns:
             names.update(name for name in files_below(self.folder) if name in self)
+            # Of a folder that was made for a pattern and where nothing came to be, only the folder goes.
+            names.update(f"{folder}/-" for pattern in self._patterns if (folder := _fixed(pattern)))
         return remove_files(self.folder, sorted(names - kept - {LOG}), links=True)
+
+    def own_folder(self, name: str) -> None:
+        """Write down that visir makes a folder of this name, before it does; it is known until the log goes."""
+        check_name(name)
+        self._append({"folder": name})
+        self.folders.add(name)
 
     def clear(self) -> None:
         """Forget all claims: what was begun now counts, or is gone."""
         self._names, self._patterns = set(), set()
+        self.folders = {name for name in self.folders if (self.folder / name).is_dir()}
+        if self.folders:
+            self._append({"cleared": True})
+            return
         self._stream.seek(0)
         self._stream.truncate()
+
+    def _adopt(self) -> None:
+        """Begin the log anew, as one of this folder, with what was taken over."""
+        entries = [{"claim": name} for name in (*sorted(self._names), *sorted(self._patterns))]
+        entries += [{"folder": name} for name in sorted(self.folders)]
+        self._stream.seek(0)
+        self._stream.truncate()
+        self._append(*entries)
+        self.is_foreign = False
 
     def discard(self) -> None:
         """Remove the log itself, at the end of the folder's life."""
@@ -137,7 +182,7 @@ class Claims:
     def _append(self, *entries: dict[str, Any]) -> None:
         end = self._stream.seek(0, os.SEEK_END)
         if end == 0:
-            entries = ({"visir": FORMAT}, *entries)
+            entries = ({"visir": FORMAT, "inode": os.fstat(self._stream.fileno()).st_ino}, *entries)
         lines = memoryview(b"".join(_packed(entry) for entry in entries))
         try:
             while lines:
@@ -155,9 +200,12 @@ class Claims:
 
 
 def has_log(folder: Path) -> bool:
-    """Whether a folder has a log of claims that visir wrote."""
+    """Whether a folder has a log of claims that visir wrote: with a first line that is as it was written, or empty."""
+    path = folder / LOG
     try:
-        with (folder / LOG).open("rb") as stream:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return False
+        with path.open("rb") as stream:
             line = stream.readline()
     except OSError:
         return False
@@ -165,10 +213,38 @@ def has_log(folder: Path) -> bool:
     return line == b"" or (first is not None and "visir" in first)
 
 
+def is_begun(folder: Path, *, trusted: bool = False) -> bool:
+    """Whether visir began this folder, which has no manifest: by its log, or because there is nothing but the log.
+
+    Args:
+        folder: That is there.
+        trusted: Go by a log that came with a copy of the folder too.
+    """
+    if not has_log(folder):
+        return False
+    try:
+        data, inode = (folder / LOG).read_bytes(), (folder / LOG).stat().st_ino
+    except OSError:  # it was there, and its writer is done
+        return False
+    if not data:
+        return files_below(folder) == [LOG]
+    header = _unpacked(data.splitlines(keepends=True)[0]) or {}
+    return trusted or header.get("inode") == inode
+
+
+def _is_name(name: Any) -> TypeGuard[str]:
+    if not isinstance(name, str):
+        return False
+    with contextlib.suppress(ValueError):
+        check_name(name)
+        return True
+    return False
+
+
 def read_facts(folder: Path) -> list[dict[str, Any]]:
     """The facts in a folder's log, whoever holds it; none where there is no log."""
     try:
-        return _facts((folder / LOG).read_bytes())
+        return _facts((folder / LOG).read_bytes()) if has_log(folder) else []
     except OSError:
         return []
 
@@ -176,6 +252,16 @@ def read_facts(folder: Path) -> list[dict[str, Any]]:
 def matches(pattern: str, name: str) -> bool:
     """Whether a name is of a pattern: "*" and "?" within one part of a path, "**/" for any number of folders."""
     return _expression(pattern).fullmatch(name) is not None
+
+
+def _fixed(pattern: str) -> str:
+    """The folder at the beginning of a pattern that has no wildcard."""
+    parts = []
+    for part in pattern.split("/")[:-1]:
+        if "*" in part or "?" in part:
+            break
+        parts.append(part)
+    return "/".join(parts)
 
 
 def _packed(entry: dict[str, Any]) -> bytes:
@@ -196,7 +282,8 @@ def _unpacked(line: bytes) -> dict[str, Any] | None:
 
 def _facts(log: bytes) -> list[dict[str, Any]]:
     entries = [_unpacked(line) for line in log.splitlines(keepends=True)]
-    return [entry for entry in entries if entry is not None and "claim" not in entry and "visir" not in entry]
+    own = {"visir", "claim", "pattern", "folder", "cleared"}
+    return [entry for entry in entries if entry is not None and not own & set(entry)]
 
 
 @cache

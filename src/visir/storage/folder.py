@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from visir.errors import VisirError
 from visir.storage.change import Change
-from visir.storage.claims import Claims, has_log
+from visir.storage.claims import Claims, has_log, is_begun
 from visir.storage.disk import disk_faults
 from visir.storage.locks import make_folder
 from visir.storage.manifest import LOG, MANIFEST, FileRecord, FolderError, FolderKind, Manifest
-from visir.storage.removal import files_below, remove_empty_folders, remove_files
+from visir.storage.removal import files_below, mode_of, remove_files
 
 
 @contextlib.contextmanager
@@ -27,6 +28,7 @@ def changing(
     busy: str | VisirError,
     make: bool = True,
     resume: bool = False,
+    trusted: bool = False,
     generation: int | None = None,
 ) -> Iterator[Change]:
     """Change a folder of this kind, or make it; nobody else changes it meanwhile.
@@ -40,6 +42,7 @@ def changing(
         busy: While another process changes it: a text to say once while waiting, or the error to raise.
         make: Whether to make it where there is none.
         resume: Go on from what a killed change began, and leave what this one begins to the next.
+        trusted: Go on with a copy too, whose log of claims was written into another folder.
         generation: The one that the caller has read; if there is a newer one, that is an error.
 
     Raises:
@@ -47,8 +50,8 @@ def changing(
             write; another process is changing it; the disk refuses.
     """
     folder = Path(os.path.realpath(folder))
-    made = _opened(folder, kind, make)
-    with disk_faults(folder, kind.error), Claims.take(folder, busy=busy) as claims:
+    made = _opened(folder, kind, make, trusted)
+    with disk_faults(folder, kind.error), Claims.take(folder, busy=busy, trusted=trusted) as claims:
         manifest = Manifest.read(folder, kind) if (folder / MANIFEST).is_file() else None
         if manifest is None and not make:
             Manifest.read(folder, kind)
@@ -76,7 +79,8 @@ def changing(
             if change.manifest.generation == 0 and files_below(folder) == [LOG]:
                 claims.discard()  # nothing came to be: a mistyped place leaves no folder behind
                 if made:
-                    remove_empty_folders(folder)
+                    with contextlib.suppress(OSError):
+                        folder.rmdir()
 
 
 def put(folder: str | Path, kind: FolderKind, files: Mapping[str, bytes], *, keep: Iterable[str] = ()) -> None:
@@ -117,7 +121,8 @@ def remove_folder(folder: str | Path) -> list[str]:
             remove_files(folder, [MANIFEST])
             if not claims.remove_claimed():
                 claims.discard()
-            remove_empty_folders(folder)
+            with contextlib.suppress(OSError):  # something else is in it
+                folder.rmdir()
     return files_below(folder) if folder.exists() else []
 
 
@@ -140,22 +145,28 @@ def counted(folder: Path, kind: FolderKind) -> frozenset[str]:
     return frozenset(Manifest.read(folder, kind).files)
 
 
-def remove_folders_below(folder: Path) -> None:
-    """Remove every folder below this one that visir made, by their own manifests, and what that leaves empty."""
-    for path, _, files in os.walk(folder, followlinks=False):
-        if MANIFEST in files or LOG in files:
-            with contextlib.suppress(VisirError):
-                remove_folder(path)
-    remove_empty_folders(folder)
+def remove_own_folders(change: Change, below: str) -> None:
+    """Remove the folders that a change has made below this name (`Change.own_folder`), by their own manifests."""
+    for name in change.own_folders(below):
+        mode = mode_of(change.folder, name)
+        if mode is None or not stat.S_ISDIR(mode):
+            continue
+        root, emptied = change.folder / name, []
+        for path, _, files in os.walk(root, topdown=False, followlinks=False):
+            if MANIFEST in files or LOG in files:
+                with contextlib.suppress(VisirError):
+                    remove_folder(path)
+            emptied.append(f"{Path(path).relative_to(change.folder).as_posix()}/-")
+        remove_files(change.folder, emptied)
 
 
-def _opened(folder: Path, kind: FolderKind, make: bool) -> bool:
+def _opened(folder: Path, kind: FolderKind, make: bool, trusted: bool) -> bool:
     """Whether the folder was made now. Raises the kind's error for one that visir may not change."""
     if folder.is_dir():
         if (folder / MANIFEST).is_file() or not make:
             Manifest.read(folder, kind)
         # In this order: whoever makes the folder meanwhile has a log until there is a manifest.
-        elif any(folder.iterdir()) and not has_log(folder) and not (folder / MANIFEST).is_file():
+        elif any(folder.iterdir()) and not is_begun(folder, trusted=trusted) and not (folder / MANIFEST).is_file():
             raise kind.error(
                 f"{folder}: holds files that visir did not write ({some_of(files_below(folder))}), and no {kind.noun}.",
                 hint="name a new folder",

@@ -6,7 +6,9 @@ The lock belongs to the open file, not to its existence: a killed holder leaves 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -63,7 +65,7 @@ def hold(path: Path, busy: str | VisirError, *, elsewhere: str = "") -> IO[bytes
     """The locked file. While another process holds it: say `busy` once and wait, or raise it."""
     stream: IO[bytes] | None = None
     try:
-        stream = path.open("a+b", buffering=0)
+        stream = _opened(path, os.O_CREAT)
         announced = False
         while not _try(stream):
             if isinstance(busy, VisirError):
@@ -89,7 +91,7 @@ def hold(path: Path, busy: str | VisirError, *, elsewhere: str = "") -> IO[bytes
 def hold_if_free(path: Path) -> IO[bytes] | None:
     """The locked file, if it is there and nobody holds it; else None. Nothing is made."""
     try:
-        stream = path.open("r+b", buffering=0)
+        stream = _opened(path)
     except OSError:
         return None
     try:
@@ -99,6 +101,16 @@ def hold_if_free(path: Path) -> IO[bytes] | None:
         pass
     stream.close()
     return None
+
+
+def _opened(path: Path, flags: int = 0) -> IO[bytes]:
+    """A plain file, opened to be read and written at any place; `OSError` for a link, a pipe or a device."""
+    flags |= os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no plain file", str(path))
+    return os.fdopen(descriptor, "r+b", buffering=0)
 
 
 def release(stream: IO[bytes]) -> None:

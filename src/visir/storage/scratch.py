@@ -16,15 +16,17 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeGuard
 
 from visir.errors import VisirError
+from visir.files import digest_of
 from visir.storage.claims import Claims, has_log, read_facts
+from visir.storage.disk import exchange
 from visir.storage.folder import remove_folder
 from visir.storage.locks import hold_if_free, is_held, make_folder
 from visir.storage.manifest import LOG, MANIFEST, FolderError, read_manifest
-from visir.storage.removal import files_below, remove_empty_folders, remove_files
+from visir.storage.removal import files_below, mode_of, remove_empty_folders, remove_files
 
 PREFIX = ".visir-"
 _EMPTY_SECONDS = 60
@@ -201,10 +203,12 @@ def check_alone(scratch: Scratch, target: Path, fault: VisirError) -> None:
 def _closed(path: Path, claims: Claims) -> None:
     try:
         for facts in claims.facts():
-            for folder in sorted(path.glob(facts["folders"])) if "folders" in facts else []:
+            pattern = facts.get("folders")
+            for folder in sorted(path.glob(pattern)) if _is_below(pattern) else []:
                 with contextlib.suppress(VisirError):
                     remove_folder(folder)
-        claims.remove_claimed()
+        if not _is_unfinished(path, claims):
+            claims.remove_claimed()
         if files_below(path) == [LOG]:
             claims.discard()
         remove_empty_folders(path)
@@ -212,55 +216,118 @@ def _closed(path: Path, claims: Claims) -> None:
         claims.release()
 
 
+def _is_below(pattern: Any) -> TypeGuard[str]:
+    """Whether a fact names something below a scratch folder."""
+    return isinstance(pattern, str) and pattern != "" and not {"..", ""} & set(pattern.split("/"))
+
+
 NEW, OLD = "new", "old"
-_OWN = ("swap", "making", "folders")
+_OWN = ("swap", "manifest", "making", "folders")
 
 
 def swap(scratch: Scratch, target: Path) -> None:
-    """Put the scratch folder's `new` in the place of the folder `target`, which visir made.
+    """Put the scratch folder's `new` in the place of the folder `target`, which visir made; it takes its rights.
 
-    What visir wrote into the old folder is removed. Files of others that were in it stay in their places; where the new
-    one has a file of the same name, they go to a folder beside it, and a warning names that. Killed in between, the
-    next writer in this place does the rest.
+    What visir wrote into the old folder is removed. Files and empty folders of others that were in it stay in their
+    places; where the new one has something of the same name, they go to a folder beside it, and a warning names that.
+    Killed or interrupted in between, it is the old folder or the new one that is there; the next writer in this place
+    does the rest.
     """
-    scratch.claims.note(swap=target.name)
-    with contextlib.suppress(FileNotFoundError):
-        target.rename(scratch.path / OLD)
-    (scratch.path / NEW).rename(target)
-    _remove_old(scratch.path, target, scratch.claims)
+    path, new, old = scratch.path, scratch.path / NEW, scratch.path / OLD
+    scratch.claims.note(swap=target.name, manifest=_digest(new))
+    try:
+        if target.is_dir():
+            _take_rights(new, target)
+            if exchange(new, target):
+                new.rename(old)
+            else:
+                target.rename(old)
+                try:
+                    new.rename(target)
+                except BaseException:
+                    if not target.exists():
+                        old.rename(target)
+                    raise
+        else:
+            new.rename(target)
+    except BaseException:
+        finish_swap(path, scratch.claims)
+        raise
+    _remove_old(path / OLD, target)
 
 
 def finish_swap(path: Path, claims: Claims) -> None:
-    """Do the rest of a swap whose process was killed."""
-    for facts in claims.facts():
-        name = facts.get("swap", "")
-        if not name or Path(name).name != name:
-            continue
-        target = path.parent / name
-        if not (path / OLD).is_dir():
-            continue  # killed before anything was moved
-        if (path / NEW).is_dir() and not target.exists():
-            (path / NEW).rename(target)
-        _remove_old(path, target, claims)
+    """Do the rest of a swap that was killed or interrupted, as far as it had come."""
+    facts = {name: fact for entry in claims.facts() for name, fact in entry.items()}
+    name, digest = facts.get("swap"), facts.get("manifest")
+    if not isinstance(name, str) or Path(name).name != name or name in ("", ".", ".."):
+        return
+    target, new, old = path.parent / name, path / NEW, path / OLD
+    if _digest(target) == digest:  # it took its place
+        for rest in (new, old):
+            _remove_old(rest, target)
+    elif _digest(new) == digest and old.is_dir():  # the old one had made room
+        if target.exists():  # for somebody else
+            warnings.warn(f"{target} was made meanwhile; what it was to be is {_aside(new, target)}", stacklevel=4)
+            warnings.warn(f"{target} was made meanwhile; what it was before is {_aside(old, target)}", stacklevel=4)
+        else:
+            new.rename(target)
+            _remove_old(old, target)
 
 
-def _remove_old(path: Path, target: Path, claims: Claims) -> None:
-    old = path / OLD
+def _is_unfinished(path: Path, claims: Claims) -> bool:
+    """Whether a swap has moved something and is not done: then nothing that lies here may be removed."""
+    return (path / OLD).is_dir() and any("swap" in facts for facts in claims.facts())
+
+
+def _digest(folder: Path) -> str:
+    """Of the manifest of a folder; empty where there is none."""
+    try:
+        return digest_of(folder / MANIFEST)[1]
+    except OSError:
+        return ""
+
+
+def _take_rights(new: Path, target: Path) -> None:
+    """The rights of a folder, and its owner as far as this user may, for the one that takes its place."""
+    status = target.stat()
+    new.chmod(status.st_mode & 0o7777)
+    with contextlib.suppress(OSError, AttributeError):
+        os.chown(new, status.st_uid, status.st_gid)
+
+
+def _remove_old(old: Path, target: Path) -> None:
+    """Remove what visir wrote into a folder that was replaced, and put everything else into the new one."""
     if not old.is_dir():
         return
     manifest = read_manifest(old)
+    ours = {""}
     if manifest is not None:
+        ours.update(parent.as_posix() for name in manifest.files for parent in PurePosixPath(name).parents)
         manifest.remove(old, manifest.files)
         remove_files(old, [MANIFEST, LOG])
+    for folder, _, files in os.walk(old):
+        inner = Path(folder).relative_to(old).as_posix().removeprefix(".")
+        if inner not in ours and not files:
+            with contextlib.suppress(OSError):  # the new one has a file of that name
+                (target / inner).mkdir(parents=True, exist_ok=True)
     for name in files_below(old):
         place = target / name
-        if not place.exists() and not place.is_symlink():
+        above = [target / parent for parent in PurePosixPath(name).parents]
+        if mode_of(target, name) is None and all(folder.is_dir() or not folder.exists() for folder in above):
             place.parent.mkdir(parents=True, exist_ok=True)
             (old / name).rename(place)
-    if remove_empty_folders(old):
+    if not files_below(old):
+        remove_empty_folders(old)
         return
-    number = 1
-    while (place := target.with_name(f"{target.name}.old-{number}")).exists():
-        number += 1
-    old.rename(place)
+    place = _aside(old, target)
     warnings.warn(f"{place}: files that visir did not write, from the folder that {target} replaced", stacklevel=4)
+
+
+def _aside(folder: Path, target: Path) -> Path:
+    """Rename a folder to a free name beside `target`; its new place."""
+    number = 1
+    while (place := target.with_name(f"{target.name}.{folder.name}-{number}")).exists():
+        number += 1
+    folder.rename(place)
+    return place

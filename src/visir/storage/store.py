@@ -77,7 +77,7 @@ class Store:
             resume: Go on from what a killed writer left.
         """
         make_folder(self.path(key).parent, elsewhere="VISIR_CACHE=FOLDER")
-        with changing(self.path(key), self.kind, busy=waiting, resume=resume) as change:
+        with changing(self.path(key), self.kind, busy=waiting, resume=resume, trusted=True) as change:
             yield change
 
     def remove(self, key: str) -> None:

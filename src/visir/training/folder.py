@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError
 from visir.storage import MANIFEST, Change, FolderKind, changing
-from visir.storage.claims import has_log
+from visir.storage.claims import is_begun
 from visir.storage.locks import hold, release
 from visir.storage.manifest import LOG
 from visir.storage.removal import files_below
@@ -125,7 +125,7 @@ def check_free(out: Path, resume: bool) -> None:
         raise VisirError(f"{out} is a file, not a folder.", hint="train into a folder: --out DIR")
     if (out / MANIFEST).is_file():
         raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
-    if out.exists() and not has_log(out) and any(out.iterdir()):
+    if out.exists() and not is_begun(out, trusted=resume) and any(out.iterdir()):
         some = ", ".join(files_below(out)[:3])
         copied = " (was it copied without its hidden files?)" if (out / STATE_FILE).is_file() else ""
         raise VisirError(
@@ -145,7 +145,7 @@ def taken(out: Path, layout: Layout, resume: bool) -> Iterator[TrainingFolder]:
         f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"
     )
     check_free(out, resume)
-    with changing(out, layout.kind, busy=another, resume=True) as change:
+    with changing(out, layout.kind, busy=another, resume=True, trusted=resume) as change:
         if change.manifest.generation:  # preparation takes time, and another process may have come and gone
             check_free(out, resume)
         if (out / STATE_FILE).is_file() and not resume:
