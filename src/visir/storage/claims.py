@@ -5,9 +5,10 @@ be guessed. The log is a file of lines, each with a digest over itself; a line t
 writer holds a lock on it, which the system takes back when the writer dies: a log that can be locked is of a writer who
 is gone.
 
-A claim is the name of a file ("part-2-0/vectors.npy") or, for files that another library names, a pattern
-("spill/duckdb_temp_*": "*" and "?" within one part of a path, "**" for any number of folders). Patterns count only in
-folders that visir made for that library alone.
+A claim is the name of a file ("part-2-0/vectors.npy"), whatever characters are in it, or, for files that another
+library names, a pattern below a folder ("duckdb_temp_*" below "spill": "*" and "?" within one part of a path, "**" for
+any number of folders). The log tells the two apart. Patterns count only in folders that visir made for that library
+alone.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from visir.storage.removal import check_name, files_below, remove_files
 
 FORMAT = 1
 _DIGEST = 16
+_ENTRIES = ("visir", "claim", "pattern")
+"""What the log itself has to say; all else are facts."""
 
 
 class Claims:
@@ -42,12 +45,14 @@ class Claims:
         self.folder = folder
         self._stream = stream
         self._names: set[str] = set()
-        self._patterns: set[str] = set()
+        self._patterns: set[tuple[str, str]] = set()
         stream.seek(0)
         for line in stream.read().splitlines(keepends=True):
             entry = _unpacked(line)
             if entry is not None and "claim" in entry:
-                self._note(entry["claim"])
+                self._names.add(entry["claim"])
+            elif entry is not None and "pattern" in entry:
+                self._patterns.add((entry["below"], entry["pattern"]))
 
     @classmethod
     def take(cls, folder: Path, *, busy: str | VisirError) -> Claims:
@@ -77,21 +82,26 @@ class Claims:
             raise
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names or any(matches(pattern, name) for pattern in self._patterns)
+        return name in self._names or any(_is_of(name, *pattern) for pattern in self._patterns)
 
     def __len__(self) -> int:
         return len(self._names) + len(self._patterns)
 
     def add(self, *names: str) -> None:
-        """Claim names (or patterns), before anything is written under them."""
-        fresh = [name for name in names if name not in self._names and name not in self._patterns]
-        if not fresh:
-            return
+        """Claim names, before anything is written under them."""
+        fresh = [name for name in names if name not in self._names]
         for name in fresh:
             check_name(name)
         self._append(*({"claim": name} for name in fresh))
-        for name in fresh:
-            self._note(name)
+        self._names.update(fresh)
+
+    def add_patterns(self, below: str, *patterns: str) -> None:
+        """Claim what another library will name in the folder `below`, before it writes anything."""
+        fresh = [pattern for pattern in patterns if (below, pattern) not in self._patterns]
+        for pattern in fresh:
+            check_name(f"{below}/{pattern}")
+        self._append(*({"pattern": pattern, "below": below} for pattern in fresh))
+        self._patterns.update((below, pattern) for pattern in fresh)
 
     def note(self, **facts: Any) -> None:
         """Write further facts into the log, and wait until they are on disk."""
@@ -131,10 +141,9 @@ class Claims:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _note(self, name: str) -> None:
-        (self._patterns if "*" in name or "?" in name else self._names).add(name)
-
     def _append(self, *entries: dict[str, Any]) -> None:
+        if not entries:
+            return
         end = self._stream.seek(0, os.SEEK_END)
         if end == 0:
             entries = ({"visir": FORMAT}, *entries)
@@ -178,6 +187,10 @@ def matches(pattern: str, name: str) -> bool:
     return _expression(pattern).fullmatch(name) is not None
 
 
+def _is_of(name: str, below: str, pattern: str) -> bool:
+    return name.startswith(f"{below}/") and matches(pattern, name.removeprefix(f"{below}/"))
+
+
 def _packed(entry: dict[str, Any]) -> bytes:
     content = orjson.dumps(entry)
     return hashlib.blake2b(content, digest_size=_DIGEST // 2).hexdigest().encode() + b" " + content + b"\n"
@@ -196,7 +209,7 @@ def _unpacked(line: bytes) -> dict[str, Any] | None:
 
 def _facts(log: bytes) -> list[dict[str, Any]]:
     entries = [_unpacked(line) for line in log.splitlines(keepends=True)]
-    return [entry for entry in entries if entry is not None and "claim" not in entry and "visir" not in entry]
+    return [entry for entry in entries if entry is not None and entry.keys().isdisjoint(_ENTRIES)]
 
 
 @cache
