@@ -66,6 +66,10 @@ def test_tokens_and_scopes(serve: Any, tmp_path: Path) -> None:
         assert service.ask("GET", open_path).status_code == 200
     for closed in ("/metrics", "/v1/libraries", f"{AT}/search", f"{AT}/items/{item}/thumbnail", "/nothing", "/static"):
         assert service.refused("GET", closed)[0] == 401
+    picture = f"{AT}/items/{item}/thumbnail"
+    had = {"if-none-match": service.ask("GET", picture, headers=bearer(asks)).headers["etag"]}
+    assert service.ask("GET", picture, headers=bearer(asks) | had).status_code == 304
+    assert service.refused("GET", picture, headers=had)[0] == 401  # a picture that a browser kept is asked for too
     assert asks.encode() not in service.written()
     said = service.ask("GET", "/v1/openapi.json").json()
     assert said["paths"]["/v1/libraries"]["get"]["security"] == [{"token": []}]

@@ -124,6 +124,9 @@ def test_what_cannot_be_compared_with_the_disk_is_not_served_for_long(place: Pat
     with process(library, reload=0.1, stale=0.6) as (_, port):
         service = Asked(port)
         assert service.ready()[1]["status"] == "current"
+        picture = f"{AT}/items/{next(iter(service.items()))}/thumbnail"
+        had = {"If-None-Match": service.client.get(picture).headers["etag"]}
+        assert service.client.get(picture, headers=had).status_code == 304
         for spoil, mend, fault in (
             (lambda: library.rename(away), lambda: away.rename(library), "its folder is not there"),
             (lambda: _damage(library), lambda: _mend(library), "LibraryError"),
@@ -135,6 +138,7 @@ def test_what_cannot_be_compared_with_the_disk_is_not_served_for_long(place: Pat
             for method, path, body in (("POST", "search", {"text": "a dog"}), ("GET", "categories", None)):
                 answer = service.client.request(method, f"{AT}/{path}", json=body)
                 assert answer.status_code == 503 and "retry-after" in answer.headers
+            assert service.client.get(picture, headers=had).status_code == 503  # nor what a browser has kept
             mend()
             until(lambda: service.ready()[0] == 200)
             assert len(service.items()) == 24 and service.ready()[1]["fault"] is None

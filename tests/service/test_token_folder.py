@@ -282,13 +282,32 @@ def test_a_full_disk_of_its_own(tmp_path: Path) -> None:
         token revoke tokens --name anna; echo "anna $?"
         token list tokens || exit 91
         : > filling
-        token revoke tokens --name anna; echo "again $?"
+        token new tokens --name anna > secret; echo "again $?"
+        mount -o remount,ro "$1" && cd "$1"
+        token revoke tokens --name anna; echo "sealed $?"
+        token list tokens
     """
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", script, sys.executable, str(disk)], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     lines = done.stdout.splitlines()
-    assert "bert 2" in lines and "anna 2" in lines and "again 0" in lines, done.stdout
-    assert done.stderr.count("No space left on device") == 2, done.stderr
-    assert any(line.strip().startswith("anna ") and "search" in line for line in lines), done.stdout
+    assert "bert 2" in lines and "anna 0" in lines and "again 0" in lines, done.stdout
+    assert done.stderr.count("No space left on device") == 1, done.stderr
+    listed = [number for number, line in enumerate(lines) if line.strip().startswith("anna ") and "search" in line]
+    assert len(listed) == 1 and listed[0] > lines.index("sealed 2"), done.stdout  # it counts again, and still does
+    assert "'anna' is still there" in done.stderr and "remove the file" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("room", [0, 20, 100, 300])
+def test_a_full_disk_keeps_no_token_alive(tmp_path: Path, room: int) -> None:
+    """Revoking takes no room; the next change mends the manifest, and the name is free for another token at once."""
+    folder = tmp_path / "tokens"
+    secret, other = (new_token(folder, name, ["search"], None) for name in ("anna", "bert"))
+    held = Tokens(folder)
+    done = visir_token("revoke", folder, "--name", "anna", room=room)
+    assert done.returncode == 0, done.stderr
+    assert held.holder(secret, 10.0) is None and held.holder(other, 10.0) is not None
+    assert names(folder) == ["bert"]
+    again = new_token(folder, "anna", ["search"], None)
+    assert held.holder(secret, 20.0) is None and held.holder(again, 20.0) is not None

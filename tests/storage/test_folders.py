@@ -516,3 +516,38 @@ def test_what_a_writer_left_after_its_commit_goes_with_the_next_that_resumes(tmp
     with changing(box, BOX, busy="wait", resume=True):
         pass
     assert sorted(path.name for path in box.iterdir()) == ["data", "visir.json"]
+
+
+@pytest.mark.parametrize("name", ["*", "photo?", "**/*"])
+def test_a_name_with_stars_is_a_name_and_no_pattern(tmp_path: Path, name: str) -> None:
+    """Dropping such a file, or being killed over it, removes that file and nothing that it would match."""
+    box = tmp_path / "box"
+    with changing(box, BOX, busy="wait") as change:
+        change.write(name, b"1")
+        change.write("data", b"2")
+    (box / "photo1").write_text("mine")
+    (box / "mine").mkdir()
+    (box / "mine" / "photo").write_text("mine")
+    with changing(box, BOX, busy="wait") as change:
+        change.drop(name)
+        change.commit()
+    assert tree(box) == {"data": b"2", "photo1": b"mine", "mine/photo": b"mine"}
+    with Claims.take(box, busy="wait") as claims:  # killed over it
+        claims.add(name)
+        (box / name).parent.mkdir(exist_ok=True)
+        (box / name).write_text("half")
+    with changing(box, BOX, busy="wait"):
+        pass
+    assert tree(box) == {"data": b"2", "photo1": b"mine", "mine/photo": b"mine"}
+
+
+def test_a_pattern_counts_in_its_own_folder_alone(tmp_path: Path) -> None:
+    """The folder's name may itself have a star."""
+    with Claims.take(tmp_path, busy="wait") as claims:
+        claims.add_patterns("a*", "spill_?/**/*.tmp")
+        claims.add("a*/spill_1/x/y.tmp")  # as a name too: the log has both
+    with Claims.take(tmp_path, busy="wait") as claims:
+        assert len(claims) == 2
+        assert "a*/spill_2/x/y.tmp" in claims and "a*/spill_2/y.tmp" in claims
+        assert "ab/spill_2/y.tmp" not in claims and "spill_2/y.tmp" not in claims
+        assert claims.facts() == []

@@ -22,6 +22,7 @@ from typing import Any
 from visir.errors import VisirError, nearest, raise_faults
 from visir.files import read_json
 from visir.storage import FolderKind, Manifest, changing
+from visir.storage.disk import to_disk
 
 SCOPES = ("search", "admin")
 SUFFIX = ".token"
@@ -114,7 +115,7 @@ def add_token(folder: Path, token: Token) -> None:
     except OSError as fault:
         raise TokenError(f"{folder}: cannot be made ({fault.strerror}).", hint="name another folder") from fault
     with changing(folder, KIND, busy=_BUSY.format(folder)) as change:
-        if token.name + SUFFIX in change.manifest.files:
+        if token.name + SUFFIX in change.manifest.files and (folder / (token.name + SUFFIX)).exists():
             raise TokenError(
                 f"{folder}: there is a token {token.name!r} already.", hint="revoke it first, or choose another name"
             )
@@ -122,15 +123,30 @@ def add_token(folder: Path, token: Token) -> None:
 
 
 def revoke_token(folder: Path, name: str) -> None:
-    """Take a token out of a folder; a running service refuses it within a second."""
+    """Take a token out of a folder; a running service refuses it within a second.
+
+    Its file goes first. That alone revokes it and takes no room, so a full disk keeps no token alive: then the manifest
+    names a file that is not there until the next change.
+    """
     if folder.is_file():
         read_tokens(folder)
-    with changing(folder, KIND, busy=_BUSY.format(folder), make=False) as change:
-        names = [file.removesuffix(SUFFIX) for file in change.manifest.files]
-        if name not in names:
-            raise TokenError(f"{folder}: no token {name!r}.", hint=nearest(name, names))
-        change.drop(name + SUFFIX)
-        change.commit()
+    manifest, file = Manifest.read(folder, KIND), name + SUFFIX
+    if file not in manifest.files:
+        raise TokenError(
+            f"{folder}: no token {name!r}.", hint=nearest(name, [one.removesuffix(SUFFIX) for one in manifest.files])
+        )
+    manifest.remove(folder, [file])
+    try:
+        with changing(folder, KIND, busy=_BUSY.format(folder), make=False) as change:
+            change.drop(file)
+            change.commit()
+    except VisirError as fault:
+        if (folder / file).exists():
+            raise TokenError(
+                f"{fault.message} The token {name!r} is still there.",
+                hint=f"{fault.hint}; or remove the file {folder / file} by hand: that revokes it too",
+            ) from fault
+        to_disk(folder)
 
 
 class Tokens:

@@ -73,7 +73,7 @@ class Change:
             raise self.kind.error(
                 f"{path}: is there already, and visir did not write it.", hint="move it away, and run the same again"
             )
-        self._claims.add(*(f"{self._below}{name}/{pattern}" for pattern in patterns))
+        self._claims.add_patterns(self._below + name, *patterns)
         self._changed = True
         return path
 

@@ -5,9 +5,10 @@ be guessed. The log is a file of lines, each with a digest over itself; a line t
 writer holds a lock on it, which the system takes back when the writer dies: a log that can be locked is of a writer who
 is gone.
 
-A claim is the name of a file ("part-2-0/vectors.npy") or, for files that another library names, a pattern
-("spill/duckdb_temp_*": "*" and "?" within one part of a path, "**" for any number of folders). Patterns count only in
-folders that visir made for that library alone.
+A claim is the name of a file ("part-2-0/vectors.npy"), whatever characters are in it, or, for files that another
+library names, a pattern below a folder ("duckdb_temp_*" below "spill": "*" and "?" within one part of a path, "**" for
+any number of folders). The log tells the two apart. Patterns count only in folders that visir made for that library
+alone.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from visir.storage.removal import check_name, files_below, remove_files
 
 FORMAT = 1
 _DIGEST = 16
+_ENTRIES = ("visir", "claim", "pattern", "folder", "cleared")
+"""What the log itself has to say; all else are facts."""
 
 
 class Claims:
@@ -47,7 +50,7 @@ class Claims:
         self.folders: set[str] = set()
         self._stream = stream
         self._names: set[str] = set()
-        self._patterns: set[str] = set()
+        self._patterns: set[tuple[str, str]] = set()
         stream.seek(0)
         entries = [_unpacked(line) for line in stream.readlines()]
         header = entries[0] if entries else None
@@ -64,7 +67,9 @@ class Claims:
 
     def _read(self, entry: Mapping[str, Any]) -> None:
         if _is_name(name := entry.get("claim")):
-            self._note(name)
+            self._names.add(name)
+        elif _is_name(below := entry.get("below")) and _is_name(pattern := entry.get("pattern")):
+            self._patterns.add((below, pattern))
         elif _is_name(name := entry.get("folder")):
             self.folders.add(name)
         elif "cleared" in entry:
@@ -101,21 +106,26 @@ class Claims:
             raise
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names or any(matches(pattern, name) for pattern in self._patterns)
+        return name in self._names or any(_is_of(name, *pattern) for pattern in self._patterns)
 
     def __len__(self) -> int:
         return len(self._names) + len(self._patterns)
 
     def add(self, *names: str) -> None:
-        """Claim names (or patterns), before anything is written under them."""
-        fresh = [name for name in names if name not in self._names and name not in self._patterns]
-        if not fresh:
-            return
+        """Claim names, before anything is written under them."""
+        fresh = [name for name in names if name not in self._names]
         for name in fresh:
             check_name(name)
         self._append(*({"claim": name} for name in fresh))
-        for name in fresh:
-            self._note(name)
+        self._names.update(fresh)
+
+    def add_patterns(self, below: str, *patterns: str) -> None:
+        """Claim what another library will name in the folder `below`, before it writes anything."""
+        fresh = [pattern for pattern in patterns if (below, pattern) not in self._patterns]
+        for pattern in fresh:
+            check_name(f"{below}/{pattern}")
+        self._append(*({"pattern": pattern, "below": below} for pattern in fresh))
+        self._patterns.update((below, pattern) for pattern in fresh)
 
     def note(self, **facts: Any) -> None:
         """Write further facts into the log, and wait until they are on disk."""
@@ -134,7 +144,7 @@ class Claims:
         if self._patterns:
             names.update(name for name in files_below(self.folder) if name in self)
             # Of a folder that was made for a pattern and where nothing came to be, only the folder goes.
-            names.update(f"{folder}/-" for pattern in self._patterns if (folder := _fixed(pattern)))
+            names.update(f"{below}/-" for below, _ in self._patterns)
         return remove_files(self.folder, sorted(names - kept - {LOG}), links=True)
 
     def own_folder(self, name: str) -> None:
@@ -155,7 +165,8 @@ class Claims:
 
     def _adopt(self) -> None:
         """Begin the log anew, as one of this folder, with what was taken over."""
-        entries = [{"claim": name} for name in (*sorted(self._names), *sorted(self._patterns))]
+        entries = [{"claim": name} for name in sorted(self._names)]
+        entries += [{"below": below, "pattern": pattern} for below, pattern in sorted(self._patterns)]
         entries += [{"folder": name} for name in sorted(self.folders)]
         self._stream.seek(0)
         self._stream.truncate()
@@ -176,10 +187,9 @@ class Claims:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _note(self, name: str) -> None:
-        (self._patterns if "*" in name or "?" in name else self._names).add(name)
-
     def _append(self, *entries: dict[str, Any]) -> None:
+        if not entries:
+            return
         end = self._stream.seek(0, os.SEEK_END)
         if end == 0:
             entries = ({"visir": FORMAT, "inode": os.fstat(self._stream.fileno()).st_ino}, *entries)
@@ -254,14 +264,8 @@ def matches(pattern: str, name: str) -> bool:
     return _expression(pattern).fullmatch(name) is not None
 
 
-def _fixed(pattern: str) -> str:
-    """The folder at the beginning of a pattern that has no wildcard."""
-    parts = []
-    for part in pattern.split("/")[:-1]:
-        if "*" in part or "?" in part:
-            break
-        parts.append(part)
-    return "/".join(parts)
+def _is_of(name: str, below: str, pattern: str) -> bool:
+    return name.startswith(f"{below}/") and matches(pattern, name.removeprefix(f"{below}/"))
 
 
 def _packed(entry: dict[str, Any]) -> bytes:
@@ -282,8 +286,7 @@ def _unpacked(line: bytes) -> dict[str, Any] | None:
 
 def _facts(log: bytes) -> list[dict[str, Any]]:
     entries = [_unpacked(line) for line in log.splitlines(keepends=True)]
-    own = {"visir", "claim", "pattern", "folder", "cleared"}
-    return [entry for entry in entries if entry is not None and not own & set(entry)]
+    return [entry for entry in entries if entry is not None and entry.keys().isdisjoint(_ENTRIES)]
 
 
 @cache

@@ -94,7 +94,7 @@ class Scratch:
 
     def folder(self, name: str, *patterns: str) -> Path:
         """A new folder in which another library writes files of these patterns, claimed."""
-        self.claims.add(*(f"{name}/{pattern}" for pattern in patterns))
+        self.claims.add_patterns(name, *patterns)
         path = self.path / name
         path.mkdir(parents=True, exist_ok=True)
         return path

@@ -67,6 +67,11 @@ def known_only(request: Request) -> None:
             raise Refused(422, f"{name[:100]}: unknown parameter", hint=hint, field=name[:100])
 
 
+def has_already(request: Request, tag: str) -> bool:
+    """Whether the caller has what this ETag (with its quotes) stands for, and asks only whether it still holds."""
+    return tag in request.headers.get("if-none-match", "")
+
+
 def admin_only(request: Request) -> None:
     """Refuse whoever has not the scope "admin"."""
     caller = request.scope["state"]["caller"]

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request, Response
 import visir
 from visir.service import wire
 from visir.service.errors import Refused, unknown
-from visir.service.routers import REFUSALS, shelf_of
+from visir.service.routers import REFUSALS, has_already, shelf_of
 
 router = APIRouter(tags=["about"])
 
@@ -95,7 +95,7 @@ def _file(request: Request, name: str) -> Response:
     data, packed, kind, tag = held[name]
     # A browser asks again each time and is told that nothing changed: a new version of visir shows at once.
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-    if tag in request.headers.get("if-none-match", ""):
+    if has_already(request, tag):
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(packed, headers={**headers, "Content-Encoding": "gzip"}, media_type=kind)

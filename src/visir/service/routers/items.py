@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -21,7 +22,7 @@ from visir.service.reading import (
     queries_of,
     schema,
 )
-from visir.service.routers import LARGE, REFUSALS, InLibrary, OfItem
+from visir.service.routers import LARGE, REFUSALS, InLibrary, OfItem, has_already
 
 if TYPE_CHECKING:
     from visir.library import Library
@@ -31,8 +32,8 @@ router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=R
 
 SHOWN = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp", "image/avif", "image/bmp"})
 """Media types of originals that are handed out: pictures that a browser shows, and none that can hold a script."""
-_FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 _ALONE = {"Content-Security-Policy": "default-src 'none'; sandbox", "Content-Disposition": "inline"}
+_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "The caller has these bytes (`If-None-Match`)."}}
 _MOST_SKIPPED = 10_000_000
 _LONGEST_WHERE = 16_000
 _WHERE = "JSON text of a list of conditions, as `where` of a search; all of them must hold."
@@ -105,30 +106,33 @@ def item(desk: InLibrary, item: OfItem) -> Response:
 @router.get(
     "/items/{item}/thumbnail",
     response_class=Response,
-    responses={200: {"content": {"image/webp": {}}, "description": "WebP, at most 320 × 320 pixels."}},
+    responses={200: {"content": {"image/webp": {}}, "description": "WebP, at most 320 × 320 pixels."}, **_UNCHANGED},
 )
-def thumbnail(desk: InLibrary, item: OfItem) -> Response:
-    """A small picture. It never changes: an item is its content."""
+def thumbnail(request: Request, desk: InLibrary, item: OfItem) -> Response:
+    """A small picture."""
     data = desk.library.thumbnail(item)
     if data is None:
         desk.known(item)
         raise Refused(404, "there is no thumbnail of this item.", hint="its source has no picture of it")
-    return Response(data, media_type="image/webp", headers=_FOR_EVER)
+    return _picture(request, data, "image/webp")
 
 
 @router.get(
     "/items/{item}/image",
     response_class=Response,
-    responses={200: {"content": {one: {} for one in sorted(SHOWN)}, "description": "The original's bytes."}},
+    responses={
+        200: {"content": {one: {} for one in sorted(SHOWN)}, "description": "The original's bytes."},
+        **_UNCHANGED,
+    },
 )
-def image(desk: InLibrary, item: OfItem) -> Response:
+def image(request: Request, desk: InLibrary, item: OfItem) -> Response:
     """The original, as it lies on disk; only of types that browsers show."""
     known = desk.known(item)
     if known.media_type not in SHOWN:
         message = f"the original is of a type that is not handed out: {known.format}."
         raise Refused(404, message, hint="take its thumbnail")
     data, media_type = desk.original(item)
-    return Response(data, media_type=media_type, headers={**_FOR_EVER, **_ALONE})
+    return _picture(request, data, media_type, headers=_ALONE)
 
 
 @router.post("/items/{item}/explain", response_model=wire.Explained, openapi_extra=schema(wire.Search), responses=LARGE)
@@ -145,6 +149,19 @@ async def explain(request: Request, desk: InLibrary, item: OfItem) -> Response:
 def categories(desk: InLibrary) -> Response:
     """The tree of categories: the folders below a folder of photos, or what the source calls categories."""
     return _json(desk.categories())
+
+
+def _picture(request: Request, data: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+    """A picture that was found, checked and read for this caller now.
+
+    A browser keeps it, and asks each time before it shows it: a picture that was taken out, or that is not this
+    caller's to see any more, is gone from the browser too.
+    """
+    tag = f'"{blake2b(data, digest_size=16).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache", **(headers or {})}
+    if has_already(request, tag):
+        return Response(status_code=304, headers=headers)  # with all headers: a browser takes over the newer ones
+    return Response(data, media_type=media_type, headers=headers)
 
 
 def _fields(fields: Any) -> dict[str, Any]:
