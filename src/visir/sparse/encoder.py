@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from visir.encoders.base import Encoder, Pixels
+from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.devices import pick_device
 from visir.encoders.encoding import encode
 from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.inputs import Pixels
 from visir.encoders.models.imported import Imported
 from visir.encoders.models.model_names import one_of, split_options
 from visir.encoders.weights import hash_file

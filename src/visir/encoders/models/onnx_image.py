@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from visir.encoders.base import Encoder, Pixels
+from visir.encoders.base import Encoder
+from visir.encoders.inputs import Pixels
 from visir.encoders.models.image_input import ImageInput
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, nearest
