@@ -304,9 +304,9 @@ def _load_weights(head: Head, folder: Path) -> None:
 
 def _refuse_changed(folder: Path, trained: Mapping[str, Any], found: EncoderCard) -> None:
     now = found.to_dict()
-    fields = ("weights", "image_preprocessing", "text_preprocessing")
     differing = [
-        f"{one}: trained with {trained[one]!r}, found {now[one]!r}" for one in fields if trained[one] != now[one]
+        f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
+        for field in EncoderCard(**trained).differences(found)
     ]
     if differing:
         raise EncoderError(
@@ -317,12 +317,10 @@ def _refuse_changed(folder: Path, trained: Mapping[str, Any], found: EncoderCard
 
 
 def _refuse_another(dense: Encoder, embeddings: Embeddings, name: str) -> None:
-    """Refuse vectors of another model; the same weights under another name are the same model."""
-    one, other = dense.card, embeddings.encoder
-    same = one.weights == other.weights if one.weights is not None else one.name == other.name
-    if not same or embeddings.dimension != dense.dimension:
+    """Refuse vectors of another model."""
+    if not dense.card.is_same_model(embeddings.encoder) or embeddings.dimension != dense.dimension:
         raise EmbeddingError(
-            f"{name}: trained over {one.name} ({dense.dimension} dimensions), given vectors by {other.name} "
-            f"({embeddings.dimension}).",
+            f"{name}: trained over {dense.card.name} ({dense.dimension} dimensions), given vectors by "
+            f"{embeddings.encoder.name} ({embeddings.dimension}).",
             hint="encode with that encoder: visir.encode(encoder.dense, collection, modality)",
         )
