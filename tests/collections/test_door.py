@@ -47,7 +47,7 @@ def test_a_prefix_an_option_and_a_split(write) -> None:
     path = write("d.json", content)
     assert open_collection(f"karpathy:{path}?restval=keep&split=restval+val&images=none").images.num_rows == 2
     assert open_collection(path, split="val").images["id"].to_pylist() == ["b.jpg"]
-    with pytest.raises(CollectionError, match=r"unknown split 'tset'\n  → did you mean 'train'\?|known: train, val"):
+    with pytest.raises(CollectionError, match=r"unknown split 'tset'\n  → known: train, val$"):
         open_collection(path, split="tset")
 
 
