@@ -19,10 +19,11 @@ from visir.encoders.encoding import encode
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.imported import Imported
-from visir.encoders.models.model_names import one_of, split_options
+from visir.encoders.models.model_names import one_of
 from visir.encoders.weights import hash_file
 from visir.errors import EmbeddingError, EncoderError
 from visir.fingerprint import hash_json
+from visir.options import split_options
 from visir.records import Collection, Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary
 from visir.sparse.expansion import Variant
 from visir.sparse.files import VOCABULARY_FILE, read_vocabulary, write_vocabulary
@@ -257,7 +258,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     Raises `EncoderError` when a file is missing or damaged, and when the dense encoder is not the one the head was
     trained over.
     """
-    _, asked = split_options(f"{folder}?{options}", OPTIONS)
+    _, asked = split_options(f"{folder}?{options}", OPTIONS, error=EncoderError)
     description = read_description(folder)
     where = folder / CHECKPOINT_FILE
     try:
