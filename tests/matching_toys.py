@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from visir.encoders.base import Pixels
+from visir.encoders.inputs import Pixels
 from visir.encoders.matching import Matcher, Tokens
 from visir.records import Collection, EncoderCard
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.lazy import lazy
-
-__version__ = "0.1.0"
+from visir.version import __version__
 
 if TYPE_CHECKING:
     from visir.collections import open_collection

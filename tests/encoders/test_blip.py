@@ -12,8 +12,8 @@ import torch
 import transformers
 
 from visir.collections.images import to_rgb
-from visir.encoders.loading import load
-from visir.encoders.matching import Matcher, load_matcher, of_one_image
+from visir.encoders.loading import load, load_matcher
+from visir.encoders.matching import Matcher, of_one_image
 from visir.errors import EncoderError
 
 SHORT = [caption for caption in tiny.CAPTIONS if len(caption) < 200]

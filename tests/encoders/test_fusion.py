@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from visir.encoders.loading import load
-from visir.encoders.matching import load_matcher
+from visir.encoders.loading import load, load_matcher
 from visir.encoders.models.captions import first_words, plain_caption
 from visir.encoders.towers.half import HALVES
 from visir.errors import EncoderError

@@ -19,7 +19,7 @@ from matching_toys import Nearness, reds, tiny_blip
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import load_matcher, pairs
-from visir.encoders.base import Pixels
+from visir.encoders.inputs import Pixels
 from visir.encoders.matching import Tokens
 from visir.encoders.pair_store import keys_of, pair_store
 from visir.encoders.pairs import match_pairs

@@ -154,7 +154,7 @@ def test_bad_csv_rows_are_set_aside_with_their_lines(tmp_path: Path) -> None:
     catalogue = open_catalogue(write(tmp_path / "shop.csv", text))
     assert catalogue.products["id"].to_pylist() == ["1", "4"]
     assert asides(catalogue) == {"rows with too few or too many values": 1, "rows that are not readable as CSV": 2}
-    assert "line 3: 2 for 3 columns" in catalogue.notes[0]
+    assert "line 3: 2 values for 3 columns" in catalogue.notes[0]
     assert "line 4: " in catalogue.notes[1]
     assert "lines 7 to 8: unexpected end of data" in catalogue.notes[1]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,33 @@ def test_a_cards_fingerprint_changes_with_any_field() -> None:
     assert base.fingerprint == EncoderCard("m", "f", image_preprocessing={"size": 224}).fingerprint
     assert base.fingerprint != EncoderCard("m", "f", image_preprocessing={"size": 384}).fingerprint
     assert base.fingerprint != EncoderCard("m", "f", revision="2", image_preprocessing={"size": 224}).fingerprint
+
+
+def test_the_same_weights_under_another_name_are_the_same_model() -> None:
+    card = EncoderCard("runs/a", "onnx", weights="w1", image_preprocessing={"size": 64}, text_preprocessing={"max": 77})
+    moved = replace(card, name="runs/b")
+    assert card.is_same_model(moved)
+    assert card.differences(moved) == []
+    assert card.identity() == moved.identity()
+    assert card.identity("text") == {
+        "family": "onnx", "revision": None, "weights": "w1", "text_preprocessing": {"max": 77}, "dtype": "float32"
+    }  # fmt: skip
+
+
+def test_without_weights_on_both_sides_the_name_decides() -> None:
+    known, unknown = EncoderCard("clip", "test", weights="w1"), EncoderCard("clip", "test")
+    assert known.is_same_model(unknown)
+    assert unknown.is_same_model(known)
+    assert unknown.identity()["name"] == "clip"
+    assert unknown.differences(replace(known, name="other")) == ["name"]
+    assert known.differences(replace(known, weights="w2")) == ["weights"]
+
+
+def test_another_preprocessing_is_a_difference_of_its_modality_alone() -> None:
+    card = EncoderCard("clip", "test", weights="w1", text_preprocessing={"template": "{}"})
+    other = replace(card, text_preprocessing={"template": "a photo of {}"})
+    assert card.is_same_model(other)
+    assert card.differences(other) == card.differences(other, "text") == ["text_preprocessing"]
+    assert card.differences(other, "image") == []
+    assert card.identity("image") == other.identity("image")
+    assert card.identity() != other.identity()

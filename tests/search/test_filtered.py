@@ -65,11 +65,6 @@ def test_a_query_far_from_everything_allowed_is_asked_again(monkeypatch: pytest.
     assert asked == [(2, 22), (1, 44), (1, 88)]
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if name not in EVERY])
-def test_kinds_whose_package_is_missing_are_not_tested(name: str) -> None:
-    pytest.skip(f"an index of kind {name!r} needs {' and '.join(KINDS.get(name).packages)}")
-
-
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in EXACT])
 def test_an_approximate_kind_gives_allowed_documents_and_exact_scores(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -101,7 +101,7 @@ class ZipArchive:
         try:
             with zipfile.ZipFile(path) as opened:
                 self._members = {one.filename: one for one in opened.infolist() if not one.is_dir()}
-        except zipfile.BadZipFile as fault:
+        except (zipfile.BadZipFile, NotImplementedError) as fault:  # the latter: a version that does not exist yet
             raise CollectionError(f"{path}: not a readable zip ({fault}).", hint="is the download complete?") from fault
         self._file = RandomFile(path)
 

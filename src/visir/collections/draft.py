@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 
 from visir.errors import CollectionError, raise_faults
 from visir.records import Collection
+from visir.records.columns import text_column
 
 MANY = 1_000
 """Readers stop collecting faults here: a file with more is of another format, not faulty."""
@@ -75,15 +75,15 @@ class Draft:
         """The image and caption tables as they are, unchecked."""
         rows = len(self.ids)
         images = {
-            "id": _strings(self.ids),
-            "path": _strings(self.paths) if self.paths else pa.nulls(rows, pa.string()),
-            "archive": _strings(self.archives) if self.archives else pa.nulls(rows, pa.string()),
-            "split": _strings(self.splits),
+            "id": text_column(self.ids, self.name),
+            "path": text_column(self.paths, self.name) if self.paths else pa.nulls(rows, pa.string()),
+            "archive": text_column(self.archives, self.name) if self.archives else pa.nulls(rows, pa.string()),
+            "split": text_column(self.splits, self.name),
         }
         captions = {
-            "id": _strings(self.caption_ids),
-            "text": _strings(self.texts),
-            "image_id": _strings(self.caption_images),
+            "id": text_column(self.caption_ids, self.name),
+            "text": text_column(self.texts, self.name),
+            "image_id": text_column(self.caption_images, self.name),
         }
         return pa.table(images), pa.table(captions)
 
@@ -103,18 +103,3 @@ class Draft:
             caption_facts=self.caption_facts,
         )
         return collection if self.judgements is None else collection.with_judgements(self.judgements)
-
-
-def _strings(values: Sequence[str | None]) -> pa.Array:
-    """Strings; text that no UTF-8 file can hold (half of a surrogate pair, from a JSON escape) is named."""
-    try:
-        return pa.array(values, pa.string())
-    except UnicodeEncodeError:
-        bad = next(value for value in values if value is not None and _is_broken(value))
-        raise CollectionError(
-            f"text with half of a surrogate pair, which is no valid Unicode: {bad!r}", hint="mend it in the source"
-        ) from None
-
-
-def _is_broken(value: str) -> bool:
-    return any("\ud800" <= one <= "\udfff" for one in value)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from visir.collections import portable
 from visir.collections.descriptor import Format, JudgementFormat
 from visir.collections.judgements import cxc, eccv, flickr8k
+from visir.collections.portable import FORMAT as PORTABLE
 from visir.collections.readers import (
     abo,
     annotation_list,
@@ -28,7 +28,7 @@ FORMATS: Registry[Format] = Registry("collection format")
 JUDGEMENTS: Registry[JudgementFormat] = Registry("judgement format")
 
 for _one in (
-    portable.FORMAT,
+    PORTABLE,
     huggingface.FORMAT,
     imagefolder.FORMAT,
     karpathy.FORMAT,

@@ -250,9 +250,9 @@ class ImageReader:
 
     @staticmethod
     def _render(path: str) -> Image.Image:
-        from visir.collections import scenes
+        from visir.collections.scenes import render_location
 
-        return Image.fromarray(scenes.render_location(path))
+        return Image.fromarray(render_location(path))
 
 
 def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:

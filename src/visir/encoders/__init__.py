@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.encoders.encoding import Encoding, encode, encode_collection
     from visir.encoders.families import FAMILIES, Family
-    from visir.encoders.loading import load
-    from visir.encoders.matching import Matcher, load_matcher
+    from visir.encoders.loading import load, load_matcher
+    from visir.encoders.matching import Matcher
     from visir.encoders.store import Store
 
 __getattr__ = lazy(
@@ -25,7 +25,7 @@ __getattr__ = lazy(
     {
         "Encoder": "visir.encoders.base",
         "load": "visir.encoders.loading",
-        "load_matcher": "visir.encoders.matching",
+        "load_matcher": "visir.encoders.loading",
         "Matcher": "visir.encoders.matching",
         "encode": "visir.encoders.encoding",
         "encode_collection": "visir.encoders.encoding",

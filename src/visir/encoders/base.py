@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.encoders.matching import Matcher
-
-Pixels = NDArray[Any]
-"""One preprocessed image, in whatever shape and type the model's forward pass takes (usually float32 (3, H, W))."""
 
 
 class Encoder(ABC):

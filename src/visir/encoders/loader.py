@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visir.collections.images import ImageReader
-from visir.encoders.base import Encoder, Pixels
+from visir.encoders.base import Encoder
+from visir.encoders.inputs import Pixels
 from visir.encoders.matching import Matcher
 from visir.errors import EncoderError, ImageError, VisirError
 from visir.records import Collection

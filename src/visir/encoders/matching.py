@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.base import Pixels
+from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError
 from visir.records import EncoderCard
 
@@ -118,24 +117,6 @@ def of_one_image(images: Sequence[Tokens]) -> Iterator[tuple[Tokens, slice]]:
         if place == len(images) or images[place] is not images[start]:
             yield images[start], slice(start, place)
             start = place
-
-
-def load_matcher(
-    name: str | Path, *, device: str | None = None, dtype: str = "float32", revision: str | None = None
-) -> Matcher:
-    """The matcher of the model called `name` (the options of `visir.encoders.load`): `load(name).matcher`.
-
-    Raises `EncoderError` for a model that has no matching head; otherwise as `load` does.
-    """
-    from visir.encoders.loading import load
-
-    encoder = load(name, device=device, dtype=dtype, revision=revision)
-    if encoder.matcher is None:
-        raise EncoderError(
-            f"{encoder.card.name} ({encoder.card.family}) has no image–text matching head: it makes vectors only.",
-            hint="name a model that has one, e.g. Salesforce/blip-itm-base-coco (BLIP; X-VLM and ALBEF have one too)",
-        )
-    return encoder.matcher
 
 
 def _in_batches(work: Any, inputs: Sequence[Any], size: int) -> list[Tokens]:

@@ -114,18 +114,15 @@ PAIRS = FolderKind("pairs", "a folder of scores", remedy="delete it: the pairs a
 def pair_store(card: EncoderCard, root: str | Path | None = None) -> Iterator[PairStore]:
     """The scores of the matcher with this card, under `root` (default: `VISIR_CACHE`/matching).
 
-    The folder is named by the card, without its name when the weights are known (the same file under another path is
-    the same model). It can be deleted at any time. Whatever ends the block, whole appended parts are kept. Scores of a
-    matcher whose card has neither weights nor a revision are gone at the end: nothing would tell that its code changed.
+    The folder is named by the card (`EncoderCard.identity`). It can be deleted at any time. Whatever ends the block,
+    whole appended parts are kept. Scores of a matcher whose card has neither weights nor a revision are gone at the
+    end: nothing would tell that its code changed.
     """
     if not card.is_versioned:
         with Scratch.temporary("pairs") as scratch, _opened(scratch.file("pairs.bin"), "00") as store:
             yield store
         return
-    values = card.to_dict()
-    if values["weights"] is not None:
-        del values["name"]
-    key = hash_json(values)
+    key = hash_json(card.identity())
     waiting = "another process is matching with the same model; waiting for it"
     # The file grows by whole frames that prove themselves; so it is never part of what a manifest counts.
     with Store(PAIRS, root, name="matching").writing(key, waiting=waiting) as change:

@@ -22,7 +22,7 @@ from visir.encoders.store import FILES, VECTORS, Store
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.fingerprint import hash_columns
 from visir.launched import launched
-from visir.records import Collection, Modality
+from visir.records import Collection, EncoderCard, Modality
 from visir.remote import RemoteFolder, is_url
 from visir.storage import MANIFEST, Manifest, Scratch, remove_folder
 
@@ -237,19 +237,16 @@ class ShardFolder:
         )
 
     def _strange(self, shard: Shard, card: Mapping[str, Any]) -> EmbeddingError:
-        whose, what = card["encoder"], card["collection"]
+        maker, what = EncoderCard(**card["encoder"]), card["collection"]
         mine = self.encoder.card
-        side = "image_preprocessing" if self.modality == "image" else "text_preprocessing"
-        if any(whose[one] != getattr(mine, one) for one in ("weights", "revision", "dtype")) or (
-            mine.weights is None and whose["name"] != mine.name
-        ):
-            reason = f"made by {_model(whose)}, not by {_model(mine.to_dict())}"
+        if not mine.is_same_model(maker) or (mine.revision, mine.dtype) != (maker.revision, maker.dtype):
+            reason = f"made by {_model(maker.to_dict())}, not by {_model(mine.to_dict())}"
         elif what["fingerprint"] != self.collection.fingerprint:
             reason = (
                 f"of another collection ({what['name']}, fingerprint {what['fingerprint'][:8]}, not "
                 f"{self.collection.name}, {self.collection.fingerprint[:8]})"
             )
-        elif whose[side] != getattr(mine, side):
+        elif mine.differences(maker, self.modality):
             reason = "made with another preprocessing"
         else:
             reason = (

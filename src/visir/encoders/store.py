@@ -76,12 +76,8 @@ class Store:
 
     def key(self, encoder: EncoderCard, collection: Collection, modality: Modality) -> str:
         """The name of the entry: 32 hexadecimal digits."""
-        card = encoder.to_dict()
-        if card["weights"] is not None:
-            del card["name"]
-        # Only the preprocessing of this modality bears on its vectors.
-        del card["text_preprocessing" if modality == "image" else "image_preprocessing"]
-        return hash_json({"encoder": card, modality: content_fingerprint(collection, modality)})
+        content = content_fingerprint(collection, modality)
+        return hash_json({"encoder": encoder.identity(modality), modality: content})
 
     def find(self, key: str) -> Entry | None:
         """The sound entry of this key, or None. A damaged one is put aside, with a warning."""

@@ -187,8 +187,7 @@ class Encoding:
         """The encoder of dense vectors that a system begins with."""
         if system == "sparse":
             below, dense = self._head().dense, self.models.dense
-            same = dense is not None and below.card.weights is not None and below.card.weights == dense.card.weights
-            return dense if same and dense is not None else below
+            return below if dense is None or below.card.differences(dense.card) else dense
         dense = self.models.dense
         assert dense is not None, "a library with a dense index has an encoder"
         return dense

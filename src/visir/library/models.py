@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.library.layout import LibraryCard, LibraryError
+from visir.records import EncoderCard
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -93,9 +94,7 @@ class Models:
         made = self._cards.get(system)
         if made is None:
             return []
-        now = found.card.to_dict()
-        fields = ("weights", "image_preprocessing") if made["weights"] is not None else ("name", "image_preprocessing")
-        return [one for one in fields if made[one] != now[one]]
+        return EncoderCard(**made).differences(found.card, "image")
 
 
 def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | None]:

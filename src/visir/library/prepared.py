@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from visir.encoders.base import Pixels
+from visir.encoders.inputs import Pixels
 
 
 @dataclass(frozen=True, eq=False)

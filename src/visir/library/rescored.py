@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from visir.encoders.base import Pixels
+from visir.encoders.inputs import Pixels
 from visir.encoders.matching import Matcher
 from visir.errors import ImageError
 from visir.library.answer import Hit

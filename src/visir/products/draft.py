@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from visir.collections.draft import Draft
 from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError
 from visir.records.catalogue import ATTRIBUTES, Catalogue, plant
+from visir.records.columns import text_column
 
 DEEPEST = 64
 """A path of more levels (the thesis's deepest has nine) is text that happens to hold many separators."""
@@ -116,19 +117,19 @@ class ProductDraft:
             self.name,
             pa.table(
                 {
-                    "id": _strings(pictures.ids, self.name),
-                    "title": _strings(self._titles, self.name),
-                    "path": _strings(pictures.paths, self.name),
-                    "archive": _strings(pictures.archives, self.name),
-                    "category_id": _strings(self._leaves, self.name),
+                    "id": text_column(pictures.ids, self.name),
+                    "title": text_column(self._titles, self.name),
+                    "path": text_column(pictures.paths, self.name),
+                    "archive": text_column(pictures.archives, self.name),
+                    "category_id": text_column(self._leaves, self.name),
                 }
             ),
             self._attributes.table(),
             pa.table(
                 {
-                    "id": _strings(list(categories), self.name),
-                    "name": _strings([name for name, _ in categories.values()], self.name),
-                    "parent": _strings([above for _, above in categories.values()], self.name),
+                    "id": text_column(list(categories), self.name),
+                    "name": text_column([name for name, _ in categories.values()], self.name),
+                    "parent": text_column([above for _, above in categories.values()], self.name),
                 }
             ),
             self.root.absolute(),
@@ -185,15 +186,8 @@ class _Attributes:
 
     def _flush(self) -> None:
         columns = zip(ATTRIBUTES.names, self._columns, strict=True)
-        self._chunks.append(pa.table({name: _strings(values, self._name) for name, values in columns}))
+        self._chunks.append(pa.table({name: text_column(values, self._name) for name, values in columns}))
         self._columns, self._size = ([], [], []), 0
-
-
-def _strings(values: Sequence[str | None], where: str) -> pa.Array:
-    try:
-        return pa.array(values, pa.string())
-    except UnicodeEncodeError as fault:  # half of a surrogate pair
-        raise CollectionError(f"{where}: not all is valid text ({fault}).", hint="mend it in the source") from None
 
 
 def _start(value: object) -> str:

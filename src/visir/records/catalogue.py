@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from visir.errors import CollectionError, raise_faults
 from visir.fingerprint import hash_columns
 from visir.records.collection import Collection
+from visir.records.columns import conform, text_column
 
 PRODUCTS = pa.schema(
     [
@@ -69,7 +70,7 @@ class Catalogue:
 
     def __post_init__(self) -> None:
         for table, schema in (("products", PRODUCTS), ("attributes", ATTRIBUTES), ("categories", CATEGORIES)):
-            object.__setattr__(self, table, _conform(getattr(self, table), schema, f"{self.name}: {table}"))
+            object.__setattr__(self, table, conform(getattr(self, table), schema, f"{self.name}: {table}"))
         self._refuse_faults()
 
     @classmethod
@@ -113,24 +114,24 @@ class Catalogue:
             name,
             pa.table(
                 {
-                    "id": _strings(ids, f"{name}: product ids"),
-                    "title": _strings(titles or nothing, f"{name}: titles"),
-                    "path": _strings(image_paths or nothing, f"{name}: pictures"),
-                    "archive": _strings(image_archives or nothing, f"{name}: archives"),
-                    "category_id": _strings(leaves, f"{name}: categories"),
+                    "id": text_column(ids, f"{name}: product ids"),
+                    "title": text_column(titles or nothing, f"{name}: titles"),
+                    "path": text_column(image_paths or nothing, f"{name}: pictures"),
+                    "archive": text_column(image_archives or nothing, f"{name}: archives"),
+                    "category_id": text_column(leaves, f"{name}: categories"),
                 }
             ),
             pa.table(
                 {
-                    part.name: _strings([pair[i] for pair in pairs], f"{name}: attributes ({part.name})")
+                    part.name: text_column([pair[i] for pair in pairs], f"{name}: attributes ({part.name})")
                     for i, part in enumerate(ATTRIBUTES)
                 }
             ),
             pa.table(
                 {
-                    "id": _strings(list(categories), f"{name}: categories"),
-                    "name": _strings([label for label, _ in categories.values()], f"{name}: categories"),
-                    "parent": _strings([above for _, above in categories.values()], f"{name}: categories"),
+                    "id": text_column(list(categories), f"{name}: categories"),
+                    "name": text_column([label for label, _ in categories.values()], f"{name}: categories"),
+                    "parent": text_column([above for _, above in categories.values()], f"{name}: categories"),
                 }
             ),
             Path(root),
@@ -287,13 +288,6 @@ def path_id(names: Sequence[str]) -> str:
     return " > ".join(one.replace(">", ">>") for one in names)
 
 
-def _strings(values: Sequence[str | None], where: str) -> pa.Array:
-    try:
-        return pa.array(values, pa.string())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as fault:  # a number, half of a surrogate pair
-        raise CollectionError(f"{where}: not all are valid text ({fault}).", hint="mend it in the source") from None
-
-
 def plant(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
     """Add the categories of one path to {id: (name, parent)}, and return the id of the last."""
     above: str | None = None
@@ -339,10 +333,3 @@ def _told(what: str, found: pa.ChunkedArray | list[str]) -> str:
         found[:_EXAMPLES] if isinstance(found, list) else [_short(one) for one in found.slice(0, _EXAMPLES).to_pylist()]
     )
     return f"{what}: {len(found):,} ({', '.join(some)}{', …' if len(found) > _EXAMPLES else ''})"
-
-
-def _conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
-    missing = [name for name in schema.names if name not in table.column_names]
-    if missing:
-        raise CollectionError(f"{where}: columns {missing} are missing; there are {table.column_names}.")
-    return table.select(schema.names).cast(schema).combine_chunks()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
+from visir.records.columns import conform
 from visir.records.corrupted import Corrupted
 from visir.records.gallery import Direction, Gallery
 from visir.records.qrels import Qrels
@@ -67,7 +68,7 @@ class Collection:
 
     def __post_init__(self) -> None:
         for table, schema in (("images", IMAGES), ("captions", CAPTIONS), ("judgements", JUDGEMENTS)):
-            object.__setattr__(self, table, _conform(getattr(self, table), schema, f"{self.name}: {table}"))
+            object.__setattr__(self, table, conform(getattr(self, table), schema, f"{self.name}: {table}"))
         self._refuse_faults()
 
     @classmethod
@@ -159,9 +160,7 @@ class Collection:
 
     def with_judgements(self, judgements: pa.Table) -> Collection:
         """The collection with further judgement sets added."""
-        return replace(
-            self, judgements=pa.concat_tables([self.judgements, _conform(judgements, JUDGEMENTS, self.name)])
-        )
+        return replace(self, judgements=pa.concat_tables([self.judgements, conform(judgements, JUDGEMENTS, self.name)]))
 
     def image_gallery(self, description: str = "all images") -> Gallery:
         """All images of this collection as the candidates of text-to-image search."""
@@ -259,10 +258,3 @@ def _column(values: object, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
     if isinstance(values, Iterable):
         return pa.array(values if isinstance(values, (list, np.ndarray)) else list(values), kind)
     raise CollectionError(f"a column must be a list or an array, not {type(values).__name__}")
-
-
-def _conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
-    missing = [name for name in schema.names if name not in table.column_names]
-    if missing:
-        raise CollectionError(f"{where}: columns {missing} are missing; there are {table.column_names}.")
-    return table.select(schema.names).cast(schema).combine_chunks()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.errors import EmbeddingError
+from visir.errors import CollectionError, EmbeddingError
 
 
 def strings(values: object) -> pa.StringArray:
@@ -21,6 +23,28 @@ def strings(values: object) -> pa.StringArray:
     if isinstance(values, pa.Array):
         return values.cast(pa.string())
     return pa.array(list(values), pa.string())  # type: ignore[call-overload]
+
+
+def text_column(values: Sequence[str | None], where: str) -> pa.StringArray:
+    """A column of text. Raises `CollectionError` for a number, and for text that no UTF-8 file can hold."""
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError as fault:  # half of a surrogate pair, from a JSON escape
+        around = fault.object[max(0, fault.start - 30) : fault.start + 30]
+        raise CollectionError(
+            f"{where}: not all are valid text: half of a surrogate pair in {around!r}.",
+            hint="mend it in the source",
+        ) from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as fault:
+        raise CollectionError(f"{where}: not all are valid text ({fault}).", hint="mend it in the source") from None
+
+
+def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
+    """The columns of a schema, of its types and in its order. Raises `CollectionError` for missing ones."""
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        raise CollectionError(f"{where}: columns {missing} are missing; there are {table.column_names}.")
+    return table.select(schema.names).cast(schema).combine_chunks()
 
 
 def refuse_repeats(ids: pa.StringArray, where: str) -> None:

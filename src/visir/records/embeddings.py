@@ -49,6 +49,40 @@ class EncoderCard:
         """A hash over every field: the key under which encoded vectors are kept."""
         return hash_json(self.to_dict())
 
+    def identity(self, modality: Modality | None = None) -> dict[str, Any]:
+        """Everything that the vectors depend on: two cards with equal identities stand for equal vectors.
+
+        These are all fields, but not the name when the weights are known: the same weights under another path are the
+        same model.
+
+        Args:
+            modality: Leave out the preprocessing of the other modality.
+        """
+        values = self.to_dict()
+        if self.weights is not None:
+            del values["name"]
+        if modality is not None:
+            del values["text_preprocessing" if modality == "image" else "image_preprocessing"]
+        return values
+
+    def is_same_model(self, other: EncoderCard) -> bool:
+        """Whether both are one model: by the weights when both cards have them, by the name otherwise."""
+        return not {"weights", "name"} & set(self.differences(other))
+
+    def differences(self, other: EncoderCard, modality: Modality | None = None) -> list[str]:
+        """The fields in which the other is another model, or prepares its inputs in another way; [] when it does not.
+
+        Device and precision may change from run to run, so `dtype` is not compared.
+
+        Args:
+            other: The card to compare with.
+            modality: Look at the preprocessing of this modality only.
+        """
+        model = "name" if self.weights is None or other.weights is None else "weights"
+        sides = ("image", "text") if modality is None else (modality,)
+        fields = (model, *(f"{side}_preprocessing" for side in sides))
+        return [name for name in fields if getattr(self, name) != getattr(other, name)]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.fingerprint import hash_columns, hash_json
+from visir.options import split_options
 
 Kind = Literal["unique", "bits"]
 Carrier = Literal["both", "images", "captions"]
@@ -69,17 +70,11 @@ class Shortcuts:
     @classmethod
     def parse(cls, text: str) -> Shortcuts:
         """From a text: "unique", "bits:3", "unique?on=images&per=caption&digits=sklearn&placement=packed&seed=1"."""
-        head, _, query = text.partition("?")
+        head, options = split_options(text, [field.name for field in fields(cls)][2:])
         kind, _, bits = head.partition(":")
-        values: dict[str, Any] = {"kind": kind, "bits": bits or 0}
+        values: dict[str, Any] = {"kind": kind, "bits": bits or 0, **options}
         if kind == "bits" and not bits:
             raise ConfigurationError(f"shortcuts {text!r}: how many bits?", hint="for example bits:3")
-        known = [one.name for one in fields(cls)][2:]
-        for part in filter(None, query.split("&")):
-            key, _, value = part.partition("=")
-            if key not in known:
-                raise ConfigurationError(f"shortcuts {text!r}: unknown option {key!r}", hint=nearest(key, known))
-            values[key] = value
         for key in ("bits", "seed"):
             try:
                 values[key] = int(values.get(key, 0))

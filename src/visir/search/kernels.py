@@ -7,6 +7,10 @@ score of a pair is *defined* as its dot product in double precision, summed in o
 score ± slack is decided by the product; the few pairs inside, and the answers that are kept, are scored exactly.
 Results do not depend on the BLAS, on its threads, on block sizes, or on the order of the input.
 
+All of it is one file, of more than 400 lines, because compiled code contains what it calls, and the cache on disk is
+renewed when the file of the *caller* changes. A kernel in another file could change, and its old
+code would still run.
+
 The answers to a query are kept as `keys`: unsigned 64-bit numbers, smaller is better: score (falling) in the high half,
 candidate index (rising, that is the id order) in the low half.
 """
@@ -34,9 +38,6 @@ def njit_sum(function: Function) -> Function:
     return compiled
 
 
-# All kernels are in this one file because the compiled code of one contains those it calls, and the cache on disk is
-# renewed when the file of the *caller* changes.
-#
 # Loops run over `range(len)` of a slice, never over `range(start, stop)`, and count in 32 bits: an index that might be
 # negative, or a 64-bit counter of 32-bit comparisons, keeps the compiler from using vector instructions (ten times
 # slower).

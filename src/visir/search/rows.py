@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
-from visir.records import EncoderCard, Gallery, strings
+from visir.records import Gallery, strings
 from visir.search.index import Vectors
 from visir.search.parts import Form
 
@@ -194,18 +194,11 @@ def refuse_unlike(form: Form[Vectors], given: Vectors, held: Vectors, *, same_mo
                 f"{where} have {name} {mine[name]}; the index, by {held.encoder.name}, has {value}.",
                 hint="encode with the model that the index was built with",
             )
-    if not _same_encoder(given.encoder, held.encoder):
+    if not held.encoder.is_same_model(given.encoder):
         raise EmbeddingError(
             f"{where}: the index is by {held.encoder.name}, which is another model.",
             hint="encode with the model that the index was built with",
         )
-
-
-def _same_encoder(one: EncoderCard, other: EncoderCard) -> bool:
-    # Weights that are known decide (the same file under another path is the same model); otherwise the name does.
-    if one.weights is not None and other.weights is not None:
-        return one.weights == other.weights
-    return one.name == other.name
 
 
 def _named(ids: Any) -> str:

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visir.sparse import kernels
 from visir.sparse.expansion import Coins
 from visir.sparse.head import Head
+from visir.sparse.kernels import count, fill, own_logits, products, slopes, spread_slopes
 from visir.sparse.loss import Scored
 from visir.sparse.scoring import score
 from visir.threads import spread_parts
@@ -88,24 +88,22 @@ class _Active(torch.autograd.Function):
 
         own_starts, own_rows, own_terms = _by_term(own.numpy(), ~expanded.numpy(), size, images)
         own_found = np.empty(len(own_terms), h.dtype)
-        spread_parts(len(own_terms), lambda lo, hi: kernels.own_logits(lo, hi, own_terms, own_rows, h, w, b, own_found))
+        spread_parts(len(own_terms), lambda lo, hi: own_logits(lo, hi, own_terms, own_rows, h, w, b, own_found))
         counts = np.empty(size, np.int64)
-        spread_parts(
-            size, lambda lo, hi: kernels.count(lo, hi, logits, images, flags, coins, own_starts, own_found, counts)
-        )
+        spread_parts(size, lambda lo, hi: count(lo, hi, logits, images, flags, coins, own_starts, own_found, counts))
         starts = np.zeros(size + 1, np.int64)
         np.cumsum(counts, out=starts[1:])
         entries, weights = np.empty(starts[-1], np.int32), np.empty(starts[-1], h.dtype)
         expanded_rows = captions.numpy().astype(np.int32)
         spread_parts(
             size,
-            lambda lo, hi: kernels.fill(
+            lambda lo, hi: fill(
                 lo, hi, logits, images, flags, coins, expanded_rows, own_starts, own_rows, own_found, starts, entries,
                 weights,
             ),
         )  # fmt: skip
         found = np.zeros((images, images), h.dtype)
-        spread_parts(images, lambda lo, hi: kernels.products(lo, hi, images, starts, entries, weights, found))
+        spread_parts(images, lambda lo, hi: products(lo, hi, images, starts, entries, weights, found))
         ctx.kept = h, w, starts, entries, weights
         of_images = entries < images
         totals = [float(weights[of_images].sum(dtype=np.float64)), float(weights[~of_images].sum(dtype=np.float64))]
@@ -125,14 +123,12 @@ class _Active(torch.autograd.Function):
         slope = np.empty(len(entries), h.dtype)
         spread_parts(
             size,
-            lambda lo, hi: kernels.slopes(
-                lo, hi, images, starts, entries, weights, scores, image_slope, text_slope, slope
-            ),
+            lambda lo, hi: slopes(lo, hi, images, starts, entries, weights, scores, image_slope, text_slope, slope),
         )
         hidden_slope, words_slope = np.zeros_like(h), np.zeros_like(w)
         spread_parts(
             h.shape[1],
-            lambda lo, hi: kernels.spread_slopes(lo, hi, starts, entries, slope, h, w, hidden_slope, words_slope),
+            lambda lo, hi: spread_slopes(lo, hi, starts, entries, slope, h, w, hidden_slope, words_slope),
         )
         sums = np.concatenate([[0.0], np.cumsum(slope, dtype=np.float64)])
         bias_slope = (sums[starts[1:]] - sums[starts[:-1]]).astype(h.dtype)

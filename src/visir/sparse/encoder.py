@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from visir.encoders.base import Encoder, Pixels
+from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.devices import pick_device
 from visir.encoders.encoding import encode
 from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.inputs import Pixels
 from visir.encoders.models.imported import Imported
-from visir.encoders.models.model_names import one_of, split_options
+from visir.encoders.models.model_names import one_of
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EmbeddingError, EncoderError
 from visir.fingerprint import hash_json
+from visir.options import split_options
 from visir.records import Collection, Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary
 from visir.sparse.expansion import Variant
 from visir.sparse.files import VOCABULARY_FILE, read_vocabulary, write_vocabulary
@@ -255,7 +257,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     Raises `EncoderError` when a file is missing or damaged, and when the dense encoder is not the one the head was
     trained over.
     """
-    _, asked = split_options(f"{folder}?{options}", OPTIONS)
+    _, asked = split_options(f"{folder}?{options}", OPTIONS, error=EncoderError)
     description = read_description(folder)
     where = folder / CHECKPOINT_FILE
     try:
@@ -302,9 +304,9 @@ def _load_weights(head: Head, folder: Path) -> None:
 
 def _refuse_changed(folder: Path, trained: Mapping[str, Any], found: EncoderCard) -> None:
     now = found.to_dict()
-    fields = ("weights", "image_preprocessing", "text_preprocessing")
     differing = [
-        f"{one}: trained with {trained[one]!r}, found {now[one]!r}" for one in fields if trained[one] != now[one]
+        f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
+        for field in EncoderCard(**trained).differences(found)
     ]
     if differing:
         raise EncoderError(
@@ -315,12 +317,10 @@ def _refuse_changed(folder: Path, trained: Mapping[str, Any], found: EncoderCard
 
 
 def _refuse_another(dense: Encoder, embeddings: Embeddings, name: str) -> None:
-    """Refuse vectors of another model; the same weights under another name are the same model."""
-    one, other = dense.card, embeddings.encoder
-    same = one.weights == other.weights if one.weights is not None else one.name == other.name
-    if not same or embeddings.dimension != dense.dimension:
+    """Refuse vectors of another model."""
+    if not dense.card.is_same_model(embeddings.encoder) or embeddings.dimension != dense.dimension:
         raise EmbeddingError(
-            f"{name}: trained over {one.name} ({dense.dimension} dimensions), given vectors by {other.name} "
-            f"({embeddings.dimension}).",
+            f"{name}: trained over {dense.card.name} ({dense.dimension} dimensions), given vectors by "
+            f"{embeddings.encoder.name} ({embeddings.dimension}).",
             hint="encode with that encoder: visir.encode(encoder.dense, collection, modality)",
         )

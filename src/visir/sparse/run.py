@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-import visir
 from visir.encoders.devices import pick_device
 from visir.encoders.loading import load
 from visir.errors import EncoderError
@@ -24,6 +23,7 @@ from visir.training.folder import RECIPE_FILE, check_free, taken
 from visir.training.memory import peak_memory
 from visir.training.recipe import expand
 from visir.training.settings import to_toml
+from visir.version import __version__
 
 
 def sparsify(
@@ -81,7 +81,7 @@ def sparsify(
             "validation": fitted.curve[fitted.chosen - 1].validation,
             "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in fitted.curve)},
             "peak_memory": peak_memory(),
-            "versions": {"visir": visir.__version__, "torch": torch.__version__},
+            "versions": {"visir": __version__, "torch": torch.__version__},
             "threads": torch.get_num_threads(),
         }
         folder.finish(

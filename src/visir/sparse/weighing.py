@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from visir.progress import Progress
-from visir.sparse import kernels
 from visir.sparse.head import EPSILON, Head
+from visir.sparse.kernels import candidates, hidden_exact, weigh_own, weigh_rows
 from visir.sparse.vocabulary import Terms
 from visir.threads import spread_parts
 
@@ -95,12 +95,12 @@ class Weigher:
         slack = (self.gamma * (self.longest * lengths + self.shift)).astype(np.float32)
         n = len(vectors)
         most, counts = np.empty(n, np.int64), np.empty(n, np.int64)
-        spread_parts(n, lambda lo, hi: kernels.candidates(lo, hi, products, self.usable, slack, most))
+        spread_parts(n, lambda lo, hi: candidates(lo, hi, products, self.usable, slack, most))
         starts = np.concatenate([[0], np.cumsum(most)]).astype(np.int64)
         terms, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
         spread_parts(
             n,
-            lambda lo, hi: kernels.weigh_rows(
+            lambda lo, hi: weigh_rows(
                 lo, hi, products, self.usable, slack, hidden, self.words, self.bias, starts, terms, values, counts
             ),
         )
@@ -113,7 +113,7 @@ class Weigher:
         values = np.empty(len(own.terms), np.float32)
         spread_parts(
             len(vectors),
-            lambda lo, hi: kernels.weigh_own(lo, hi, own.offsets, own.terms, hidden, self.words, self.bias, values),
+            lambda lo, hi: weigh_own(lo, hi, own.offsets, own.terms, hidden, self.words, self.bias, values),
         )
         kept = (values > 0) & self.usable[own.terms]
         below = np.concatenate([[0], np.cumsum(kept)])
@@ -122,7 +122,7 @@ class Weigher:
     def hidden(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, ω), exactly."""
         out = np.empty((len(vectors), self.head.width), np.float32)
-        spread_parts(len(vectors), lambda lo, hi: kernels.hidden_exact(lo, hi, vectors, *self.first, EPSILON, out))
+        spread_parts(len(vectors), lambda lo, hi: hidden_exact(lo, hi, vectors, *self.first, EPSILON, out))
         return out
 
 

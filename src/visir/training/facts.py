@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-import visir
 from visir.training.fit import Fitted
 from visir.training.inputs.base import Examples
 from visir.training.memory import peak_memory
 from visir.training.regime import Regime
+from visir.version import __version__
 
 
 def facts_of(
@@ -28,6 +28,6 @@ def facts_of(
         "curve": [asdict(epoch) for epoch in fitted.curve],
         "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in fitted.curve)},
         "peak_memory": peak_memory(),
-        "versions": {"visir": visir.__version__, "torch": torch.__version__},
+        "versions": {"visir": __version__, "torch": torch.__version__},
         "threads": torch.get_num_threads(),
     }

@@ -6,10 +6,9 @@ import re
 from functools import partial
 from pathlib import Path
 
-import visir
 from visir.errors import ConfigurationError, nearest
 
-_FOLDER = Path(visir.__file__).parent / "recipes"
+_FOLDER = Path(__file__).parents[1] / "recipes"
 
 
 def shipped_recipes(verb: str = "train") -> dict[str, Path]:

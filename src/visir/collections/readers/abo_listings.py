@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from visir.collections.draft import Draft
-from visir.files import iter_lines
+from visir.collections.readers.rows import Fault, json_lines
 
 TEXTS = ("item_name", "product_description", "bullet_point")
 """The fields that captions can come from."""
@@ -70,19 +68,12 @@ def read_listings(
 def read_rows(folder: Path, bad: Callable[[str, str], None]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """(place, listing) of every line of every shard; `bad(place, what)` hears of lines that are none."""
     for file in listing_files(folder):
-        for number, line in enumerate(iter_lines(file), start=1):
-            if not line or line.isspace():
-                continue
-            place = f"{file.name}, line {number}"
-            try:
-                row = orjson.loads(line)
-            except orjson.JSONDecodeError as fault:
-                bad(place, f"not valid JSON: {fault}")
-                continue
-            if isinstance(row, dict):
-                yield place, row
-            else:
-                bad(place, f"expected an object {{…}}, found {line[:40].decode(errors='replace')!r}")
+
+        def tell(fault: Fault, place: str, detail: str, file: Path = file) -> None:
+            bad(f"{file.name}, {place}", fault.one.format(detail))
+
+        for place, row in json_lines(file, tell):
+            yield f"{file.name}, {place}", row
 
 
 def in_language(entries: list[tuple[str | None, str]], languages: list[str]) -> list[tuple[str | None, str]]:

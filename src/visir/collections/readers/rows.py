@@ -1,9 +1,14 @@
-"""Tables as people keep them: CSV, TSV, JSON lines and Parquet files as rows with the place of each."""
+"""Tables as people keep them: CSV, TSV, JSON lines and Parquet files as rows with the place of each.
+
+Files are read line by line, so that memory holds what is kept of them and never the file. What cannot be read is an
+error, or goes to whoever wants to count it and go on.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +16,13 @@ import orjson
 
 from visir.collections.readers.sniffing import plain_name
 from visir.errors import CollectionError
-from visir.files import read_lines
+from visir.files import iter_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LONGEST_CELL = 1 << 26
+"""A cell of a CSV file may have this many characters; longer ones are more likely a quote that was never closed."""
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
 IMAGE_COLUMNS = ("file_name", "image", "filename", "file", "image_path", "filepath", "img", "image_name")
@@ -30,17 +37,73 @@ def is_table(path: Path) -> bool:
     return plain_name(path).lower().endswith(TABLES)
 
 
-def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, row) for every row: the place is "line 7" or "row 7", as errors name it."""
+@dataclass(frozen=True)
+class Fault:
+    """What can be wrong with a row.
+
+    Attributes:
+        many: What such rows are called when they are counted.
+        one: What an error says of one of them; {} is the place of the detail.
+    """
+
+    many: str
+    one: str
+
+
+UNEVEN = Fault("rows with too few or too many values", "{}")
+NOT_CSV = Fault("rows that are not readable as CSV", "not readable as CSV ({})")
+NOT_JSON = Fault("lines that are not valid JSON", "not valid JSON: {}")
+NO_OBJECT = Fault("lines that are no JSON object", "expected an object {{…}}, found {}")
+
+Aside = Callable[[Fault, str, str], None]
+"""Takes a row that cannot be read: what is wrong with it, the place, and the detail."""
+
+
+def read_rows(path: Path, aside: Aside | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(place, row) for every row: the place is "line 7" or "row 7", as errors name it.
+
+    Rows that cannot be read go to `aside`, or raise `CollectionError` where there is none.
+    """
     name = plain_name(path).lower()
     if name.endswith((".csv", ".tsv")):
-        yield from _delimited(path, "\t" if name.endswith(".tsv") else ",")
+        yield from _delimited(path, aside)
     elif name.endswith((".jsonl", ".ndjson")):
-        yield from _json_lines(path)
+        yield from json_lines(path, aside)
     elif name.endswith(".parquet"):
         yield from _parquet(path)
     else:
         raise CollectionError(f"{path}: not a table.", hint=f"known: {', '.join(TABLES)}")
+
+
+def json_lines(
+    path: Path, aside: Aside | None = None, parse: Callable[[bytes], Any] = orjson.loads
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(place, row) of the objects in a file of JSON lines. A line may also hold a list of objects, each a row.
+
+    `parse` reads a line, and raises `ValueError` when it cannot.
+    """
+    aside = aside or _refusing(path)
+    for number, line in enumerate(iter_lines(path), start=1):
+        if not line or line.isspace():
+            continue
+        place = f"line {number}"
+        try:
+            value = parse(line)
+        except ValueError as fault:
+            aside(NOT_JSON, place, str(fault)[:100])
+            continue
+        if isinstance(value, dict):
+            yield place, value
+        elif isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+            for count, entry in enumerate(value, start=1):
+                yield f"{place}, object {count}", entry
+        else:
+            aside(NO_OBJECT, place, repr(line[:40].decode(errors="replace")))
+
+
+def csv_columns(path: Path, aside: Aside | None = None) -> list[str]:
+    """The names in the first line of a CSV or TSV file; none when it is empty."""
+    return next(_cells(path, aside or _refusing(path)), (0, []))[1]
 
 
 def header(path: Path) -> list[str]:
@@ -74,39 +137,56 @@ def one_column(path: Path, columns: list[str], asked: str | None, known: tuple[s
     return there[0] if there else None
 
 
-def _delimited(path: Path, delimiter: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    lines = read_lines(path)
-    csv.field_size_limit(1 << 24)
-    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
-    try:
-        columns = next(reader, None)
-        if columns is None:
-            raise CollectionError(f"{path}: empty; expected a header line.")
-        if len(set(columns)) != len(columns):
-            raise CollectionError(f"{path}, line 1: a column is named twice: {', '.join(columns)}.")
+def _refusing(path: Path) -> Aside:
+    def refuse(fault: Fault, place: str, detail: str) -> None:
+        raise CollectionError(f"{path}, {place}: {fault.one.format(detail)}.")
+
+    return refuse
+
+
+def _delimited(path: Path, aside: Aside | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    set_aside = aside or _refusing(path)
+    cells = _cells(path, set_aside)
+    _, columns = next(cells, (0, []))
+    if not columns and aside is None:
+        raise CollectionError(f"{path}: empty; expected a header line.")
+    if len(set(columns)) != len(columns):
+        raise CollectionError(f"{path}, line 1: a column is named twice: {', '.join(columns)}.")
+    for start, values in cells:
+        if len(values) != len(columns):
+            set_aside(UNEVEN, f"line {start}", f"{len(values)} values for {len(columns)} columns")
+        else:
+            yield f"line {start}", dict(zip(columns, values, strict=True))
+
+
+def _cells(path: Path, aside: Aside) -> Iterator[tuple[int, list[str]]]:
+    """(line, cells) of every row that is readable as CSV and not empty, the header first."""
+    csv.field_size_limit(LONGEST_CELL)
+    delimiter = "\t" if plain_name(path).lower().endswith(".tsv") else ","
+    reader = csv.reader(_text_lines(path), delimiter=delimiter, strict=True)
+    while True:
         start = reader.line_num + 1
-        for values in reader:
-            place, start = f"line {start}", reader.line_num + 1
-            if not values:
-                continue
-            if len(values) != len(columns):
-                raise CollectionError(f"{path}, {place}: {len(values)} values for {len(columns)} columns.")
-            yield place, dict(zip(columns, values, strict=True))
-    except csv.Error as fault:
-        raise CollectionError(f"{path}, line {reader.line_num}: not readable as CSV ({fault}).") from fault
-
-
-def _json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
         try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError as fault:
-            raise CollectionError(f"{path}, line {number}: not valid JSON: {fault}") from fault
-        if not isinstance(row, dict):
-            raise CollectionError(f"{path}, line {number}: expected an object {{…}}, found {line[:40]!r}.")
-        yield f"line {number}", row
+            values = next(reader, None)
+        except csv.Error as fault:
+            place = f"line {start}" if reader.line_num <= start else f"lines {start} to {reader.line_num}"
+            aside(NOT_CSV, place, str(fault))
+            continue
+        if values is None:
+            return
+        if values:
+            yield start, values
+
+
+def _text_lines(path: Path) -> Iterator[str]:
+    for number, line in enumerate(iter_lines(path), start=1):
+        try:
+            yield f"{line.decode()}\n"
+        except UnicodeDecodeError as fault:
+            raise CollectionError(
+                f"{path}, line {number}: not UTF-8 (byte 0x{line[fault.start]:02x}).",
+                hint=f"convert it first: iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}",
+            ) from fault
 
 
 def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.base import Pixels
+from visir.encoders.inputs import Pixels
 from visir.encoders.matching import Matcher, Tokens, of_one_image
 from visir.encoders.models.forward import inference, to_tensor, to_vectors
 from visir.encoders.models.halves import HalvesEncoder

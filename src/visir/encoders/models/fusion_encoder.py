@@ -20,10 +20,11 @@ from visir.encoders.models.fusion_matcher import FusionMatcher
 from visir.encoders.models.fusion_model import UNUSED, Family, FusionModel
 from visir.encoders.models.halves import HalvesEncoder, random_weights
 from visir.encoders.models.model_files import loading
-from visir.encoders.models.model_names import positive_number, split_options, template_of
+from visir.encoders.models.model_names import positive_number, template_of
 from visir.encoders.models.official_weights import check_weights, read_checkpoint
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError
+from visir.options import split_options
 from visir.records import EncoderCard
 
 OPTIONS = ("config", "tokenizer", "max_length", "max_words", "template")
@@ -86,7 +87,7 @@ def load_fusion(
 
     Weights, and the sizes that do not show in them, make the card's hash; weights used in training only do not.
     """
-    bare, chosen = split_options(name, (*OPTIONS, *options))
+    bare, chosen = split_options(name, (*OPTIONS, *options), error=EncoderError)
     device, template = pick_device(device), template_of(name, chosen)
     path = Path(bare.removeprefix(f"{family.kind}:")).expanduser()
     with loading(name):

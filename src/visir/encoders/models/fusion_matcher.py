@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from visir.encoders.base import Pixels
+from visir.encoders.inputs import Pixels
 from visir.encoders.matching import Matcher, Tokens, of_one_image
 from visir.encoders.models.forward import inference, to_vectors
 from visir.encoders.models.fusion_halves import ImageHalf, TextHalf

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from visir.encoders.base import Encoder, Pixels
+from visir.encoders.base import Encoder
+from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.towers.half import Half
 from visir.errors import EncoderError

@@ -19,8 +19,9 @@ from PIL.Image import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
-from visir.encoders.base import Encoder, Pixels
+from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
+from visir.encoders.inputs import Pixels
 from visir.encoders.models.image_input import ImageInput
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError

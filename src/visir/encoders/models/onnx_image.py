@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from visir.encoders.base import Encoder, Pixels
+from visir.encoders.base import Encoder
+from visir.encoders.inputs import Pixels
 from visir.encoders.models.image_input import ImageInput
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, nearest
 from visir.files import read_json
+from visir.options import split_options
 from visir.records import EncoderCard
 from visir.threads import usable_cores
 
@@ -31,16 +33,12 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     graph's input where it states them.
     """
     rest, _, tensor = name.removeprefix("onnx:").partition("#")
-    file, _, query = rest.partition("?")
+    file, named = split_options(rest, error=EncoderError)
     options: dict[str, Any] = {}
     sidecar = Path(f"{file}.json")
     if sidecar.is_file():
         options.update(read_json(sidecar))
-    for part in filter(None, query.split("&")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise EncoderError(f"{name}: the option {part!r} is not of the form key=value.")
-        options[key] = value
+    options.update(named)
     tensor = tensor or str(options.get("tensor", ""))
     options.pop("tensor", None)
     return OnnxImageEncoder(Path(file), tensor=tensor, options=options, name=name, device=device)

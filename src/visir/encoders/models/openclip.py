@@ -16,11 +16,12 @@ from visir.encoders.devices import pick_device
 from visir.encoders.loading import hub_unreachable
 from visir.encoders.models.halves import HalvesEncoder, temperature
 from visir.encoders.models.model_files import loading
-from visir.encoders.models.model_names import split_options, template_of
+from visir.encoders.models.model_names import template_of
 from visir.encoders.models.openclip_halves import CONFIG_FILE, ImageHalf, TextHalf
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
 from visir.files import read_json
+from visir.options import split_options
 from visir.records import EncoderCard
 
 OPTIONS = ("template",)
@@ -47,7 +48,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     PRETRAINED is a tag (`open_clip.list_pretrained()`) or a file of weights. Option in the name: `template`.
     """
     del revision  # refused by `load`: open_clip's hub names have none
-    bare, options = split_options(name, OPTIONS)
+    bare, options = split_options(name, OPTIONS, error=EncoderError)
     template = template_of(name, options)
     device = pick_device(device)
     source = find_source(bare)

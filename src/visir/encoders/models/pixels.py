@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from visir.encoders.base import Encoder, Pixels
+from visir.encoders.base import Encoder
+from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError
 from visir.records import EncoderCard
 

@@ -15,7 +15,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, no_progress_bar
-from visir.encoders.models.model_names import positive_number, split_options, template_of
+from visir.encoders.models.model_names import positive_number, template_of
 from visir.encoders.models.sentence_half import (
     SentenceHalf,
     default_prompt,
@@ -25,6 +25,7 @@ from visir.encoders.models.sentence_half import (
 )
 from visir.encoders.models.tokens import token_counts
 from visir.errors import EncoderError
+from visir.options import split_options
 from visir.records import EncoderCard, Modality
 
 OPTIONS = ("template", "max_length")
@@ -141,7 +142,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     asked for: its weights, tokenizer and configuration are compared with those published on the hub, so the vectors
     are the same, and no network is needed.
     """
-    bare, options = split_options(name, OPTIONS)
+    bare, options = split_options(name, OPTIONS, error=EncoderError)
     template, max_length = template_of(name, options), positive_number(name, options, "max_length")
     device = pick_device(device)
     files = _find(bare.removeprefix("st:"), revision)

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from visir.encoders.base import Encoder, Pixels
+from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
+from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.tower_half import half_of
 from visir.encoders.towers.base import Tower, own_body, to_device

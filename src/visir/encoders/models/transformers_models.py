@@ -6,9 +6,9 @@ from visir.encoders.base import Encoder
 from visir.encoders.models import blip, transformers_dual
 from visir.encoders.models.dual_families import FAMILIES
 from visir.encoders.models.model_files import find_model
-from visir.encoders.models.model_names import split_options
 from visir.errors import EncoderError
 from visir.files import read_json
+from visir.options import split_options
 
 OPTIONS = ("template", "max_length", "processor")
 """What can follow the name: `?template=a photo of {}&max_length=35&processor=torchvision`."""
@@ -23,7 +23,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     `max_length` (cut texts to so many tokens, at most what the model has positions for), `processor` ("pil" or
     "torchvision", the two implementations of the same image preprocessing).
     """
-    bare, options = split_options(name, OPTIONS)
+    bare, options = split_options(name, OPTIONS, error=EncoderError)
     files = find_model(bare, revision)
     if not (files.folder / "config.json").is_file():
         raise EncoderError(

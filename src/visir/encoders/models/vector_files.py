@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from visir.encoders.weights import hash_file
 from visir.errors import EmbeddingError, nearest
 from visir.files import read_lines
+from visir.options import split_options
 from visir.records import Modality, strings
 
 SIDES: tuple[Modality, Modality] = ("image", "text")
@@ -52,13 +53,8 @@ def read_vectors(name: str) -> tuple[dict[Modality, Rows], str]:
     Raises `EmbeddingError` naming the file and what it holds instead.
     """
     kind, _, rest = name.partition(":")
-    place, _, query = rest.partition("?")
-    path = Path(place)
-    options = dict(part.partition("=")[::2] for part in filter(None, query.split("&")))
-    allowed = SIDES if kind == "npz" else ()
-    for option in options:
-        if option not in allowed:
-            raise EmbeddingError(f"{name}: unknown option {option!r}", hint=nearest(option, allowed))
+    path = Path(rest.partition("?")[0])
+    _, options = split_options(name, SIDES if kind == "npz" else (), error=EmbeddingError)
     if not (path.is_dir() if kind == "npy" else path.is_file()):
         raise EmbeddingError(f"{path}: no such {'folder' if kind == 'npy' else 'file'}.", hint="check the path")
     if kind == "npz":

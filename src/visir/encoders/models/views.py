@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.base import Encoder, Pixels
+from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
+from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError, nearest
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard

@@ -30,7 +30,6 @@ from visir.training.validation import encode_source
 KIND = "categories"
 WEIGHTS_FILE = "heads.safetensors"
 _AGAIN = "copy the whole folder again"
-_PREPROCESSING = {"images": "image_preprocessing"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +121,10 @@ class CategoriesModel:
         if trained is None:
             return []
         before, now = trained.to_dict(), found.to_dict()
-        fields = ("weights" if trained.weights else "name", _PREPROCESSING.get(part, "text_preprocessing"))
-        differing = [one for one in fields if before[one] != now[one]]
-        return [f"{part}: {one} {now[one]!r}, trained with {before[one]!r}" for one in differing]
+        return [
+            f"{part}: {field} {now[field]!r}, trained with {before[field]!r}"
+            for field in trained.differences(found, "image" if part == "images" else "text")
+        ]
 
 
 LAYOUT = Layout.of(KIND, (WEIGHTS_FILE,))

@@ -14,6 +14,7 @@ from visir.errors import EmbeddingError
 from visir.records import EncoderCard, Modality, SparseEmbeddings
 from visir.search.parts import Sparse
 from visir.search.sparse import kernels
+from visir.search.sparse.layout_kernels import count, fill_column, invert
 
 FREQUENT = 1 / 8
 """Terms that more than this share of the documents have are kept as columns too: a byte for every document."""
@@ -22,7 +23,7 @@ _FILES = ("listed", "starts", "maxima", "levels", "postings", "columned", "colum
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The T terms that occur in a part of n documents, each with its postings (see `kernels` for the layout).
+    """The T terms that occur in a part of n documents, each with its postings (see `layout_kernels`).
 
     - `listed`: (T,) int32 the terms, ascending; `starts`: (T + 1,) int64 into `postings`
     - `maxima`: (T,) float32 the largest weight of each; `levels`: (T, 16) uint32 how many postings are above each level
@@ -77,18 +78,18 @@ class Lists:
             )
         vectors = (_plain(part.offsets), _plain(part.terms), _plain(part.values))
         frequency, maxima = np.zeros(part.dimension, np.int64), np.zeros(part.dimension, np.float32)
-        kernels.count(*vectors[1:], frequency, maxima)
+        count(*vectors[1:], frequency, maxima)
         listed = np.flatnonzero(frequency).astype(np.int32)
         frequency, maxima = frequency[listed], maxima[listed]
         starts = np.concatenate([[0], np.cumsum(frequency)]).astype(np.int64)
         postings, levels = np.empty(len(part.terms), np.uint32), np.zeros((len(listed), kernels.LEVELS), np.uint32)
         numbers = np.empty(len(part.terms), np.uint16 if len(listed) <= 1 << 16 else np.uint32)
         digests = np.empty(len(part.terms), np.uint8)
-        kernels.invert(*vectors, _rows(listed, part.dimension), starts, maxima, postings, levels, numbers, digests)
+        invert(*vectors, _rows(listed, part.dimension), starts, maxima, postings, levels, numbers, digests)
         columned = np.flatnonzero(frequency > FREQUENT * len(part)).astype(np.int32)
         columns = np.zeros((len(columned), padded(len(part))), np.uint8)
         for column, row in zip(columns, columned, strict=True):
-            kernels.fill_column(postings[starts[row] : starts[row + 1]], column)
+            fill_column(postings[starts[row] : starts[row + 1]], column)
         return cls(
             listed, starts, maxima, levels, postings, columned, columns, numbers, digests, part.offsets, part.values,
             part.dimension,
