@@ -41,6 +41,6 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     run("generate", "--out", tmp_path / "log", "--sessions", 5)
     with pytest.raises(VisirError, match="exists already"):
         run("generate", "--out", tmp_path / "log", "--sessions", 5)
-    said = run("generate", "--out", tmp_path / "log", "--sessions", 5, "--replace")
+    said = run("generate", "--out", tmp_path / "log", "--sessions", 5, "--force")
     assert "dirt" not in said
     assert not (tmp_path / "log" / "planted").exists()

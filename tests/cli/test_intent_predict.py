@@ -110,7 +110,7 @@ def test_a_killed_study_leaves_no_process_and_goes_on(log_folder: Path, tmp_path
     started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     cells = tmp_path / "study" / "cells"
     deadline = time.monotonic() + 120
-    while not (cells.is_dir() and any(cells.glob("*.json"))):
+    while not (cells.is_dir() and any(cells.glob("*-step*.json"))):
         assert time.monotonic() < deadline
         assert started.poll() is None
         time.sleep(0.05)
@@ -119,9 +119,9 @@ def test_a_killed_study_leaves_no_process_and_goes_on(log_folder: Path, tmp_path
     while _alive(started.pid):
         assert time.monotonic() < deadline, "its workers live on"
         time.sleep(0.1)
-    kept = {one.name: one.stat().st_mtime_ns for one in cells.glob("*.json")}
+    kept = {one.name: one.stat().st_mtime_ns for one in cells.glob("*-step*.json")}
     subprocess.run(command, check=True, capture_output=True)
-    assert len(list(cells.glob("*.json"))) == 2 * 3 * 3
+    assert len(list(cells.glob("*-step*.json"))) == 2 * 3 * 3
     assert {name: (cells / name).stat().st_mtime_ns for name in kept} == kept
 
 

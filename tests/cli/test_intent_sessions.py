@@ -80,7 +80,7 @@ def test_a_folder_that_is_there_is_left_alone_unless_told(log: Path, tmp_path: P
     assert run(*command).status == 0
     said = run(*command)
     assert (said.status, "exists already" in said.text) == (2, True)
-    assert run(*command, "--replace", "--idle", 0.5, "--buckets", 2, "--threads", 1, "--memory", "1GB").status == 0
+    assert run(*command, "--force", "--idle", 0.5, "--buckets", 2, "--threads", 1, "--memory", "1GB").status == 0
     # Thirty seconds do not end it, and none of the options changes what is found.
     assert json.loads((tmp_path / "out" / "counts.json").read_text())["counts"]["sessions"] == 1
 

@@ -155,13 +155,13 @@ ACTS: dict[str, Act] = {
         ("index", "search", "out", "--queries", "queries.txt", "--out", "run.trec"), out="run.trec", before=(BUILD,),
         files=queries, force=("--force",),
     ),
-    "intent generate": Act(("intent", "generate", "--out", "out", "--sessions", "40"), force=("--replace",)),
+    "intent generate": Act(("intent", "generate", "--out", "out", "--sessions", "40"), force=("--force",)),
     "intent sessions": Act(
         ("intent", "sessions", "log", "--preset", "events", "--out", "out"), needs=SESSIONS,
-        before=(("intent", "generate", "--out", "log", "--sessions", "40", "--dirt", "0.05"),), force=("--replace",),
+        before=(("intent", "generate", "--out", "log", "--sessions", "40", "--dirt", "0.05"),), force=("--force",),
     ),
     "intent describe": Act(("intent", "describe", "sessions", "--out", "out"), files=log, needs=SESSIONS,
-                           force=("--replace",)),
+                           force=("--force",)),
     "intent predict": Act(PREDICT, files=log, needs=(*SESSIONS, "sklearn"), volatile=("*.json", "**/*.json")),
     "intent train": Act(
         ("intent", "train", "sessions", "--out", "out", "--model", "lr", "--min-pages", "4"), files=log,

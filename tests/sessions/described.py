@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from manifests import write_json
+from visir.sessions.folder import SESSIONS as SESSIONS_KIND
+from visir.storage import new_folder
 
 DAY = 86_400_000_000
 MONDAY = 1_569_801_600_000_000  # 2019-09-30, 00:00 UTC
@@ -36,19 +37,6 @@ def visit(
 
 def folder(target: Path, rows: list[Row], parts: int = 2) -> Path:
     """A folder as `sessionise` writes it, as far as it is read."""
-    for part in range(parts):
-        own = [row for row in rows if sum(map(ord, row["visitor"])) % parts == part]
-        (target / "sessions").mkdir(parents=True, exist_ok=True)
-        (target / "events").mkdir(parents=True, exist_ok=True)
-        events = [
-            {"visitor": row["visitor"], "session": row["session"], "action": "query", "query": text or None}
-            for row in own
-            for text in row["asked"]
-        ]
-        name = f"part-{part:05d}.parquet"
-        plain = [{key: value for key, value in row.items() if key != "asked"} for row in own]
-        pq.write_table(pa.Table.from_pylist(plain, SESSIONS), target / "sessions" / name)
-        pq.write_table(pa.Table.from_pylist(events, EVENTS), target / "events" / name)
     counts = {
         "read": len(rows) + 1,
         "malformed": 0,
@@ -62,7 +50,19 @@ def folder(target: Path, rows: list[Row], parts: int = 2) -> Path:
         "purchases_identified": sum(row["purchase"] and row["customer"] is not None for row in rows),
     }
     declared = {"mapping": "by hand", "zone": "UTC", "idle_minutes": 30, "about": "made <b>by hand</b>"}
-    write_json(target / "counts.json", {"counts": counts, "declared": declared, "engine": "none"})
+    with new_folder(target, SESSIONS_KIND, replace=True) as change:
+        for part in range(parts):
+            own = [row for row in rows if sum(map(ord, row["visitor"])) % parts == part]
+            events = [
+                {"visitor": row["visitor"], "session": row["session"], "action": "query", "query": text or None}
+                for row in own
+                for text in row["asked"]
+            ]
+            name = f"part-{part:05d}.parquet"
+            plain = [{key: value for key, value in row.items() if key != "asked"} for row in own]
+            pq.write_table(pa.Table.from_pylist(plain, SESSIONS), change.file(f"sessions/{name}"))
+            pq.write_table(pa.Table.from_pylist(events, EVENTS), change.file(f"events/{name}"))
+        change.write_json("counts.json", {"counts": counts, "declared": declared, "engine": "none"})
     return target
 
 

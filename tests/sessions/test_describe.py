@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -349,7 +350,10 @@ def test_devices_of_customers_hide_their_complement(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(VisirError, match=r"no folder of sessions\.\n  → make one of a log: visir intent sessions"):
+    with pytest.raises(
+        VisirError,
+        match=r"\(no visir\.json\)\.\n  → make one of a log: visir intent sessions",
+    ):
         describe(tmp_path)
     (folder(tmp_path / "log", [])).joinpath("sessions")
     with pytest.raises(VisirError, match="holds no sessions"):
@@ -386,3 +390,14 @@ def test_what_the_published_percentages_are_of() -> None:
     counts = column("thesis-table-6-6", "Purchase: count", devices)
     assert sum(counts) == open_table("thesis-table-6-6").number("Total", "Purchase: count")
     assert [round(100 * one / sum(counts), 2) for one in counts[:1]] == [36.89]
+
+
+def test_only_what_the_manifest_names_is_read(tmp_path: Path) -> None:
+    log = folder(tmp_path / "log", [visit(f"v{n}", purchase=n % 2 == 0, asked=("a",)) for n in range(20)])
+    before = describe(log)
+    shutil.copy(log / "sessions/part-00000.parquet", log / "sessions/part-00000 (copy).parquet")
+    (log / "sessions/mine.parquet").write_text("mine\n")
+    assert describe(log).statistics == before.statistics
+    (log / "events/part-00001.parquet").unlink()
+    with pytest.raises(VisirError, match=r"events/part-00001\.parquet is missing"):
+        describe(log)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -112,9 +113,14 @@ def test_slices_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     for events in (1, 100):  # a slice is never less than a visitor
         monkeypatch.setattr("visir.sessions.examples.EVENTS_AT_ONCE", events)
         assert told(draw(tmp_path / "sessions", sample)) == whole
-    one = next((tmp_path / "of 5" / "events").iterdir())
-    one.rename(one.with_name("another.parquet"))  # files that are not paired are read together
+    for part in ("sessions", "events"):  # what is not visir's is not read, whatever its name
+        one = next((tmp_path / "of 5" / part).glob("*.parquet"))
+        shutil.copy(one, one.with_name("part-00000 (copy).parquet"))
+        one.with_name("mine.parquet").write_text("mine\n")
     assert told(draw(tmp_path / "of 5", sample)) == whole
+    one.unlink()
+    with pytest.raises(VisirError, match=rf"events/{one.name} is missing"):
+        draw(tmp_path / "of 5", sample)
 
 
 def told(part: object) -> Any:

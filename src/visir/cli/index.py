@@ -268,6 +268,7 @@ def export_command(
     queries: Queries = None,
     model: Model = None,
     device: Device = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Write the vectors of a sparse index, and queries, as another engine reads them.
 
@@ -288,7 +289,7 @@ def export_command(
             hint="visir encode COLLECTION --model MODEL --out FOLDER writes dense vectors as NPY",
         )
     asked = text_vectors(_encoder(index, folder, model, device), read_queries(queries)) if queries else None
-    for path, weights in export(form, out, documents, asked).items():  # type: ignore[arg-type]
+    for path, weights in export(form, out, documents, asked, replace=force).items():  # type: ignore[arg-type]
         typer.echo(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")
 
 

@@ -31,12 +31,18 @@ from visir.cli.study import app as study
 from visir.cli.token import app as token
 from visir.cli.train import train
 
+_ALIASES = {"replace": "force"}
+"""Other names of options. `--replace`, as Python calls it, is known to every verb that knows `--force`."""
+
 app = typer.Typer(
     name="visir",
     help="Image–text retrieval whose numbers can be trusted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda name: _ALIASES.get(name, name),
+    },
 )
 
 

@@ -26,9 +26,9 @@ import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.files import read_json
-from visir.sessions.bucket import quoted_path
 from visir.sessions.dialect import DUCKDB
 from visir.sessions.engine import duckdb_engine
+from visir.sessions.folder import parts_of, table_of
 from visir.sessions.records import NEVER, STEPS, Earlier, Examples, Texts, Words
 
 if TYPE_CHECKING:
@@ -156,7 +156,9 @@ def draw(folder: str | Path, sample: Sample) -> Examples:
     idle = idle_minutes(folder)
     # No byte is read twice.
     with duckdb_engine(folder, "Drawing prediction examples", enable_external_file_cache=False) as engine:
-        engine.execute(f"CREATE VIEW sessions AS SELECT * FROM {_table(folder / 'sessions' / '*.parquet')}")
+        engine.execute(
+            f"CREATE VIEW sessions AS SELECT * FROM {table_of(*(sessions for sessions, _ in parts_of(folder)))}"
+        )
         _gather(engine, folder, sample)
         rows = _columns(engine, "SELECT * FROM examples ORDER BY began, visitor, session")
         if not len(rows["began"]):
@@ -183,10 +185,8 @@ def _slices(engine: DuckDBPyConnection, folder: Path) -> Iterator[tuple[str, str
 
     Files stand in the order of visitors, so of a file no more is read than the slice needs.
     """
-    names = [sorted(one.name for one in (folder / part).glob("*.parquet")) for part in ("sessions", "events")]
-    paired = names[0] and names[0] == names[1]  # otherwise written elsewhere: no file is known to hold another's events
-    for name in names[0] if paired else ["*.parquet"]:
-        sessions, events = (_table(folder / part / name) for part in ("sessions", "events"))
+    for files in parts_of(folder):
+        sessions, events = map(table_of, files)
         numbered = "sum(events) OVER (ORDER BY visitor, session ROWS UNBOUNDED PRECEDING)"
         first = engine.execute(
             f"SELECT DISTINCT min(visitor) AS first FROM (SELECT visitor, {numbered} // {EVENTS_AT_ONCE} AS slice "
@@ -199,14 +199,9 @@ def _slices(engine: DuckDBPyConnection, folder: Path) -> Iterator[tuple[str, str
             yield f"(SELECT * FROM {sessions}{where})", f"(SELECT * FROM {events}{where})"
 
 
-def _table(files: Path) -> str:
-    return f"read_parquet('{quoted_path(files)}')"
-
-
 def idle_minutes(folder: Path) -> float:
     """After how many minutes without a request the sessions of a folder end."""
-    if not (folder / "counts.json").is_file():
-        raise VisirError(f"{folder}: not a folder of sessions.", hint="make one: visir intent sessions LOG")
+    parts_of(folder)  # raises where there are none
     return float(read_json(folder / "counts.json")["declared"]["idle_minutes"])
 
 

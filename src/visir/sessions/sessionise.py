@@ -20,16 +20,14 @@ from visir.sessions.bucket import PARTS, write_bucket
 from visir.sessions.counts import Counts, told
 from visir.sessions.definition import IDLE_MINUTES
 from visir.sessions.engine import duckdb_engine
+from visir.sessions.folder import SESSIONS
 from visir.sessions.mapping import Mapping
 from visir.sessions.reading import read_events, write_malformed
 from visir.sessions.source import log_files, passed_over
-from visir.storage import Change, FolderKind, Scratch, new_folder
+from visir.storage import Change, Scratch, new_folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-
-SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="visir intent sessions LOG --out FOLDER")
 
 
 def sessionise(

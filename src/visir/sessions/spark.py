@@ -36,8 +36,8 @@ from visir.sessions.definition import (
     timed_sql,
 )
 from visir.sessions.dialect import SPARK
+from visir.sessions.folder import SESSIONS
 from visir.sessions.mapping import Mapping
-from visir.sessions.sessionise import SESSIONS
 from visir.sessions.source import log_files, passed_over
 from visir.storage import Scratch, new_folder
 from visir.storage.removal import remove_files

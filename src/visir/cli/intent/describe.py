@@ -20,7 +20,7 @@ def describe(
     ] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
     memory: Annotated[str | None, typer.Option(help="What the engine may hold, for example 2GB.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Say what distinguishes sessions that buy: length, time, channel, device, switches, queries, with intervals.
 
@@ -37,7 +37,7 @@ def describe(
     from visir.sessions.describe import describe as described
     from visir.storage import FolderKind, new_folder
 
-    with new_folder(out, FolderKind("description", "a description of sessions"), replace=replace) as change:
+    with new_folder(out, FolderKind("description", "a description of sessions"), replace=force) as change:
         found = described(sessions, suppress=suppress, threads=threads, memory=memory)
         beside = write_sessions_tables(change, _TABLES, found)
         change.write_json(_JSON, found.to_dict())

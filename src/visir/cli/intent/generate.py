@@ -18,13 +18,13 @@ def generate(
     planted: Annotated[
         bool, typer.Option("--planted", help="Write what nobody can see too: intents, chances, the exact truth.")
     ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Make a shop's log whose causes are known, of any size: a larger log begins with the smaller one."""
     from visir.sessions.generated import Dirt, generate
 
     made = generate(
-        out, sessions, seed=seed, dirt=Dirt.of_every_kind(dirt) if dirt else None, planted=planted, replace=replace
+        out, sessions, seed=seed, dirt=Dirt.of_every_kind(dirt) if dirt else None, planted=planted, replace=force
     )
     typer.echo(
         f"{out}: {made.rows:,} rows, {made.sessions:,} sessions, {made.purchases:,} with a purchase, "

@@ -78,7 +78,9 @@ def _events(stream: TextIO, live: Live) -> Iterator[dict[str, Any]]:
 def _remember(live: Live, folder: Path) -> None:
     import pyarrow.parquet as pq
 
+    from visir.sessions.folder import parts_of
+
     names = ["customer", "visitor", "session", "began", "ended", "device", "orders"]
-    for part in sorted((folder / "sessions").glob("*.parquet")):
-        for row in pq.read_table(part, columns=names).to_pylist():
+    for sessions, _ in parts_of(folder):
+        for row in pq.read_table(sessions, columns=names).to_pylist():
             live.remember(**row)

@@ -22,7 +22,7 @@ def sessions(
     buckets: Annotated[int | None, typer.Option(min=1, help="Parts of the work. Default: by the log's rows.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
     memory: Annotated[str | None, typer.Option(help="What the engine may hold, for example 2GB.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Find the sessions of a raw log. What is set aside is counted by reason and kept beside them."""
     from visir.sessions import sessionise
@@ -35,7 +35,7 @@ def sessions(
         buckets=buckets,
         threads=threads,
         memory=memory,
-        replace=replace,
+        replace=force,
     )
     _show(counts, out)
 

@@ -21,7 +21,7 @@ def train(
     count: Count = "before order",
     told: Told = "start",
     seed: Seed = 0,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Train one model per setting and step, and save it. With both settings, a customer who logs in changes model."""
     from visir.errors import ConfigurationError, VisirError, nearest
@@ -34,11 +34,11 @@ def train(
     for name, given, known in (("model", model, MODELS), ("features", features, FEATURE_SETS)):
         if given not in known:
             raise ConfigurationError(f"unknown {name} {given!r}", hint=nearest(given, known))
-    if out.exists() and not replace:
-        raise VisirError(f"{out} exists already.", hint="choose another folder, or --replace")
+    if out.exists() and not force:
+        raise VisirError(f"{out} exists already.", hint="name a new folder, or replace it (--force)")
     samples = samples_of(settings, dict.fromkeys(SETTINGS, n), min_pages, count, told, seed)
     made = run(sessions, samples, model, which=features, seed=seed)  # type: ignore[arg-type]  # checked above
-    save_model(made, out, replace=replace)
+    save_model(made, out, replace=force)
     for setting, found in made.card["found"].items():
         typer.echo(f"{setting}: {found['sessions']:,} sessions, {found['purchases']:,} with a purchase")
     typer.echo(f"{out}: ask it: visir intent score {out} < EVENTS")

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from visir.records import SparseEmbeddings
 from visir.search.sparse.quantise import Quantised
-from visir.storage import new_file
 
 _VERSION = 1
 
 
 def write_ciff(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> None:
-    """Write the documents, in the order of their rows, as one CIFF file; atomic.
+    """Write the documents, in the order of their rows, as one CIFF file.
 
     A posting is (document number, whole-number weight); document numbers are written as differences to the one before
     (the first as it is), lists in the order of their terms' UTF-8 bytes, as readers expect. A document's length is the
@@ -41,7 +40,7 @@ def write_ciff(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> N
             _bytes(8, f"visir: {vectors.encoder.name}; whole = {quantised}".encode()),
         ]
     )
-    with new_file(path) as temporary, temporary.open("wb") as stream:
+    with path.open("wb") as stream:
         stream.write(_delimited(header))
         for term, documents, weights in lists:
             stream.write(_delimited(_list(term, documents, weights)))

@@ -45,11 +45,12 @@ def export(
     queries: SparseEmbeddings | None = None,
     *,
     levels: int = LEVELS,
+    replace: bool = False,
 ) -> dict[Path, str]:
     """Write documents, queries or both into the folder `out`; what was written, and how weights were made whole.
 
-    Rows are written in the order given. Raises `VisirError` for an unknown form, `EmbeddingError` for what a form
-    cannot hold.
+    Rows are written in the order given; files that are there are replaced only with `replace`. Raises `VisirError` for
+    an unknown form, `EmbeddingError` for what a form cannot hold.
     """
     known = EXPORTS.get(form)
     written = {}
@@ -59,7 +60,8 @@ def export(
     ):
         if vectors is not None:
             quantised = quantise(vectors, levels)
-            write(vectors, quantised, out / name)
+            with new_file(out / name, replace=replace) as path:
+                write(vectors, quantised, path)
             written[out / name] = str(quantised) if known.whole else "weights as they are"
     return written
 
@@ -70,7 +72,7 @@ def _json_lines(
     """A writer of one JSON object a line: the id under `key`, an empty text under `contents`, and the vector."""
 
     def write(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> None:
-        with new_file(path) as temporary, temporary.open("wb") as stream:
+        with path.open("wb") as stream:
             for one, terms, weights in _rows(vectors, quantised.whole if whole else vectors.values):
                 # A float32 is written with the digits that it takes to read the same float32 back, not those of a
                 # float64.
@@ -86,7 +88,7 @@ def _repeated_terms(separator: str) -> Callable[[SparseEmbeddings, Quantised, Pa
     """A writer of one query a line: its id, and every term as often as its whole-number weight."""
 
     def write(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> None:
-        with new_file(path) as temporary, temporary.open("wb") as stream:
+        with path.open("wb") as stream:
             for one, terms, weights in _rows(vectors, quantised.whole):
                 if separator in one or "\n" in one:
                     raise EmbeddingError(

@@ -14,10 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from visir.errors import VisirError
 from visir.files import read_json
+from visir.sessions.bucket import quoted_path
 from visir.sessions.describe.intervals import Moments
 from visir.sessions.engine import duckdb_engine
+from visir.sessions.folder import parts_of, table_of
 from visir.storage import Scratch
 
 if TYPE_CHECKING:
@@ -31,13 +32,15 @@ By = Literal["visitors", "customers"]
 
 @dataclass(frozen=True)
 class Log:
-    """The sessions of a folder that `sessionise` wrote; `counts`, `declared` and `engine` are those of its counts.json.
+    """The sessions of a folder that `sessionise` wrote; `parts` are its files of sessions, each with that of
+    their events; `counts`, `declared` and `engine` are those of its counts.json.
 
     What belongs together when intervals are computed is a *unit*: a visitor (browser), or all browsers of one customer;
     a browser with several customers is with the first of them by the alphabet.
     """
 
     folder: Path
+    parts: list[tuple[Path, Path]]
     scratch: Scratch
     db: DuckDBPyConnection = field(repr=False)
     counts: dict[str, Any]
@@ -47,13 +50,7 @@ class Log:
     @property
     def sessions(self) -> str:
         """The table expression of all sessions."""
-        return f"read_parquet('{path_in_sql(self.folder)}/sessions/*.parquet')"
-
-    @property
-    def parts(self) -> list[tuple[Path, Path]]:
-        """The files of sessions, each with the file of their events."""
-        found = sorted((self.folder / "sessions").glob("*.parquet"))
-        return [(one, self.folder / "events" / one.name) for one in found]
+        return table_of(*(sessions for sessions, _ in self.parts))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """What the engine answers; for answers that are small."""
@@ -88,7 +85,7 @@ class Log:
     def buckets(self, by: By) -> Iterator[None]:
         """For each bucket in turn the view `bucket`, whose column `unit` is the visitor or the customer."""
         for one in sorted(self._buckets(by).glob("part=*")):
-            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM '{path_in_sql(one)}/*.parquet'")
+            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM '{quoted_path(one)}/*.parquet'")
             yield
 
     def shares(
@@ -156,13 +153,13 @@ class Log:
             return target
         for number, (sessions, _) in enumerate(self.parts):
             unit = "coalesce('c' || min(customer) OVER (PARTITION BY visitor), 'v' || visitor)"
-            query = f"SELECT {unit} AS unit, {columns} FROM '{path_in_sql(sessions)}'"
+            query = f"SELECT {unit} AS unit, {columns} FROM '{quoted_path(sessions)}'"
             self._write(query, target, count, f"from{number}_")
         return target
 
     def _write(self, query: str, target: Path, count: int, name: str) -> None:
         self.db.execute(
-            f"COPY (SELECT *, hash(unit) % {count} AS part FROM ({query})) TO '{path_in_sql(target)}' (FORMAT parquet, "
+            f"COPY (SELECT *, hash(unit) % {count} AS part FROM ({query})) TO '{quoted_path(target)}' (FORMAT parquet, "
             f"PARTITION_BY (part), COMPRESSION lz4, OVERWRITE_OR_IGNORE, FILENAME_PATTERN '{name}{{i}}')"
         )
 
@@ -183,8 +180,7 @@ def open_log(folder: str | Path, *, threads: int | None = None, memory: str | No
     Raises `VisirError` where the folder is none that `sessionise` wrote.
     """
     folder = Path(folder)
-    if not (folder / "counts.json").is_file() or not sorted((folder / "sessions").glob("*.parquet")):
-        raise VisirError(f"{folder}: no folder of sessions.", hint="make one of a log: visir intent sessions")
+    parts = parts_of(folder)
     told = read_json(folder / "counts.json")
     any_order = {"preserve_insertion_order": False}
     with (
@@ -193,14 +189,9 @@ def open_log(folder: str | Path, *, threads: int | None = None, memory: str | No
             folder, "Describing sessions", scratch=scratch, threads=threads, memory=memory, **any_order
         ) as engine,
     ):
-        yield Log(folder, scratch, engine, told["counts"], told["declared"], told["engine"])
+        yield Log(folder, parts, scratch, engine, told["counts"], told["declared"], told["engine"])
 
 
 def _add(sums: list[float], more: list[Any]) -> None:
     for at, one in enumerate(more):
         sums[at] += int(one)
-
-
-def path_in_sql(path: Path) -> str:
-    """A path that can stand between single quotes."""
-    return str(path).replace("'", "''")

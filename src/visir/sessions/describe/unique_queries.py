@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from visir.sessions.describe.log import Log, path_in_sql
+from visir.sessions.bucket import quoted_path
+from visir.sessions.describe.log import Log
 from visir.sessions.describe.mix import OUTCOMES
 from visir.sessions.describe.statistic import Row, Statistic, Value
 
@@ -31,8 +32,8 @@ def unique_queries(log: Log) -> Statistic:
     for sessions, events in log.parts:
         log.db.execute(
             "INSERT INTO texts SELECT s.purchase, s.device, e.query, count(*) "
-            f"FROM (SELECT visitor, session, query FROM '{path_in_sql(events)}' WHERE action = 'query') e "
-            f"JOIN (SELECT visitor, session, purchase, device FROM '{path_in_sql(sessions)}' WHERE queries > 0) s "
+            f"FROM (SELECT visitor, session, query FROM '{quoted_path(events)}' WHERE action = 'query') e "
+            f"JOIN (SELECT visitor, session, purchase, device FROM '{quoted_path(sessions)}' WHERE queries > 0) s "
             "USING (visitor, session) WHERE s.device IS NOT NULL GROUP BY ALL"
         )
     # A query without its words was submitted, but nobody can say whether it is unique.

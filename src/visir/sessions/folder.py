@@ -1,0 +1,28 @@
+"""A folder of sessions, as it is read: the files that its manifest names, and nothing else that lies beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from visir.sessions.bucket import quoted_path
+from visir.storage import FolderKind, Manifest
+
+SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a log: visir intent sessions LOG")
+
+
+def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
+    """The files of sessions, each with the file of their events, in the order of their names.
+
+    Raises `FolderError` where the folder is none of sessions, or a file is missing or of another size than written.
+    """
+    folder = Path(folder)
+    manifest = Manifest.read(folder, SESSIONS)
+    manifest.check(folder, SESSIONS, hashed=lambda name: False)
+    names = sorted(name.partition("/")[2] for name in manifest.files if name.startswith("sessions/"))
+    return [(folder / "sessions" / name, folder / "events" / name) for name in names]
+
+
+def table_of(*files: Path) -> str:
+    """The table expression of Parquet files, which are read as one."""
+    names = ", ".join(f"'{quoted_path(file)}'" for file in files)
+    return f"read_parquet([{names}])"
