@@ -8,7 +8,7 @@ pictures, look at items, pictures and thumbnails.
 
 - stale: an answer of a generation that had been replaced on disk for more than 2 seconds when the answer came
 - errors: every status but 200, but for 404s of what is gone: items that the newest library does not have, and photos
-  that were deleted, moved or written in the last 3 seconds
+  that were deleted, moved or written in the last 5 seconds
 - memory (USS: what is the process's own) and open files of the service, in the first and in the last fifth
 """
 
@@ -239,8 +239,11 @@ class Soak:
                 seen = (seen + [hit["item"] for hit in said["hits"]])[-200:]
                 self._check_age(said["generation"], now)
             elif answer.status_code == 404 and kind != "search":
-                if now - self.touched.get(item, -1e9) > 3 and self._is_there(item):
-                    self.errors.append(f"{kind} {item}: 404, and it is there")
+                if now - self.touched.get(item, -1e9) > 5 and self._is_there(item):
+                    age = now - self.touched.get(item, -1e9)
+                    self.errors.append(
+                        f"{kind} {item}: 404, it is there, and its file was last touched {age:.1f} s ago"
+                    )
             elif answer.status_code != 200:
                 self.errors.append(f"{kind}: {answer.status_code}: {answer.text[:200]}")
             await asyncio.sleep(rng.uniform(0, 0.02))
