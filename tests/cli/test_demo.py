@@ -52,4 +52,4 @@ def test_ctrl_c_ends_the_demo_and_says_how_to_go_on(tmp_path: Path) -> None:
     said, told = running.communicate(timeout=60)
     assert running.returncode == 130
     assert "visir evaluate" not in said and "Traceback" not in told
-    assert f"visir demo --out {tmp_path / 'demo'} --data scenes" in told and "what was finished is kept" in told
+    assert f"visir demo --out {tmp_path / 'demo'} --data scenes" in told and "the same command goes on" in told

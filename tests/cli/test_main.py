@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 from pathlib import Path
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
+from PIL import Image
 from typer.testing import CliRunner
 
 from visir.cli.main import app
+from visir.library.layout import LIBRARY
+from visir.storage import changing
 
 RUN = CliRunner()
 
@@ -30,3 +38,36 @@ def test_every_verb_that_replaces_says_force() -> None:
         return own.union(*map(options, getattr(command, "commands", {}).values()))
 
     assert "--replace" not in options(typer.main.get_command(app))
+
+
+def test_warnings_are_a_line_without_a_place_in_the_code(tmp_path: Path) -> None:
+    Image.new("RGB", (16, 16)).save(tmp_path / "0.png")
+    pq.write_table(pa.table({"file": ["0.png"], "caption": ["a"], "blob": [b"x"]}), tmp_path / "table.parquet")
+    said = visir("index", "table.parquet", "-m", "pixels", "--out", "library", at=tmp_path)
+    assert said.returncode == 0
+    assert "visir: the column 'blob' holds bytes" in said.stderr
+    assert "UserWarning" not in said.stderr and ".py:" not in said.stderr
+
+
+def test_what_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+    begun = tmp_path / "begun.visir"
+    with (  # an update that a kill ends leaves this
+        contextlib.suppress(KeyboardInterrupt),
+        changing(begun, LIBRARY, busy="", resume=True) as change,
+    ):
+        change.file("items-1.sqlite").touch()
+        raise KeyboardInterrupt
+    for command, told in (
+        (("search", "nope.visir", "cat", "--where", "width > 1"), "nope.visir: no such file or folder"),
+        (("compare", "nope"), "nope: no such folder"),
+        (("index", "info", "begun.visir"), "begun.visir: the first update of this library was interrupted"),
+        (("search", "begun.visir", "cat"), "give the same visir index PLACE again: it goes on from there"),
+    ):
+        said = visir(*command, at=tmp_path)
+        assert said.returncode == 2 and told in said.stderr, said.stderr
+
+
+def visir(*command: str, at: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "visir", *command], cwd=at, capture_output=True, text=True, check=False
+    )

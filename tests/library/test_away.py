@@ -18,6 +18,7 @@ from visir.collections import open_collection
 from visir.collections.readers import locate
 from visir.errors import CollectionError
 from visir.library import Library
+from visir.library.layout import LibraryError
 from visir.library.updating import update
 from visir.library.watch import watch
 
@@ -146,7 +147,7 @@ def test_watching_survives_faults_and_a_place_that_is_away(place: Path, monkeypa
         photos.rename(place / "away")
         until(lambda: any("is away" in one for one in said))
         photos.mkdir()  # the empty folder that an unmounted disk leaves
-        until(lambda: any("no picture" in one for one in said))
+        until(lambda: any("is empty" in one for one in said))
         assert len(files(library)) == 5
         photos.rmdir()
         (place / "away").rename(photos)
@@ -158,3 +159,18 @@ def test_watching_survives_faults_and_a_place_that_is_away(place: Path, monkeypa
         stop.set()
         thread.join(30)
     assert not thread.is_alive()
+
+
+def test_a_place_that_is_gone_or_empty_is_told_with_the_ways_on(place: Path) -> None:
+    photos, library = place / "photos", place / "library"
+    before = files(library)
+    photos.rename(place / "moved")
+    for away in ("is not there", "is empty"):
+        with pytest.raises(LibraryError, match=f"{photos}: {away}: moved, .* as it was.\n  → mount the disk.* --out"):
+            update(None, library)
+        assert files(library) == before
+        photos.mkdir(exist_ok=True)
+    with pytest.raises(LibraryError, match="is an empty folder"):
+        update(photos, library)
+    assert update(place / "moved", library).unchanged == 6  # as the hint says
+    assert files(library) == before

@@ -5,12 +5,18 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
+from visir.library import Library, update
 from visir.library.columns import Columns
 from visir.library.filters import LONGEST, Condition, Field, FilterError, fields_of, fold, parse, select
 
@@ -226,3 +232,53 @@ def test_a_thousand_conditions_on_texts_are_not_a_thousand_walks() -> None:
         asked = [Condition("caption", "!=", f"photo {16 * query + at}") for at in range(16)]
         assert len(select(columns, asked, known)) == 8_000 - 16
     assert time.perf_counter() - began < 3
+
+
+@pytest.mark.parametrize("column", ["dates", "moments", "texts"])
+def test_dates_of_the_source_are_compared_as_dates(tmp_path: Path, column: str) -> None:
+    days = [datetime(2024, 4, 30, 23), datetime(2024, 5, 1), datetime(2024, 5, 31, 18), datetime(2024, 6, 1), None]
+    texts = ["2024-04-30 23:00", "2024-05-01", "2024-05-31T18:00:00Z", "2024-06-01", None]
+    whens = {"dates": [day and day.date() for day in days], "moments": days, "texts": texts}[column]
+    opened = of_table(tmp_path, {"when": whens, "flag": [True, False, None, True, False]})
+    assert opened.fields["when"].type == "date"
+    for text, wanted in {
+        "when = 2024-05": {1, 2},
+        "when != 2024-05": {0, 3, 4},
+        "when > 2024-05": {3},
+        "when <= 2024-05": {0, 1, 2},
+        "when >= 2024-05-31": {2, 3},
+        "flag = true": {0, 3},
+        "flag != True": {1, 2, 4},
+        "flag = 0": {1, 4},
+    }.items():
+        found = opened.database.of("SELECT name FROM files WHERE item IN", select_text(opened, text))
+        assert {int(name[0]) for (name,) in found} == wanted, text
+    with pytest.raises(FilterError, match="'true' is no number"):
+        select_text(opened, "width = true")
+    opened.close()
+
+
+def test_only_whole_dates_make_a_field_a_date(tmp_path: Path) -> None:
+    columns = {
+        "year": ["2024", "2023"],
+        "mixed": ["2024-05-31", "soon"],
+        "note": ["2024-05-31 12:00 noon", "2024-05-31"],
+    }
+    opened = of_table(tmp_path, columns)
+    assert {name: opened.fields[name].type for name in columns} == dict.fromkeys(columns, "text")
+    opened.close()
+
+
+def of_table(place: Path, columns: dict[str, list[Any]]) -> Library:
+    """A library of a Parquet table with these columns, a picture for every row: 0.png, 1.png, …"""
+    count = len(next(iter(columns.values())))
+    for row in range(count):
+        Image.new("RGB", (20 + row, 20), (40 * row, 0, 0)).save(place / f"{row}.png")
+    table = {"file_name": [f"{row}.png" for row in range(count)], "caption": ["a"] * count, **columns}
+    pq.write_table(pa.table(table), place / "table.parquet")
+    update(place / "table.parquet", place / "library", model="pixels")
+    return Library.open(place / "library")
+
+
+def select_text(opened: Library, text: str) -> list[str]:
+    return select(opened.columns, [parse(text)], opened.fields).to_pylist()

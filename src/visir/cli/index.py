@@ -185,8 +185,9 @@ def delete_command(
 @app.command("info")
 def info_command(folder: Folder) -> None:
     """Say what an index, or a library, holds."""
-    from visir.library.layout import is_library
+    from visir.library.layout import check_begun, is_library
 
+    check_begun(folder)
     if is_library(folder):
         from visir.cli.library import print_library
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -88,6 +91,15 @@ for verb in (
 
 
 _INTERRUPTED = 130
+_show_others = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
+    """A warning of visir's as people read it; those of other libraries as Python shows them."""
+    if Path(filename).is_relative_to(Path(visir.__file__).parent):
+        print(f"visir: {message}", file=sys.stderr)  # noqa: T201
+    else:
+        _show_others(message, category, filename, lineno, *more)
 
 
 def run() -> None:
@@ -96,6 +108,7 @@ def run() -> None:
     from visir.terminal import protect
 
     protect()
+    warnings.showwarning = _show_warning
     try:
         app()
     except VisirError as fault:
@@ -113,5 +126,5 @@ def run() -> None:
         # Typer makes an exit of Ctrl-C.
         if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
             raise
-        print("\nvisir: stopped; what was finished is kept", file=sys.stderr)  # noqa: T201
+        print("\nvisir: stopped; the same command goes on, or begins again", file=sys.stderr)  # noqa: T201
         sys.exit(_INTERRUPTED)

@@ -78,12 +78,16 @@ def search(
     weighted words (visir sparsify) the terms that matched are shown, and how much each gave.
     """
     from visir.cli.search_library import Asked, search_library
+    from visir.collections.open import resolve
     from visir.errors import ConfigurationError, raise_faults
-    from visir.library.layout import is_library
+    from visir.library.layout import check_begun, is_library
 
     asked = Asked(query, image, like, share, system, fusion, weight, where or (), category, k, offset, rerank, device,
                   as_json, pictures)  # fmt: skip
+    check_begun(Path(collection))
     here = is_library(collection)
+    if not here and "://" not in collection:
+        resolve(collection)  # a place that is not there is the first thing to say
     elsewhere = {"--model": model or None, "--index": index, "--to": to, "--split": split, "--images": images,
                  "--skip-broken": skip_broken or None}  # fmt: skip
     unfit = [name for name, value in elsewhere.items() if value is not None] if here else asked.only_here()

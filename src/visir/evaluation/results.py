@@ -145,7 +145,7 @@ def _open(given: str | Path) -> tuple[Path, dict[str, Any]]:
     folder = folder.parent if folder.name == "result.json" else folder
     if not (folder / "result.json").is_file():
         raise VisirError(
-            f"{folder}: no result.json in it.",
+            f"{folder}: {'no result.json in it' if folder.is_dir() else 'no such folder'}.",
             hint="name the folder that visir evaluate --out wrote; without result.json an evaluation did not finish",
         )
     content = read_json(folder / "result.json")

@@ -62,11 +62,12 @@ class Condition:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a library: its type, and its values where it has few of them."""
+    """A field of a library: its type, its values where it has few of them, and whether it is true or false (1 or 0)."""
 
     name: str
     type: FieldType
     values: tuple[str, ...] = ()
+    flag: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,12 @@ _ALLOWED: dict[FieldType, tuple[str, ...]] = {
     "text": ("=", "!=", "contains", "in"),
 }
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d)?)?)?)?)?")
+_DAY = "[0-9][0-9][0-9][0-9]-[0-1][0-9]-[0-3][0-9]"
+_IS_DATE = (
+    f"typeof(value) = 'text' AND (value GLOB '{_DAY}' OR (value GLOB '{_DAY}[T ][0-2][0-9]:[0-5][0-9]*' "
+    "AND substr(value, 17) NOT GLOB '*[^0-9:.+Z-]*'))"
+)
+"""Whether a value of a field is a date or a moment, from the day on: a year alone may be any number."""
 _EXAMPLE = 'conditions: "width >= 800", "taken >= 2024-05", "camera contains canon", "format in JPEG, PNG"'
 _OPERATION = re.compile(r"!=|<=|>=|==|=|<|>|(?<=\s)(?:contains|in)(?=\s)")
 
@@ -128,7 +135,8 @@ def parse(text: str) -> Condition:
 def fields_of(rows: Rows) -> dict[str, Field]:
     """Every field that this library's pictures can be asked for, the source's own behind the usual ones.
 
-    A field of the source is a number where all its values are numbers, and text otherwise.
+    A field of the source is a number where all its values are numbers, a date where all are dates or moments of ISO
+    8601, from the day on ("2024-05-31", "2024-05-31T18:00"), and text otherwise.
     """
     found = {}
     for name, place in _OWN.items():
@@ -137,13 +145,17 @@ def fields_of(rows: Rows) -> dict[str, Field]:
             values = _few(rows(f"SELECT DISTINCT {place.column} FROM {place.table} WHERE {place.column} IS NOT NULL "
                                f"AND {place.column} <> '' ORDER BY 1 LIMIT {_SHOWN + 1}", ()))  # fmt: skip
         found[name] = Field(name, place.type, values)
-    told = rows("SELECT name, sum(typeof(value) NOT IN ('integer', 'real')), count(DISTINCT value) FROM fields "
-                "GROUP BY name ORDER BY name", ())  # fmt: skip
-    for name, texts, distinct in told:
+    told = rows(
+        "SELECT name, sum(typeof(value) NOT IN ('integer', 'real')), count(DISTINCT value), min(value IN (0, 1)), "
+        f"min({_IS_DATE}) FROM fields GROUP BY name ORDER BY name",
+        (),
+    )
+    for name, texts, distinct, flag, dates in told:
         if name not in found:
-            few = texts and distinct <= _SHOWN
+            kind: FieldType = "date" if dates else "text" if texts else "number"
+            few = kind == "text" and distinct <= _SHOWN
             listed = rows("SELECT DISTINCT value FROM fields WHERE name = ? ORDER BY 1", (name,)) if few else []
-            found[name] = Field(name, "text" if texts else "number", _few(listed))
+            found[name] = Field(name, kind, _few(listed), flag=bool(flag))
     return found
 
 
@@ -198,10 +210,13 @@ def _mask(columns: Columns, condition: Condition, field: Field) -> Mask:
     column = columns.column(
         f"SELECT {place.key}, {name} FROM {place.table} WHERE {whose}{name} IS NOT NULL",
         named,
-        fold if field.type == "text" else None,
+        {"text": fold, "date": _moment, "number": None}[field.type],
     )
     read = {"number": _number, "date": _date, "text": fold}[field.type]
-    values = [read(one) for one in (condition.value if isinstance(condition.value, tuple) else (condition.value,))]
+    values = [
+        read(_counted(one, field))
+        for one in (condition.value if isinstance(condition.value, tuple) else (condition.value,))
+    ]
     if condition.op == "contains":
         return column.containing(str(values[0]))
     op = "=" if condition.op in ("in", "!=") else condition.op
@@ -225,7 +240,8 @@ def _faults(condition: Condition, known: Mapping[str, Field]) -> list[str]:
     if not 1 <= len(given) <= MOST_VALUES:
         return [f"{field.name}: 'in' takes 1 to {MOST_VALUES} values, not {len(given)}"]
     read = {"number": _number, "date": _date, "text": _text}[field.type]
-    return [f"{field.name}: {_short(one)} is no {_WANTED[field.type]}" for one in given if read(one) is None]
+    return [f"{field.name}: {_short(one)} is no {_WANTED[field.type]}" for one in given
+            if read(_counted(one, field)) is None]  # fmt: skip
 
 
 _A = {"number": "a number", "text": "text", "date": "a date"}
@@ -234,6 +250,16 @@ _WANTED = {
     "text": "text (or it is empty)",
     "date": "date (write 2024, 2024-05, 2024-05-31 or 2024-05-31T18:00)",
 }
+
+
+def _counted(value: object, field: Field) -> object:
+    """True and false as a library keeps them, where a field is so: 1 and 0."""
+    return {"true": 1, "false": 0}.get(str(value).strip().lower(), value) if field.flag else value
+
+
+def _moment(value: object) -> str:
+    """A date as it is compared: the source may write a space between day and time."""
+    return str(value).replace(" ", "T", 1)
 
 
 def _number(value: object) -> float | int | None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from visir.errors import VisirError
-from visir.storage import FolderKind, Manifest, is_made_by_visir
+from visir.storage import MANIFEST, FolderKind, Manifest, is_made_by_visir
+from visir.storage.claims import has_log
 
 SYSTEMS = ("dense", "sparse")
 CAPTIONS = "captions"
@@ -109,6 +110,7 @@ class LibraryCard:
     @classmethod
     def read(cls, folder: Path) -> LibraryCard:
         """What lies in `folder`. Raises `LibraryError` when there is none, or when it is not as it was written."""
+        check_begun(folder)
         return cls.of(Manifest.read(folder, LIBRARY))
 
 
@@ -125,6 +127,15 @@ def check_library_name(name: str) -> None:
         "\\, and not dots alone.",
         hint="give it another one: --name NAME",
     )
+
+
+def check_begun(folder: Path) -> None:
+    """Raise `LibraryError` for a library whose first update has not come to its end: there is nothing to read yet."""
+    if has_log(folder) and not (folder / MANIFEST).is_file():
+        raise LibraryError(
+            f"{folder}: the first update of this library was interrupted, or still runs.",
+            hint="give the same visir index PLACE again: it goes on from there",
+        )
 
 
 def is_library(folder: str | Path) -> bool:

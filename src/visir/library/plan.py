@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from visir.collections.open import resolve
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, check_library_name, is_library
 from visir.library.models import Models, names_of, refuse_other_names
-from visir.library.source import absolute
+from visir.library.source import absolute, is_empty, place_of
 from visir.search.folder import INDEX, read_index
 from visir.storage import Change, is_made_by_visir, remove_own_folders
 
@@ -90,8 +89,8 @@ def check_apart(folder: Path, source: str | Path | None) -> None:
 
 def _there(source: str) -> bool:
     """Whether a source still is where it was; if not, another one may be the same under a new path."""
-    _, path, _ = resolve(source) if not source.startswith("photos:") else (None, Path(source[len("photos:") :]), None)
-    return path.exists() or not path.is_absolute()
+    path = place_of(source)
+    return (path.exists() and not is_empty(path)) or not path.is_absolute()
 
 
 def _kinds(kind: str | Sequence[str] | None, model: str, head: str | None, held: Mapping[str, str]) -> dict[str, str]:

@@ -129,6 +129,10 @@ class Source:
 def absolute(source: str | Path, images: Sequence[str | Path], split: str | None) -> tuple[str, tuple[str, ...]]:
     """A source as it can be opened from any folder, its format named so that a stray file changes no reading."""
     text = str(source)
+    if is_empty(Path(text)):
+        raise LibraryError(
+            f"{text}: is an empty folder.", hint="is the path right? if a disk belongs there, mount it first"
+        )
     try:
         found, path, query = resolve(text)
     except CollectionError as fault:
@@ -142,6 +146,32 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
             message = f"{escaped(one)}: its name is not valid Unicode (the part that is not is shown escaped)."
             raise LibraryError(message, hint="rename the folder, or give a link to it: ln -s FOLDER photos")
     return text, places
+
+
+def check_there(folder: Path, source: str, images: Sequence[str]) -> None:
+    """Raise `LibraryError` where a place that a library was made of is gone or empty: it is the way on that matters."""
+    for path in (place_of(source), *map(Path, images)):
+        if not path.is_absolute() or "{" in path.name:  # drawn on demand, a pattern of shards, or "none"
+            continue
+        away = "is not there" if not path.exists() else "is empty" if is_empty(path) else ""
+        if away:
+            raise LibraryError(
+                f"{path}: {away}: moved, or on a disk that is not mounted? The library {folder} is as it was.",
+                hint=f"mount the disk and run the same again, or, if it moved: visir index NEWPLACE --out {folder}",
+            )
+
+
+def place_of(source: str) -> Path:
+    """Where the source of a library lies, as `absolute` wrote it down."""
+    return Path(source.removeprefix("photos:")) if source.startswith("photos:") else resolve(source)[1]
+
+
+def is_empty(path: Path) -> bool:
+    """Whether a folder has nothing in it: a place for a disk, for example, that is not mounted."""
+    try:
+        return path.is_dir() and not any(path.iterdir())
+    except OSError:  # there, and not to be looked into: whoever reads it says why
+        return False
 
 
 def _without_libraries(collection: Collection) -> Collection:

@@ -40,7 +40,7 @@ from visir.library.moving import move
 from visir.library.plan import check_apart, drop_others, planned
 from visir.library.record import record
 from visir.library.scan import Scan, scan, thumbnails_of_journal
-from visir.library.source import Source
+from visir.library.source import Source, check_there
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.search.folder import INDEX
 from visir.storage import Change, changing, recover, remove_own_folders, sweep
@@ -122,6 +122,7 @@ def update(
     check_apart(folder, source)
     # What is wrong with the words of the command is said before anything is made or waited for.
     before = planned(folder, *asked)
+    check_there(folder, before.source, before.images)
     opened = Source.open(before.source, images=before.images, split=before.split)
     models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
     if not is_library(folder):
