@@ -49,6 +49,16 @@ class EncoderCard:
         """A hash over every field: the key under which encoded vectors are kept."""
         return hash_json(self.to_dict())
 
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> EncoderCard:
+        """From what `to_dict` gave, read back from JSON. Raises `TypeError` or `ValueError` for anything else."""
+        card = cls(**values)
+        for name, value in card.to_dict().items():
+            kind = dict if name.endswith("_preprocessing") else str
+            if not isinstance(value, kind) and not (value is None and name in ("revision", "weights")):
+                raise ValueError(f"the card of an encoder cannot have {name} = {value!r}")
+        return card
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
