@@ -43,7 +43,14 @@ def test_ctrl_c_ends_the_demo_and_says_how_to_go_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "visir", "demo", "--out", str(tmp_path / "demo"), "--no-open"]
     pipe = subprocess.PIPE
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    running = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
+    running = subprocess.Popen(
+        command,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background work ignores it
+    )
     assert running.stdout is not None
     while "visir train" not in (line := running.stdout.readline()):
         assert line, running.communicate()

@@ -99,3 +99,19 @@ def test_a_stated_gallery_survives(tmp_path: Path) -> None:
     again = load_evaluation(save(replace(evaluation, runs=runs), tmp_path))  # type: ignore[arg-type]
     gallery = again.runs["t2i"].gallery
     assert (gallery.ids, gallery.size, gallery.description) == (None, 20, "by their word")
+
+
+@pytest.mark.parametrize("wrong", [None, [], {}, "x", -1, 1e99], ids=repr)
+def test_a_result_with_a_wrong_value_is_refused_in_words(evaluation: Evaluation, tmp_path: Path, wrong: object) -> None:
+    """Each value of `result.json` in turn: refused by name, or read."""
+    folder = save(evaluation, tmp_path / "out")
+    content = read_json(folder / "result.json")
+    refused = 0
+    for name in content:
+        write_json(folder / "result.json", {**content, name: wrong})
+        try:
+            load_evaluation(folder)
+        except VisirError as fault:
+            assert "result.json" in fault.message
+            refused += 1
+    assert refused >= 3

@@ -16,6 +16,7 @@ from visir.storage import MANIFEST, Change, FileRecord, FolderKind, Manifest, ne
 from visir.storage.removal import files_below
 
 COPY_AGAIN = "copy the whole checkpoint again"
+ENCODER = FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError)
 _ENDINGS = "safetensors json parquet npy npz model tiktoken"
 _NAMES = (
     *(f"**/*.{ending}" for ending in _ENDINGS.split()),
@@ -89,16 +90,18 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     except ModuleNotFoundError as fault:
         raise MissingPackageError(str(fault.name), extra="torch", purpose=f"a checkpoint of kind {kind!r}") from fault
     if not options:
-        return reader.load_checkpoint(folder, device, dtype)  # type: ignore[no-any-return]
+        with ENCODER.reading(folder):
+            return reader.load_checkpoint(folder, device, dtype)  # type: ignore[no-any-return]
     if not hasattr(reader, "OPTIONS"):
         raise EncoderError(f"{name}: a checkpoint of kind {kind!r} has no options.", hint=f"leave out ?{options}")
-    return reader.load_checkpoint(folder, device, dtype, options)  # type: ignore[no-any-return]
+    with ENCODER.reading(folder):
+        return reader.load_checkpoint(folder, device, dtype, options)  # type: ignore[no-any-return]
 
 
 def read_description(folder: Path) -> dict[str, Any]:
     """What `visir.json` says of an encoder: its kind, and the kind's own values."""
-    manifest = Manifest.read(folder, FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError))
-    return {"kind": manifest.kind, **manifest.content}
+    manifest = Manifest.read(folder, ENCODER)
+    return {**manifest.content, "kind": manifest.kind}
 
 
 def write_description(folder: Path, kind: str, content: Mapping[str, Any]) -> None:

@@ -79,5 +79,5 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> Imported:
         except (OSError, ValueError) as fault:
             raise EmbeddingError(f"{folder}: the {side} vectors cannot be read: {fault}") from fault
         rows[side] = Rows(vectors, ids)
-        cards[side] = EncoderCard(**description[side]["encoder"])
+        cards[side] = EncoderCard.from_dict(description[side]["encoder"])
     return Imported(rows, cards, folder)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from visir.encoders.content import content_fingerprint
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
-from visir.records import Collection, Embeddings, EncoderCard, Modality, strings
+from visir.records import Collection, Embeddings, EncoderCard, Modality, modality_of, strings
 from visir.storage import Change, FolderKind, Manifest, Scratch
 from visir.storage import Store as Folders
 
@@ -37,18 +37,20 @@ class Entry:
     @property
     def broken(self) -> dict[str, str]:
         """The inputs that were set aside, with the reason."""
-        broken: dict[str, str] = self.card["broken"]
-        return broken
+        with VECTORS.reading(self.folder):
+            broken: dict[str, str] = self.card["broken"]
+            return broken
 
     def embeddings(self, encoder: EncoderCard | None = None, origin: str = "") -> Embeddings:
         """The vectors, memory-mapped. `encoder` replaces the card (the same model under another name)."""
-        return Embeddings(
-            self.card["modality"],
-            strings(pq.read_table(self.folder / "ids.parquet")["id"]),
-            np.load(self.folder / "vectors.npy", mmap_mode="r", allow_pickle=False),
-            encoder or EncoderCard(**self.card["encoder"]),
-            origin=origin,
-        )
+        with VECTORS.reading(self.folder):
+            return Embeddings(
+                modality_of(self.card["modality"]),
+                strings(pq.read_table(self.folder / "ids.parquet")["id"]),
+                np.load(self.folder / "vectors.npy", mmap_mode="r", allow_pickle=False),
+                encoder or EncoderCard.from_dict(self.card["encoder"]),
+                origin=origin,
+            )
 
 
 class Store:

@@ -92,6 +92,11 @@ def write_result(
 def load(folder: str | Path) -> Result:
     """The result in a folder (or of a `result.json`). Raises `VisirError` naming what is missing or altered."""
     folder, content = _open(folder)
+    with RESULT.reading(folder, "result.json"):
+        return _result(folder, content)
+
+
+def _result(folder: Path, content: dict[str, Any]) -> Result:
     protocol = Protocol.from_dict(content["protocol"])
     if protocol.fingerprint != content["protocol_fingerprint"]:
         raise VisirError(
@@ -119,7 +124,12 @@ def load(folder: str | Path) -> Result:
 def load_evaluation(folder: str | Path) -> Evaluation:
     """The result with its runs and judgements, as far as they were saved."""
     folder, content = _open(folder)
-    files = content["files"]
+    with RESULT.reading(folder, "result.json"):
+        runs, qrels = _runs(folder, content["files"])
+    return Evaluation(load(folder), runs, qrels)
+
+
+def _runs(folder: Path, files: list[str]) -> tuple[dict[Direction, Run], dict[Direction, Qrels]]:
     runs: dict[Direction, Run] = {}
     qrels: dict[Direction, Qrels] = {}
     for direction in DIRECTIONS:
@@ -131,7 +141,7 @@ def load_evaluation(folder: str | Path) -> Evaluation:
             qrels[direction] = Qrels.of(
                 judged["query_id"], judged["document_id"], judged["grade"].to_numpy(), name=name
             )
-    return Evaluation(load(folder), runs, qrels)
+    return runs, qrels
 
 
 def is_result(path: str | Path) -> bool:

@@ -9,7 +9,7 @@ from visir.records.collection import CAPTIONS, IMAGES, JUDGEMENTS, LINKS, Collec
 from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard
-from visir.records.gallery import CANDIDATES, DIRECTIONS, QUERIES, Direction, Gallery, Modality
+from visir.records.gallery import CANDIDATES, DIRECTIONS, QUERIES, Direction, Gallery, Modality, modality_of
 from visir.records.protocol import UNDECLARED, Protocol, Recall, Ties, gallery_line
 from visir.records.qrels import Qrels
 from visir.records.ranks import Ranks
@@ -47,5 +47,6 @@ __all__ = [
     "Ties",
     "Vocabulary",
     "gallery_line",
+    "modality_of",
     "strings",
 ]

@@ -83,6 +83,16 @@ class EncoderCard:
         fields = (model, *(f"{side}_preprocessing" for side in sides))
         return [name for name in fields if getattr(self, name) != getattr(other, name)]
 
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> EncoderCard:
+        """From what `to_dict` gave, read back from JSON. Raises `TypeError` or `ValueError` for anything else."""
+        card = cls(**values)
+        for name, value in card.to_dict().items():
+            kind = dict if name.endswith("_preprocessing") else str
+            if not isinstance(value, kind) and not (value is None and name in ("revision", "weights")):
+                raise ValueError(f"the card of an encoder cannot have {name} = {value!r}")
+        return card
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -16,6 +16,17 @@ from visir.records.columns import strings
 Modality = Literal["image", "text"]
 Direction = Literal["t2i", "i2t"]
 DIRECTIONS: tuple[Direction, Direction] = ("i2t", "t2i")
+
+
+def modality_of(value: object) -> Modality:
+    """A modality as a file has it. Raises `ValueError` for anything else."""
+    if value == "image":
+        return "image"
+    if value == "text":
+        return "text"
+    raise ValueError(f"{value!r} is no modality (image or text)")
+
+
 QUERIES: dict[Direction, Modality] = {"i2t": "image", "t2i": "text"}
 """The modality of the queries of each direction."""
 CANDIDATES: dict[Direction, Modality] = {"i2t": "text", "t2i": "image"}

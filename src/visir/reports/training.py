@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.encoders.checkpoints import read_description
+from visir.encoders.checkpoints import ENCODER, read_description
 from visir.files import read_bytes
 from visir.reports import training_curves as curves
 from visir.reports.figures import Figure
@@ -36,21 +36,24 @@ def write_training_report(path: str | Path, folder: str | Path) -> Path:
     folder = Path(folder)
     run = read_training_run(folder)
     facts = read_description(folder)["facts"]
-    recipe = facts["recipe"]
+    with ENCODER.reading(folder):
+        of_facts = {
+            "title": f"{facts['recipe']['name']}, seed {facts['recipe']['seed']}",
+            "recipe": facts["recipe"],
+            "facts": facts,
+            "epochs": len(facts["curve"]),
+            "headlines": [_headline(facts["validation"], direction) for direction in ("i2t", "t2i")],
+            "rsum": f"{facts['validation']['rsum']:.1f}",
+            "final_table": to_html(_final_table(facts)),
+            "epochs_table": to_html(_epochs_table(facts["curve"])),
+            "memory": {name: f"{size / 2**20:,.0f} MiB" for name, size in facts["peak_memory"].items()},
+        }
     return write_page(
         path,
         "training.html.j2",
-        title=f"{recipe['name']}, seed {recipe['seed']}",
-        recipe=recipe,
-        facts=facts,
-        epochs=len(facts["curve"]),
-        headlines=[_headline(facts["validation"], direction) for direction in ("i2t", "t2i")],
-        rsum=f"{facts['validation']['rsum']:.1f}",
-        final_table=to_html(_final_table(facts)),
-        epochs_table=to_html(_epochs_table(facts["curve"])),
+        **of_facts,
         figures=training_figures(run),
         recipe_text=read_bytes(folder / "recipe.toml").decode("utf-8"),
-        memory={name: f"{size / 2**20:,.0f} MiB" for name, size in facts["peak_memory"].items()},
         beside=[(name, words) for name, words in FILES.items() if (folder / name).is_file()],
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.checkpoints import read_description
+from visir.encoders.checkpoints import ENCODER, read_description
 from visir.files import read_json
 from visir.training.step_log import STEPS_FILE, read_steps
 
@@ -46,7 +46,8 @@ def read_training_run(folder: str | Path, label: str = "") -> TrainingRun:
     `label` is the folder's name when it is left out. Raises `VisirError` naming the file that is missing.
     """
     folder = Path(folder)
-    facts = read_description(folder)["facts"]
+    with ENCODER.reading(folder):
+        facts = read_description(folder)["facts"]
     curve = read_json(folder / "curve.json")
     steps = _columns(
         [
@@ -56,9 +57,10 @@ def read_training_run(folder: str | Path, label: str = "") -> TrainingRun:
     )
     last = {int(epoch): step for epoch, step in zip(steps["epoch"], steps["step"], strict=True)}
     epochs = _columns([{"step": last[one["epoch"]], "epoch": one["epoch"], **one["validation"]} for one in curve])
-    asked = {name: one for name, one in facts["recipe"]["auxiliary"].items() if one and one["join"] == "constraint"}
-    bounds = {name: float(one["bound"]) for name, one in asked.items()}
-    return TrainingRun(label or folder.name, steps, epochs, bounds, facts["chosen_epoch"])
+    with ENCODER.reading(folder):
+        asked = {name: one for name, one in facts["recipe"]["auxiliary"].items() if one and one["join"] == "constraint"}
+        bounds = {name: float(one["bound"]) for name, one in asked.items()}
+        return TrainingRun(label or folder.name, steps, epochs, bounds, facts["chosen_epoch"])
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, NDArray[np.float64]]:

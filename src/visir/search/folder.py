@@ -38,6 +38,14 @@ def read_index(folder: Path) -> Manifest:
     return manifest
 
 
+def parts_of(manifest: Manifest) -> tuple[str, ...]:
+    """The names of an index's parts: at least one, each a folder with files that count. `ValueError` for others."""
+    names, folders = manifest.content["parts"], {name.partition("/")[0] for name in manifest.files}
+    if not isinstance(names, list) or not names or not folders.issuperset(names):
+        raise ValueError(f"its parts cannot be {names!r}")
+    return tuple(names)
+
+
 def check_files(folder: Path, manifest: Manifest) -> None:
     """Raise `IndexFolderError` that lists every file that is missing, cut short, or not as it was written.
 

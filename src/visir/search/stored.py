@@ -11,17 +11,19 @@ from typing import Any, ClassVar, Generic, Self
 import numpy as np
 import pyarrow as pa
 
-from visir.errors import EmbeddingError
-from visir.records import EncoderCard, Run
+from visir.errors import ConfigurationError, EmbeddingError
+from visir.records import EncoderCard, Run, modality_of
 from visir.search.answers import Found, run_of
 from visir.search.asking import in_order
 from visir.search.folder import (
     BUILD_AGAIN,
+    INDEX,
     IndexFolderError,
     bytes_of,
     changing_index,
     check_files,
     new_index,
+    parts_of,
     read_index,
 )
 from visir.search.index import Index, IndexInfo, Vectors
@@ -242,19 +244,21 @@ class StoredIndex(Index[Vectors]):
         check_files(folder, manifest)
         content = manifest.content
         try:
-            encoder = EncoderCard(**content["encoder"])
-            parts = tuple(cls.form.read(folder / name, content["modality"], encoder) for name in content["parts"])
-            dead = np.zeros(sum(map(len, parts)), np.bool_)
-            if "deleted" in content:
-                dead[np.load(folder / content["deleted"], allow_pickle=False)] = True
-            settings = cls.settings_type(**content["settings"])
-            rows = Rows(cls.form, parts, dead)
-            index = cls(State(rows, None), settings, folder)
-            path = folder / content["built"] if "built" in content else None
-            built = index._read(rows, path, content["facts"])
-            index._state = State(rows, built, tuple(content["parts"]), manifest.generation, bytes_of(manifest))
-            return index
-        except (KeyError, TypeError, ValueError, IndexError, OSError, RuntimeError, EmbeddingError) as fault:
+            with INDEX.reading(folder):
+                encoder, modality = EncoderCard.from_dict(content["encoder"]), modality_of(content["modality"])
+                names = parts_of(manifest)
+                parts = tuple(cls.form.read(folder / name, modality, encoder) for name in names)
+                dead = np.zeros(sum(map(len, parts)), np.bool_)
+                if "deleted" in content:
+                    dead[np.load(folder / content["deleted"], allow_pickle=False)] = True
+                settings = settings_of(cls.kind, cls.settings_type, content["settings"])
+                rows = Rows(cls.form, parts, dead)
+                index = cls(State(rows, None), settings, folder)
+                path = folder / content["built"] if "built" in content else None
+                built = index._read(rows, path, content["facts"])
+                index._state = State(rows, built, names, manifest.generation, bytes_of(manifest))
+                return index
+        except (OSError, RuntimeError, EmbeddingError, ConfigurationError) as fault:
             raise IndexFolderError(
                 f"{folder}: the index is damaged: {type(fault).__name__}: {fault}", hint=BUILD_AGAIN
             ) from fault

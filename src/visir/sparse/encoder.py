@@ -264,7 +264,9 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
         shape, vocabulary, card = description["head"], description["vocabulary"], description["card"]
         variant, entry = description["variant"], description["dense"]
         inputs, width = int(shape["inputs"]), int(shape["width"])
-    except (KeyError, TypeError) as fault:
+        if min(inputs, width) < 1:
+            raise ValueError(f"a head cannot be {inputs} → {width} wide")
+    except (KeyError, TypeError, ValueError, OverflowError) as fault:
         raise EncoderError(f"{where}: does not describe a sparse head: {fault!r}", hint=_AGAIN) from fault
     if not (folder / TOKENIZER_FILE).is_file():
         raise EncoderError(f"{folder / TOKENIZER_FILE}: missing.", hint=_AGAIN)

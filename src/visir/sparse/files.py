@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from visir.errors import EmbeddingError
 from visir.files import read_json
 from visir.parquet import read_columns
-from visir.records import EncoderCard, SparseEmbeddings, Vocabulary, strings
+from visir.records import EncoderCard, SparseEmbeddings, Vocabulary, modality_of, strings
 from visir.storage import FolderKind, new_folder
 
 CARD_FILE = "sparse.json"
@@ -68,9 +68,9 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
         ):
             if found != said:
                 raise EmbeddingError(f"{folder / what}: {found}, but {CARD_FILE} says {said}.", hint=_AGAIN)
-        encoder = EncoderCard(**card["encoder"])
-        modality = card["modality"]
-    except (KeyError, TypeError) as fault:
+        encoder = EncoderCard.from_dict(card["encoder"])
+        modality = modality_of(card["modality"])
+    except (KeyError, TypeError, ValueError) as fault:
         raise EmbeddingError(f"{folder / CARD_FILE}: damaged: {fault!r}.", hint=_AGAIN) from fault
     try:
         return SparseEmbeddings(modality, ids, **arrays, vocabulary=vocabulary, encoder=encoder)

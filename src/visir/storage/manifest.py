@@ -8,8 +8,9 @@ over all the rest: a manifest that somebody changed is refused, and nothing that
 
 from __future__ import annotations
 
+import contextlib
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +27,13 @@ from visir.threads import usable_cores
 MANIFEST = "visir.json"
 FORMAT = 1
 """The version of this file's own layout."""
+
+
+_WRONG_VALUES = (
+    *(LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration),
+    *(FileNotFoundError, IsADirectoryError, NotADirectoryError),  # a file of another name than the one that is there
+)
+"""What code raises that takes a value for what it is not."""
 
 
 class FolderError(VisirError):
@@ -56,6 +64,23 @@ class FolderKind:
     def noun(self) -> str:
         """The title without its article."""
         return self.title.partition(" ")[2]
+
+    @contextlib.contextmanager
+    def reading(self, folder: Path, name: str = MANIFEST) -> Iterator[None]:
+        """Around code that reads the kind's own values: what is missing there, or of a wrong type, is damage.
+
+        Args:
+            folder: The folder that is read.
+            name: Of the file that has the values.
+
+        Raises:
+            FolderError: (or the kind's own) A value is not what it should be.
+        """
+        try:
+            yield
+        except _WRONG_VALUES as fault:
+            what = f"no {fault}" if isinstance(fault, KeyError) else f"{type(fault).__name__}: {fault}"
+            raise self.error(f"{folder / name}: damaged: {what}", hint=self.remedy) from fault
 
 
 @dataclass(frozen=True)
@@ -148,17 +173,20 @@ class Manifest:
             raise error(f"{path}: written by a newer visir (format {values['visir']}).", hint="update visir")
         if values.pop("checksum", None) != hash_json(values):
             raise error(f"{path}: damaged: it is not as visir wrote it.", hint=remedy)
+        wrong = _wrong_field(values)
+        if wrong:
+            raise error(f"{path}: damaged: {wrong} is not what visir writes there.", hint=remedy)
         if kind is not None and values["kind"] != (kind.name or values["kind"]):
             raise error(f"{path}: of a folder of kind {values['kind']!r}, not {kind.title}.", hint=remedy)
         if kind is not None and values["version"] > kind.version:
             raise error(f"{path}: written by a newer visir ({kind.name}, version {values['version']}).",
                         hint="update visir")  # fmt: skip
         try:
-            files = {name: FileRecord(**record) for name, record in values["files"].items()}
-            for name in files:
+            for name in values["files"]:
                 check_name(name)
-        except (TypeError, AttributeError, ValueError) as fault:
+        except ValueError as fault:
             raise error(f"{path}: damaged: {fault}", hint=remedy) from fault
+        files = {name: FileRecord(**record) for name, record in values["files"].items()}
         return cls(values["kind"], values["content"], files, values["generation"], values["version"])
 
     def faults(
@@ -239,6 +267,18 @@ class Manifest:
         return [name for name in files_below(folder) if name not in ours and not self.is_unchanged(folder, name)]
 
 
+def _wrong_field(values: dict[str, Any]) -> str:
+    """The first field of a manifest that is missing or of a wrong type; a manifest may come from anybody."""
+    for name, kind in {"kind": str, "version": int, "generation": int, "content": dict, "files": dict}.items():
+        if type(values.get(name)) is not kind:
+            return repr(name)
+    for name, record in values["files"].items():
+        if not isinstance(record, dict) or {key: type(value) for key, value in record.items()} != _RECORD:
+            return f"the record of {name!r}"
+    return ""
+
+
+_RECORD = {"bytes": int, "hash": str}
 LOG = ".visir-claims"
 """The log of claims (`claims.py`): the lock of whoever changes the folder lies on it."""
 

@@ -48,6 +48,9 @@ class HeadSpec:
     batch_norm: bool = False
 
     def __post_init__(self) -> None:
+        widths = (self.inputs, self.outputs, *self.hidden)
+        if min(widths) < 1:
+            raise EncoderError(f"a head cannot be {' → '.join(map(str, widths))} wide.", hint="at least 1 everywhere")
         if self.shortcut and not self.hidden:
             raise EncoderError("a head without hidden layers has no use for a shortcut.", hint="leave one of them out")
         if not self.identity:

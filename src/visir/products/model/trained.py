@@ -158,11 +158,12 @@ def load_categories_model(path: str | Path) -> CategoriesModel:
     try:
         category = Tower(None, Head(HeadSpec.from_dict(description["category"])))
         product = ProductTower(ProductSpec.from_dict(description["product"]))
-        cards = {name: EncoderCard(**one) for name, one in description["cards"].items()}
+        facts = description["facts"]
+        cards = {name: EncoderCard.from_dict(one) for name, one in description["cards"].items()}
         tensors = load_file(str(folder / WEIGHTS_FILE))
         for name, tower in (("category", category), ("product", product)):
             tower.load_state_dict({key[len(name) + 1 :]: one for key, one in tensors.items() if key.startswith(name)})
-    except (KeyError, TypeError) as fault:
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise EncoderError(f"{folder}: its description is not one of a category model: {fault}", hint=_AGAIN) from fault
     except (OSError, SafetensorError, RuntimeError) as fault:
         raise EncoderError(f"{folder / WEIGHTS_FILE}: cannot be read: {fault}", hint=_AGAIN) from fault
@@ -172,5 +173,5 @@ def load_categories_model(path: str | Path) -> CategoriesModel:
         cards,
         name=str(path),
         weights=hash_file(folder / WEIGHTS_FILE),
-        facts=description["facts"],
+        facts=facts,
     )

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from visir.errors import ConfigurationError, EmbeddingError
-from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings
+from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings, modality_of
 from visir.search.answers import Found, run_of
 from visir.search.asking import in_order
 from visir.search.depth import check_depth
@@ -148,8 +148,8 @@ class HybridCollection:
 def _read_space(path: Path, said: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:
     """No vectors, of the two spaces."""
     return (
-        DENSE.read(path / "dense", said["modality"], EncoderCard(**said["encoder"])),
-        SPARSE.read(path / "sparse", said["modality"], EncoderCard(**said["sparse encoder"])),
+        DENSE.read(path / "dense", modality_of(said["modality"]), EncoderCard.from_dict(said["encoder"])),
+        SPARSE.read(path / "sparse", modality_of(said["modality"]), EncoderCard.from_dict(said["sparse encoder"])),
     )
 
 

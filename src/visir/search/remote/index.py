@@ -210,7 +210,7 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     def _read(cls, path: Path, manifest: Mapping[str, Any]) -> Vectors:
-        found: Vectors = cls.form.read(path, manifest["modality"], EncoderCard(**manifest["encoder"]))
+        found: Vectors = cls.form.read(path, manifest["modality"], EncoderCard.from_dict(manifest["encoder"]))
         return found
 
     def _kept_vectors(self, added: Vectors | None) -> WriteSpace | None:

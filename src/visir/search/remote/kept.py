@@ -27,8 +27,10 @@ import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.progress import Progress
+from visir.records import modality_of
 from visir.search.folder import (
     BUILD_AGAIN,
+    INDEX,
     IndexFolderError,
     bytes_of,
     changing_index,
@@ -143,13 +145,14 @@ class Kept:
             content = manifest.content
             try:
                 check_files(folder, manifest)
-                settings = settings_type(**content["settings"])
-                ledger = Ledger.read(folder / content["ids"], content["modality"])
-                own = read_space(folder / content["space"], content)
-                engine = _engine(folder, manifest, settings)
+                with INDEX.reading(folder):
+                    settings = settings_type(**content["settings"])
+                    ledger = Ledger.read(folder / content["ids"], modality_of(content["modality"]))
+                    own = read_space(folder / content["space"], content)
+                    engine = _engine(folder, manifest, settings)
                 state = State(ledger, engine, own, manifest.generation, bytes_of(manifest))
                 return cls(folder, content, settings, state, read_space)
-            except (IndexFolderError, EmbeddingError, KeyError, TypeError, ValueError, OSError) as fault:
+            except (IndexFolderError, EmbeddingError, OSError) as fault:
                 # Another process may have replaced files while they were read; then there is a newer list of them.
                 if read_index(folder).generation != manifest.generation:
                     continue
