@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
 import typer
 
@@ -94,12 +94,19 @@ _INTERRUPTED = 130
 _show_others = warnings.showwarning
 
 
-def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """A warning of visir's as people read it; those of other libraries as Python shows them."""
     if Path(filename).is_relative_to(Path(visir.__file__).parent):
         print(f"visir: {message}", file=sys.stderr)  # noqa: T201
     else:
-        _show_others(message, category, filename, lineno, *more)
+        _show_others(message, category, filename, lineno, file, line)
 
 
 def run() -> None:
