@@ -94,12 +94,14 @@ _INTERRUPTED = 130
 _show_others = warnings.showwarning
 
 
-def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
     """A warning of visir's as people read it; those of other libraries as Python shows them."""
     if Path(filename).is_relative_to(Path(visir.__file__).parent):
         print(f"visir: {message}", file=sys.stderr)  # noqa: T201
     else:
-        _show_others(message, category, filename, lineno, *more)
+        _show_others(message, category, filename, lineno, file, line)
 
 
 def run() -> None:
