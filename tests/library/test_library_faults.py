@@ -301,3 +301,16 @@ def test_a_manifest_that_is_newer_or_no_manifest(photos: Path, tmp_path: Path) -
         update(photos, at, model="pixels")  # without its manifest nobody can tell whose it is
     (at / MANIFEST).write_bytes(data)
     assert LibraryCard.read(at).generation == 1 and check(at) == []
+
+
+def test_one_hint_for_a_damaged_index_and_it_works(tmp_path: Path) -> None:
+    draw(tmp_path / "photos", range(4))
+    library = tmp_path / "library"
+    update(tmp_path / "photos", library, model="pixels")
+    next((library / "dense").glob("*/vectors.npy")).write_bytes(b"damaged")
+    for use in (lambda: Library.open(library), lambda: update(None, library)):
+        with pytest.raises(LibraryError, match=rf"move .* out of {library} and run visir index {library}: "):
+            use()
+    (library / "dense").rename(tmp_path / "aside")
+    assert update(None, library).items == 4
+    Library.open(library).close()

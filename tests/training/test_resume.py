@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from planted import objective, planted, recipe, towers
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from visir.errors import ConfigurationError, VisirError
@@ -22,7 +23,7 @@ from visir.training.curve import Epoch
 from visir.training.fit import Fitted, fit
 from visir.training.folder import STATE_FILE, writing_into
 from visir.training.recipe import Recipe
-from visir.training.state import load_state, save_state
+from visir.training.state import is_full, load_state, save_state
 from visir.training.step_log import STEPS_FILE, Step, StepLog, read_steps
 
 TRAIN, VALIDATION = planted(80, seed=1, views=2, targets=True), planted(30, seed=2)
@@ -288,3 +289,16 @@ def test_the_log_is_cut_back_to_the_state(tmp_path: Path) -> None:
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3, 5]
     StepLog(path, 0).close()
     assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("fault", "room"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (SafetensorError("I/O error: File too large (os error 27)"), True),
+        (OSError(errno.EACCES, "Permission denied"), False),
+        (SafetensorError("I/O error: Input/output error (os error 5)"), False),
+    ],
+)
+def test_room_is_made_only_where_it_is_short(fault: Exception, room: bool) -> None:
+    assert is_full(fault) == room

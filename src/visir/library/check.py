@@ -55,7 +55,7 @@ def check_at_open(folder: Path, manifests: Mapping[str, Manifest], known: Mappin
             f"{name}/{fault}" if name else fault
             for fault in manifest.faults(folder / name, most=AT_OPEN, hashed=_not_in(before, manifest.files))
         ]
-    raise_faults(LibraryError, f"{folder}: the library is damaged, or only half copied", faults, hint=COPY_AGAIN)
+    raise_faults(LibraryError, f"{folder}: the library is damaged, or only half copied", faults, hint=_mend(folder))
 
 
 def check_together(folder: Path, database: Database, ids: Mapping[str, Iterable[str]]) -> None:
@@ -64,8 +64,13 @@ def check_together(folder: Path, database: Database, ids: Mapping[str, Iterable[
         LibraryError,
         f"{folder}: the library is damaged, or only half copied",
         _absent(database, ids),
-        hint=COPY_AGAIN,
+        hint=_mend(folder),
     )
+
+
+def _mend(folder: Path, part: str = "the part that is named") -> str:
+    """The way on from a damaged library: the part may hold files of others, so that nobody is told to delete it."""
+    return f"move {part} out of {folder} and run visir index {folder}: it is made anew; or copy the library again"
 
 
 def load_index(folder: Path) -> Index[Any]:
@@ -81,9 +86,11 @@ def load_index(folder: Path) -> Index[Any]:
     except (EngineError, MissingPackageError):
         raise
     except VisirError as fault:
-        raise LibraryError(fault.message, hint=COPY_AGAIN) from fault
+        raise LibraryError(fault.message, hint=_mend(folder.parent, folder.name)) from fault
     except Exception as fault:  # damaged arrays, Parquet files and graphs raise nearly anything
-        raise LibraryError(f"{folder}: the index is damaged: {fault!r}", hint=COPY_AGAIN) from fault
+        raise LibraryError(
+            f"{folder}: the index is damaged: {fault!r}", hint=_mend(folder.parent, folder.name)
+        ) from fault
 
 
 def check_before_change(folder: Path) -> None:
@@ -101,7 +108,7 @@ def check_before_change(folder: Path) -> None:
             LibraryError,
             f"{folder}: the library is damaged",
             [f"{name}/{fault}" if name else fault for fault in faults],
-            hint=f"delete {place} and run the same again: it is made anew",
+            hint=_mend(folder, place.name),
         )
 
 

@@ -6,16 +6,20 @@ Order, so that a kill at any moment shows nothing wrong: every picture of the da
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from visir.errors import VisirError
 from visir.library.database import Database
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError
 from visir.library.thumbnails import thumbnails_as_written
 from visir.library.vectors import Indexes
 from visir.storage import Change
+
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @contextlib.contextmanager
@@ -23,7 +27,10 @@ def told_of_disk(folder: Path) -> Iterator[None]:
     """What a disk refuses (full, gone, read-only) as an error that says what is kept."""
     try:
         yield
-    except OSError as fault:
+    except (OSError, VisirError) as error:
+        fault = error.__cause__ if isinstance(error, VisirError) else error  # what a storage error was made of
+        if not isinstance(fault, OSError) or (fault is not error and fault.errno not in DISK):
+            raise
         why = fault.strerror or f"{fault}: is the disk full?"
         raise LibraryError(
             f"{folder}: cannot be written ({why}); everything done so far is kept.",

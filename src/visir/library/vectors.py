@@ -22,7 +22,7 @@ from visir.encoders.models.imported import Imported
 from visir.encoders.store import Store
 from visir.errors import ImageError
 from visir.library.check import load_index
-from visir.library.layout import CAPTIONS, WORK, LibraryError
+from visir.library.layout import CAPTIONS, WORK
 from visir.library.models import Models
 from visir.library.source import Entry, Source
 from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, SparseEmbeddings, strings
@@ -56,13 +56,7 @@ class Indexes:
     def get(self, system: str) -> Index[Any] | None:
         """The index, None while it has no documents."""
         if system not in self.opened and (self.folder / system).is_dir():
-            try:
-                self.opened[system] = load_index(self.folder / system)
-            except LibraryError as fault:
-                raise LibraryError(
-                    fault.message,
-                    hint=f"delete {self.folder / system} and run the same again: it is made anew from the pictures",
-                ) from fault
+            self.opened[system] = load_index(self.folder / system)
         return self.opened.get(system)
 
     def ids(self, system: str) -> set[str]:

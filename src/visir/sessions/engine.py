@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,9 +54,18 @@ def duckdb_engine(
         engine.execute("SET enable_progress_bar = false")
         yield engine
     except (duckdb.IOException, duckdb.OutOfMemoryException) as fault:
-        reason = str(fault).partition("\n\nLINE ")[0].strip()
+        reason = reason_of(str(fault))
         raise VisirError(
             f"{place}: {reason}", hint="make room on the disk, or give more memory (--memory), and run the same again"
         ) from fault
     finally:
         engine.close()
+
+
+def reason_of(text: str) -> str:
+    """What the system refused, of a message of DuckDB: it may be JSON, and names files that are gone by now."""
+    try:
+        told = json.loads(text[max(text.find("{"), 0) :])
+    except ValueError:
+        return text.partition("\n\nLINE ")[0].strip()
+    return os.strerror(int(told["errno"])) if "errno" in told else str(told.get("exception_message", text))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,8 +31,17 @@ def save_state(folder: TrainingFolder, tensors: Mapping[str, Tensor], notes: Map
         kept = "the one written before is whole" if folder.state.is_file() else "there is none yet"
         raise VisirError(
             f"{folder.state}: the state of the training could not be written ({fault}); {kept}.",
-            hint=f"it takes {-(-size // 2**20):,} MiB beside the last one: make room, then go on with --resume",
+            hint=f"it takes {-(-size // 2**20):,} MiB beside the last one: make room, then go on with --resume"
+            if is_full(fault)
+            else "mend that, then go on with --resume",
         ) from fault
+
+
+def is_full(fault: Exception) -> bool:
+    """Whether room was short; safetensors writes the system's number only into its text."""
+    written = re.search(r"os error (\d+)", str(fault))
+    number = int(written[1]) if written else getattr(fault, "errno", None)
+    return number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,34 @@
+"""What is said of a full disk, whoever noticed it."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from visir.errors import VisirError
+from visir.library.committing import told_of_disk
+from visir.library.layout import LibraryError
+from visir.sessions.engine import reason_of
+from visir.storage.disk import disk_faults
+
+HIDDEN = ".visir-full-1/new/items.sqlite"
+
+
+def test_a_library_says_what_is_kept_and_names_itself() -> None:
+    with (
+        pytest.raises(LibraryError, match=r"^photos\.visir: cannot be written .* is kept\.\n.*it goes on from there"),
+        told_of_disk(Path("photos.visir")),
+        disk_faults(Path(HIDDEN), VisirError),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device", HIDDEN)
+    with pytest.raises(VisirError, match=r"^another"), told_of_disk(Path("photos.visir")):
+        raise VisirError("another fault")
+
+
+def test_messages_of_the_engine_are_read() -> None:
+    told = '{"exception_type":"IO","exception_message":"Could not write file \\".visir-x/new/a\\"","errno":"28"}'
+    assert reason_of(told) == reason_of(f"IO Error: {told}") == "No space left on device"
+    assert reason_of('{"exception_type":"IO","exception_message":"away"}') == "away"
+    assert reason_of("Out of Memory Error: 1 GB\n\nLINE 1: SELECT") == "Out of Memory Error: 1 GB"
