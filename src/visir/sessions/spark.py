@@ -37,7 +37,7 @@ from visir.sessions.definition import (
 )
 from visir.sessions.dialect import SPARK
 from visir.sessions.mapping import Mapping
-from visir.sessions.sessionise import SESSIONS
+from visir.sessions.sessionisation import SESSIONS
 from visir.sessions.source import log_files, passed_over
 from visir.storage import Scratch, new_folder
 from visir.storage.removal import remove_files
