@@ -110,7 +110,7 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
 
 @pytest.mark.parametrize("place", ["deploy/compose.yaml", "docs/deploy.md"])
 def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_where_qdrant_is(place: str) -> None:
-    from visir.cli.index import app
+    from visir.library.cli.index import app
     from visir.search.remote.settings import Place
 
     text = (DEPLOY.parent / place).read_text().replace("\n#", "\n").replace("\\\n", " ")

@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from verbs import Said
-from visir.cli.index import app
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.errors import MissingPackageError, VisirError
 from visir.library import Library
+from visir.library.cli.index import app
 from visir.library.cli.place import default_folder
 from visir.library.watch import watch
 

@@ -9,8 +9,8 @@ import pytest
 
 from asked_toys import make_library
 from verbs import say
-from visir.cli.search import search
 from visir.library import Library
+from visir.library.cli.search import search
 
 
 @pytest.fixture(scope="module")
