@@ -19,8 +19,8 @@ test: $(VENV)/.dev lint docs ## lint, build the docs, run the unit tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
-	$(BIN)/ruff check src tests benchmarks scripts
-	$(BIN)/ruff format --check src tests benchmarks scripts
+	$(BIN)/ruff check src tests benchmarks scripts examples
+	$(BIN)/ruff format --check src tests benchmarks scripts examples
 	$(BIN)/mypy
 	$(BIN)/mypy scripts
 

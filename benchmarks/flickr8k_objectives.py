@@ -32,8 +32,8 @@ from visir.records import DIRECTIONS
 from visir.storage import write_new
 from visir.studies.trial import CHECKPOINT, Trial
 from visir.studies.trials import carry_out
+from visir.training.folder import CURVE_FILE
 from visir.training.recipe import read_recipe
-from visir.training.run import CURVE_FILE
 from visir.training.shipped import find_recipe
 
 STUDY: dict[str, tuple[str, str | None]] = {

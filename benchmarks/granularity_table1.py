@@ -13,10 +13,10 @@ import time
 
 from visir.collections import open_collection
 from visir.evaluation.captions import choose
+from visir.evaluation.granularity import GranularityStudy, study
 from visir.files import data_directory
 from visir.robustness.granularity import cut_captions, granularity
 from visir.robustness.granularity.published import table_1
-from visir.studies.granularity import GranularityStudy, study
 
 FILES = {
     "MS-COCO": "coco/karpathy_coco_test_5k.json.xz",

@@ -160,7 +160,7 @@ def once(browser: Any, url: str, words: str, slow: bool) -> dict[str, dict[str, 
 def sizes() -> None:
     """The page's own files: as they are, and as gzip would send them."""
     first = {"index.html", "page.css", "theme.js", "page.js", "api.js", "column.js", "dom.js", "drop.js", "state.js"}
-    table = {Path(one.name).name: one.read_bytes() for one in files("visir.service").joinpath("page").iterdir()}
+    table = {Path(one.name).name: one.read_bytes() for one in files("visir.library.service").joinpath("page").iterdir()}
     for title, names in (("first view", first), ("all", set(table))):
         held = [table[name] for name in sorted(names)]
         packed = sum(len(gzip.compress(one)) for one in held)

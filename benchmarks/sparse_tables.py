@@ -18,13 +18,13 @@ from typing import Any
 
 from rich.console import Console
 
+from visir.papers.reports.sparse_plots import cost_and_effect, overlap_histogram
+from visir.papers.reports.sparse_study import QUOTED, coactivation, deviation, effectiveness, faithfulness
+from visir.papers.sparse_shapes import shapes
+from visir.papers.sparse_study import ETAS, SEEDS, VARIANTS, SparseStudy, study
 from visir.reports import to_terminal
-from visir.reports.sparse_plots import cost_and_effect, overlap_histogram
-from visir.reports.sparse_study import QUOTED, coactivation, deviation, effectiveness, faithfulness
 from visir.sparse.recipe import read_sparse_recipe
 from visir.storage import write_new
-from visir.studies.sparse_shapes import shapes
-from visir.studies.sparse_study import ETAS, SEEDS, VARIANTS, SparseStudy, study
 from visir.training.shipped import find_recipe
 
 

@@ -27,10 +27,10 @@ from PIL import Image
 from visir.collections import open_collection
 from visir.encoders import Store
 from visir.encoders.base import Encoder
+from visir.evaluation.stress.stress import stress
 from visir.files import data_directory
 from visir.records import EncoderCard
 from visir.reports.stress import write_stress_report
-from visir.studies.stress import stress
 
 DIMENSION = 512
 

@@ -7,15 +7,25 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from visir.errors import VisirError, nearest
+from visir.plugins import left_out, plugins
 
 T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Named things of one kind (`kind` is used in messages: "measure", "format", …), in the order they were added."""
+    """Named things of one kind, in the order they were added; those of other packages come last.
 
-    def __init__(self, kind: str) -> None:
+    Args:
+        kind: What they are, for messages: "measure", "format", …
+        group: The group of entry points by which other packages add theirs; "" for none. They are looked for when a
+            name is unknown or everything is listed, so that known names cost no search.
+        of: The class of which they are, which is checked of what other packages add.
+    """
+
+    def __init__(self, kind: str, *, group: str = "", of: type[T] | None = None) -> None:
         self.kind = kind
+        self._group = group
+        self._of = of
         self._things: dict[str, T] = {}
 
     def add(self, name: str, thing: T) -> T:
@@ -27,17 +37,33 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """The thing called `name`; raises `VisirError` with the nearest name otherwise."""
-        try:
+        if name in self:
             return self._things[name]
-        except KeyError:
-            raise VisirError(f"unknown {self.kind} {name!r}", hint=nearest(name, self._things)) from None
+        raise VisirError(f"unknown {self.kind} {name!r}", hint=nearest(name, self._things))
 
     def __contains__(self, name: object) -> bool:
+        if name not in self._things:
+            self._add_plugins()
         return name in self._things
 
     def __iter__(self) -> Iterator[str]:
+        self._add_plugins()
         return iter(self._things)
 
     def items(self) -> Iterator[tuple[str, T]]:
         """Pairs of name and thing, in the order of registration."""
+        self._add_plugins()
         return iter(self._things.items())
+
+    def _add_plugins(self) -> None:
+        """Add what other packages have, once. A name that is taken stays what it is."""
+        group, self._group = self._group, ""
+        for name, thing in plugins(group) if group else ():
+            if self._of is not None and not isinstance(thing, self._of):
+                left_out(group, name, f"it is a {type(thing).__name__}, not a {self._of.__name__}")
+            elif getattr(thing, "name", name) != name:
+                left_out(group, name, f"it calls itself {getattr(thing, 'name', None)!r}")
+            elif name in self._things:
+                left_out(group, name, f"there is a {self.kind} of this name")
+            else:
+                self._things[name] = thing

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from verbs import say
 
 from manifests import write_json
+from verbs import say
 from visir.cli.compare import compare
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.results import load, save

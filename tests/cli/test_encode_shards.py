@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from verbs import Said, say
 
+from verbs import Said, say
 from visir.cli.encode import encode
 
 SCENES = ("scenes:20?size=64", "--model", "pixels", "--batch-size", "4", "--modality", "image")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from verbs import say
 
 import visir
+from verbs import say
 from visir.cli.evaluate import evaluate
 from visir.collections import open_collection
 from visir.evaluation.results import load, load_evaluation, save

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from verbs import say
 
 from manifests import write_json
+from verbs import say
 from visir.cli.evaluate import evaluate
 from visir.cli.explain import explain
 from visir.evaluation.results import load

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from verbs import say
 
 from manifests import write_json
+from verbs import say
 from visir.cli.granularity import granularity
 from visir.files import read_json
 

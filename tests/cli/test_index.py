@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
-from verbs import Said, say
 
 from manifests import content_of, rewrite
+from verbs import Said, say
 from visir.cli.index import app
 from visir.cli.search import search
 from visir.collections import open_collection

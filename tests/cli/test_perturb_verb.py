@@ -6,8 +6,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from verbs import say
 
+from verbs import say
 from visir.cli.perturb import perturb
 from visir.collections import open_collection
 from visir.robustness.perturbations import PERTURBATIONS

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from verbs import say
 
+from verbs import say
 from visir.cli.probe import probe
 from visir.collections import open_collection
 

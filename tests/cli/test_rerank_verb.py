@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from verbs import say
 
 from matching_toys import tiny_blip, tiny_fusion
+from verbs import say
 from visir.cli.evaluate import evaluate
 from visir.cli.explain import explain
 from visir.evaluation.measures import measure

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from verbs import say
 
+from verbs import say
 from visir.cli.search import search
 
 CORNERS = {"red": (0, 0), "green": (20, 0), "blue": (0, 20), "pink": (20, 20)}

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from verbs import say
 
 from manifests import write_json
+from verbs import say
 from visir.cli.evaluate import evaluate
 from visir.cli.explain import explain
 from visir.cli.explain_vector import explain_vector

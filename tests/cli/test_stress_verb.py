@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from test_train import RECIPE
-from verbs import say
 
+from verbs import say
 from visir.cli.stress import stress
 from visir.cli.train import train
 from visir.files import read_json

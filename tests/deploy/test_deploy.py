@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from visir.cli.serve import serve
+from visir.library.cli.serve import serve
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 yaml = pytest.importorskip("yaml", reason="PyYAML (extra fusion) reads the compose file")
@@ -110,7 +110,7 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
 
 @pytest.mark.parametrize("place", ["deploy/compose.yaml", "docs/deploy.md"])
 def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_where_qdrant_is(place: str) -> None:
-    from visir.cli.index import app
+    from visir.library.cli.index import app
     from visir.search.remote.settings import Place
 
     text = (DEPLOY.parent / place).read_text().replace("\n#", "\n").replace("\\\n", " ")
@@ -144,7 +144,7 @@ def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_wher
 )
 def test_tokens_are_made_where_they_are_looked_for(place: str, folders: set[str]) -> None:
     """By the verb's own parser; in a folder that is made before, with rights for whoever the service runs as."""
-    from visir.cli.token import app
+    from visir.library.cli.token import app
 
     text = (DEPLOY.parent / place).read_text()
     commands = re.findall(r"(install -d (\S+)) && \S*visir token (new .*?)(?:  +\(.*)?\n", text)

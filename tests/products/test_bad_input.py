@@ -13,10 +13,10 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from visir.cli.categories import app
 from visir.errors import CollectionError, ImageError, VisirError
 from visir.products import open_catalogue
 from visir.products.bm25 import Bm25
+from visir.products.cli import app
 from visir.products.encoding import encode_catalogue
 from visir.products.evaluate import evaluate
 from visir.products.split import folds

@@ -14,13 +14,17 @@ from visir.errors import EmbeddingError, EncoderError, VisirError
 from visir.products.encoding import encode_catalogue
 from visir.products.generated import Planted
 from visir.products.model.objective import CategoryLoss
-from visir.products.model.recipe import VERB, CategoriesRecipe, read_categories_recipe
+from visir.products.model.recipe import (
+    CategoriesRecipe,
+    find_categories_recipe,
+    read_categories_recipe,
+    shipped_categories_recipes,
+)
 from visir.products.model.trained import CategoriesModel, load_categories_model
 from visir.products.train import train_categories
 from visir.products.tree import CategoryTree
 from visir.products.vectors import CatalogueVectors
 from visir.training.curve import Epoch
-from visir.training.shipped import find_recipe, shipped_recipes
 
 SMALL: dict[str, Any] = {"hidden": (32, 32)}
 
@@ -111,7 +115,7 @@ def test_vectors_of_another_encoder_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_recipes_that_come_with_visir() -> None:
-    read = {name: read_categories_recipe(path) for name, path in shipped_recipes(VERB).items()}
+    read = {name: read_categories_recipe(path) for name, path in shipped_categories_recipes().items()}
     assert len(read) == 11
     for name, one in read.items():
         model = name.removesuffix("-general").removesuffix("-specific")
@@ -126,7 +130,7 @@ def test_the_recipes_that_come_with_visir() -> None:
         assert one.optimiser.batch == (8 if one.setting == "general" else 128)
         assert one.setting == ("general" if "-general" in name else "specific" if "-specific" in name else "all")
         assert one.objective == CategoryLoss(temperature=temperature, balance=0.5, targets=targets, hierarchy=0.0)
-    assert find_recipe("clip-ita", VERB).name == "clip-ita.toml"
+    assert find_categories_recipe("clip-ita").name == "clip-ita.toml"
 
 
 def found(model: CategoriesModel, made: Planted, vectors: CatalogueVectors) -> dict[str, float]:

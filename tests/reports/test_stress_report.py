@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,15 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from stress_toys import Reader, coloured
 from visir.encoders import Store
+from visir.evaluation.stress.stress import Stress, stress
 from visir.records import Collection
 from visir.reports.corruption_sheet import contact_sheet
 from visir.reports.stress import marked, worst_hits, write_stress_report
 from visir.reports.stress_tables import as_dict, decrease_table, effects_table, jaccard_table, per_query, refined_table
-from visir.studies.stress import Stress, stress
-
-sys.path.append(str(Path(__file__).parent.parent / "studies"))
-from stress_toys import Reader, coloured
 
 
 @pytest.fixture

@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "library"))
 from asked_toys import write_models
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
+from visir.library.service.app import create_app
+from visir.library.service.logs import Log
+from visir.library.service.settings import Settings
 from visir.library.updating import update
-from visir.service.app import create_app
-from visir.service.logs import Log
-from visir.service.settings import Settings
 
 AT = "/v1/libraries/photos"
 
@@ -106,8 +106,8 @@ def process(
     with.
     """
     program = (
-        "import sys; from pathlib import Path; from visir.service.running import serve\n"
-        "from visir.service.settings import Settings\n"
+        "import sys; from pathlib import Path; from visir.library.service.running import serve\n"
+        "from visir.library.service.settings import Settings\n"
         f"{first}\n"
         f"serve(Settings((Path({str(library)!r}),), **{settings!r}), '127.0.0.1', 0,"
         " lambda at: print(at, flush=True))\n"

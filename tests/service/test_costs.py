@@ -28,7 +28,7 @@ from served import AT, Service, make, process
 from visir.collections.budget import DECODING
 from visir.collections.images import decode
 from visir.library.query import Query
-from visir.service.limits import Rate
+from visir.library.service.limits import Rate
 
 WORDS = {"text": "a red dog"}
 

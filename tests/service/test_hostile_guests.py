@@ -23,10 +23,10 @@ from served import AT, Service, make
 from served import update as update_library
 
 import visir.library
-import visir.service
+import visir.library.service
 from visir.library import LibraryError
-from visir.service import door, tokens
-from visir.service.tokens import Token, add_token, hash_of, new_token, revoke_token
+from visir.library.service import door, tokens
+from visir.library.service.tokens import Token, add_token, hash_of, new_token, revoke_token
 from visir.storage import MANIFEST
 
 HACK = '<script>alert(1)</script>"><img src=x onerror=alert(1)>'
@@ -272,7 +272,7 @@ def test_damage_while_serving_tells_no_places(serve: Any, folder: Path, tmp_path
 def test_no_pattern_goes_back_and_forth() -> None:
     """Every regular expression of service and library, over texts that make bad ones backtrack (ReDoS)."""
     found: dict[str, re.Pattern[Any]] = {}
-    for package in (visir.service, visir.library):
+    for package in (visir.library.service, visir.library):
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             module = importlib.import_module(info.name)
             held = vars(module).items()

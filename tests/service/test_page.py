@@ -36,9 +36,9 @@ def serving(libraries: list[Path], tokens: Path | None = None) -> Iterator[str]:
     """The service on a free port of this machine, in a thread."""
     import uvicorn
 
-    from visir.service.app import create_app
-    from visir.service.logs import Log
-    from visir.service.settings import Settings
+    from visir.library.service.app import create_app
+    from visir.library.service.logs import Log
+    from visir.library.service.settings import Settings
 
     app = create_app(Settings(tuple(libraries), tokens=tokens, rate=0), log=Log(BytesIO()))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
@@ -470,7 +470,7 @@ def test_a_slow_service_is_waited_for_visibly(watched: Watched) -> None:
 
 
 def test_a_token_is_asked_for_and_kept_by_the_tab(browser: Any, libraries: list[Path], tmp_path: Path) -> None:
-    from visir.service.tokens import new_token
+    from visir.library.service.tokens import new_token
 
     secret = new_token(tmp_path / "tokens", "me", ["search"], None)
     with serving(libraries[:1], tmp_path / "tokens") as address:
@@ -594,7 +594,7 @@ def test_what_the_page_weighs_and_allows() -> None:
     """Under 60 kB for the first view; nothing that the policy forbids, and nothing from elsewhere."""
     from importlib.resources import files
 
-    held = {Path(one.name).name: one.read_text() for one in files("visir.service").joinpath("page").iterdir()}
+    held = {Path(one.name).name: one.read_text() for one in files("visir.library.service").joinpath("page").iterdir()}
     text = held["index.html"]
     first = ["index.html", "page.css", *re.findall(r'(?:src|href)="/static/([a-z]+\.js)"', text)]
     assert set(first) <= set(held)

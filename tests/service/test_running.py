@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,13 +18,12 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 
 from served import AT, Service, connect, draw, everything, make, process
-from verbs import say
 
-from visir.cli.serve import serve
-from visir.cli.token import new, revoke, show
+from verbs import say
+from visir.library.cli.serve import serve
+from visir.library.cli.token import new, revoke, show
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from served import AT, Service, draw, make
 
 from visir.errors import ConfigurationError
 from visir.library import LibraryError, update
-from visir.service.app import create_app
-from visir.service.settings import Settings
+from visir.library.service.app import create_app
+from visir.library.service.settings import Settings
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visir.service.batching import Batcher
-from visir.service.errors import Refused
-from visir.service.limits import Bodies, Body, Rate
+from visir.library.service.batching import Batcher
+from visir.library.service.errors import Refused
+from visir.library.service.limits import Bodies, Body, Rate
 
 
 class Slow:

@@ -24,11 +24,11 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from served import AT, draw, make, process
 
 from visir.errors import ConfigurationError
+from visir.library.service.lease import Lease
+from visir.library.service.logs import Log
+from visir.library.service.repeated import Repeated
+from visir.library.service.running import _listening
 from visir.library.updating import update
-from visir.service.lease import Lease
-from visir.service.logs import Log
-from visir.service.repeated import Repeated
-from visir.service.running import _listening
 
 PATIENCE = 20.0
 TRUE_WITHIN = 2.0

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from visir.service.tokens import SUFFIX, Token, TokenError, Tokens, add_token, hash_of, new_token, read_tokens
-from visir.service.tokens import revoke_token as revoke
+from visir.library.service.tokens import SUFFIX, Token, TokenError, Tokens, add_token, hash_of, new_token, read_tokens
+from visir.library.service.tokens import revoke_token as revoke
 from visir.storage import MANIFEST
 
 HOLDERS = """
 import sys, time
 from pathlib import Path
-from visir.service.tokens import Tokens
+from visir.library.service.tokens import Tokens
 
 tokens = Tokens(Path(sys.argv[1]))
 print("ready", flush=True)
@@ -121,7 +121,7 @@ def test_twelve_at_once_all_survive(tmp_path: Path) -> None:
     for number in range(4):
         new_token(folder, f"old-{number}", ["search"], None)
     start = (
-        "import sys, time; from pathlib import Path; from visir.service.tokens import new_token, revoke_token\n"
+        "import sys, time; from pathlib import Path; from visir.library.service.tokens import new_token, revoke_token\n"
         "while not Path(sys.argv[1]).exists(): time.sleep(0.001)\n"
         "folder, verb, name = Path(sys.argv[2]), sys.argv[3], sys.argv[4]\n"
         "new_token(folder, name, ['search'], None) if verb == 'new' else revoke_token(folder, name)"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from visir.encoders import Encoding
     from visir.encoders.shard_folder import Shard
     from visir.records import Embeddings, EncoderCard, Modality
 
@@ -73,6 +72,7 @@ def encode(
 
     Several processes: torchrun --nproc-per-node 4 -m visir encode … Each encodes its part, the last one joins them.
     """
+    from visir.cli.encoded import report
     from visir.collections import open_collection
     from visir.encoders import encode_collection, load
     from visir.encoders.exported import export, refuse_existing
@@ -138,26 +138,6 @@ def _refuse_contradictions(part: Shard | None, shards: str | None, merge: bool, 
     if out is not None and part is not None:
         faults.append("--out for a part: the same command without a launcher writes the whole, encoding nothing again")
     raise_faults(ConfigurationError, "encode", faults, hint="visir encode --help")
-
-
-def report(side: Modality, encoding: Encoding) -> None:
-    """Say what was encoded, what was set aside, and where the vectors are."""
-    vectors = encoding.embeddings.vectors
-    shape = f"{len(vectors):,} × {vectors.shape[1]:,}"
-    if encoding.computed:
-        rate = encoding.computed / encoding.seconds if encoding.seconds else 0.0
-        how = f"{encoding.computed:,} encoded in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"
-        if encoding.resumed:
-            how += f", {encoding.resumed:,} taken over from an interrupted run"
-    else:
-        how = "found in the store" if encoding.folder else "imported"
-    typer.echo(f"{side}s: {shape}, {how}")
-    for name, reason in list(encoding.broken.items())[:10]:
-        typer.echo(f"  set aside: {name}: {reason}")
-    if encoding.broken:
-        typer.echo(f"  {len(encoding.broken):,} broken in all; they are in no gallery")
-    if encoding.folder:
-        typer.echo(f"  kept in {encoding.folder}")
 
 
 def _print_card(card: EncoderCard) -> None:

@@ -29,7 +29,7 @@ def encode_part(
     Where shards lie in the store, the process that finishes last joins them. Where they lie in a `place` of one's own,
     nobody does: that may be far away from where the whole is wanted, or larger than one machine.
     """
-    from visir.cli.encode import report
+    from visir.cli.encoded import report
     from visir.encoders import encode_collection
     from visir.encoders.shards import encode_shard, join_shards
     from visir.launched import launched_here

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from visir.studies.granularity import GranularityStudy
+    from visir.evaluation.granularity import GranularityStudy
 
 _JSON, _PAGE, _VALUES = "granularity.json", "granularity.html", "captions.parquet"
 _MEANS, _CHANGES = "granularity.csv", "changes.csv"
@@ -48,8 +48,8 @@ def granularity(
     """
     from visir.collections import open_collection
     from visir.errors import ConfigurationError, VisirError, nearest
+    from visir.evaluation.granularity import BOTH, study
     from visir.robustness.granularity import PROFILES
-    from visir.studies.granularity import BOTH, study
 
     if out is not None and (out / _JSON).is_file() and not force:
         raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --force")

@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from visir.cli.library import check_command, duplicates_command, library_command, pairs_of
+from visir.cli.options import pairs_of
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.records import Embeddings, Modality, Run, SparseEmbeddings
     from visir.search.index import Index
     from visir.search.kinds import Kind
-
-PLACE = "PLACE"
-
-
-class _Places(TyperGroup):
-    """A first argument that is no command is a place: `visir index ~/Photos` is `visir index PLACE ~/Photos`."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that was named, or the one for places."""
-        known = args and self.get_command(ctx, args[0]) is not None
-        return super().resolve_command(ctx, args if known else [PLACE, *args])
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Options before the place belong to it."""
-        own = not args or args[0] in ctx.help_option_names or not args[0].startswith("-")
-        return super().parse_args(ctx, args if own else [PLACE, *args])
-
-
-app = typer.Typer(
-    name="index",
-    cls=_Places,
-    help="Make photos searchable (visir index PLACE --model M); or build, change, ask and export single indexes.",
-    no_args_is_help=True,
-)
-app.command(PLACE)(library_command)
-app.command("duplicates")(duplicates_command)
-app.command("check")(check_command)
 
 Source = Annotated[
     str,
@@ -70,12 +43,6 @@ Settings = Annotated[
 Queries = Annotated[Path | None, typer.Option(help="A file of queries, one a line: id, tab, text.")]
 
 
-@app.callback()
-def _root() -> None:
-    """Make photos searchable (visir index PLACE --model M); or build, change, ask and export single indexes."""
-
-
-@app.command("kinds")
 def kinds_command() -> None:
     """List the kinds of index with their settings."""
     from rich.table import Table
@@ -95,7 +62,6 @@ def kinds_command() -> None:
         console.print(table, markup=False)
 
 
-@app.command("build")
 def build_command(
     collection: Source,
     model: Annotated[str, typer.Option("--model", "-m", help="A model, or a checkpoint folder.", show_default=False)],
@@ -136,7 +102,6 @@ def build_command(
     typer.echo(f"{out}: {said.documents:,} {to}, kind {said.kind}, {said.bytes / 1e6:,.1f} MB")
 
 
-@app.command("add")
 def add_command(
     folder: Folder,
     collection: Source,
@@ -163,7 +128,6 @@ def add_command(
     typer.echo(f"{folder}: {len(fresh):,} added, {len(vectors) - len(fresh):,} were there; {_counted(index)}")
 
 
-@app.command("delete")
 def delete_command(
     folder: Folder,
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Documents to delete.")] = None,
@@ -182,17 +146,8 @@ def delete_command(
     typer.echo(f"{folder}: {len(named):,} deleted; {_counted(index)}")
 
 
-@app.command("info")
 def info_command(folder: Folder) -> None:
-    """Say what an index, or a library, holds."""
-    from visir.library.layout import check_begun, is_library
-
-    check_begun(folder)
-    if is_library(folder):
-        from visir.cli.library import print_library
-
-        print_library(folder)
-        return
+    """Say what an index holds."""
     from rich.table import Table
 
     from visir.console import Console
@@ -214,7 +169,6 @@ def info_command(folder: Folder) -> None:
     Console().print(table, markup=False)
 
 
-@app.command("search")
 def search_command(
     folder: Folder,
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
@@ -261,7 +215,6 @@ def search_command(
         _show(run, asked, index, text or "")
 
 
-@app.command("export")
 def export_command(
     folder: Folder,
     form: Annotated[str, typer.Option(help="ciff, anserini or seismic.", show_default=False)],
@@ -373,3 +326,26 @@ def _refuse_form(kind: Kind, encoder: Encoder) -> None:
 
 def _one(images: list[str] | None) -> Any:
     return images[0] if images and len(images) == 1 else images
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "kinds": kinds_command,
+    "build": build_command,
+    "add": add_command,
+    "delete": delete_command,
+    "info": info_command,
+    "search": search_command,
+    "export": export_command,
+}
+"""What can be done with a single index, in the order of the help; `visir.library` has more for places."""
+
+app = typer.Typer(name="index", help="Build, change, ask and export single indexes.", no_args_is_help=True)
+
+
+@app.callback()
+def _root() -> None:
+    """Build, change, ask and export single indexes."""
+
+
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)

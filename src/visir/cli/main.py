@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import typer
 
 import visir
-from visir.cli.categories import app as categories
+from visir.applications import Verb, applications
 from visir.cli.compare import compare
 from visir.cli.data import app as data
 from visir.cli.demo import demo
@@ -22,17 +23,14 @@ from visir.cli.explain import explain
 from visir.cli.explain_vector import explain_vector
 from visir.cli.granularity import granularity
 from visir.cli.index import app as index
-from visir.cli.intent import app as intent
 from visir.cli.perturb import perturb
 from visir.cli.probe import probe
 from visir.cli.search import search
-from visir.cli.serve import serve
 from visir.cli.shortcuts import app as shortcuts
 from visir.cli.sparsify import sparsify
 from visir.cli.stress import stress
-from visir.cli.study import app as study
-from visir.cli.token import app as token
 from visir.cli.train import train
+from visir.plugins import APPLICATIONS, left_out, load_target
 
 _ALIASES = {"replace": "force"}
 """Other names of options. `--replace`, as Python calls it, is known to every verb that knows `--force`."""
@@ -62,32 +60,62 @@ def _root(
     """Image–text retrieval whose numbers can be trusted."""
 
 
-# In the order of the road: this is the order of `visir --help`.
-app.add_typer(data, name="data")
-app.add_typer(shortcuts, name="shortcuts")
-app.add_typer(index, name="index")
-app.add_typer(categories, name="categories")
-app.add_typer(intent, name="intent")
-app.add_typer(study, name="study")
-app.add_typer(token, name="token")
-for verb in (
-    encode,
-    train,
-    sparsify,
-    explain_vector,
-    search,
-    serve,
-    evaluate,
-    granularity,
-    perturb,
-    probe,
-    stress,
-    compare,
-    explain,
-    demo,
-    doctor,
-):
-    app.command()(verb)
+# In the order of the road: this is the order of `visir --help`, single verbs before groups of verbs.
+ROAD: dict[str, typer.Typer | Callable[..., Any]] = {
+    "data": data,
+    "shortcuts": shortcuts,
+    "index": index,
+    "encode": encode,
+    "train": train,
+    "sparsify": sparsify,
+    "explain-vector": explain_vector,
+    "search": search,
+    "evaluate": evaluate,
+    "granularity": granularity,
+    "perturb": perturb,
+    "probe": probe,
+    "stress": stress,
+    "compare": compare,
+    "explain": explain,
+    "demo": demo,
+    "doctor": doctor,
+}
+
+
+def all_verbs() -> dict[str, typer.Typer | Callable[..., Any]]:
+    """The verbs of the road, and those of the applications where each says that it belongs."""
+    verbs = dict(ROAD)
+    for application in applications():
+        for verb in application.verbs:
+            what = f"{application.name}, verb {verb.name}"
+            if verb.name in verbs and not verb.extends:
+                left_out(APPLICATIONS, what, "there is a verb of this name")
+                continue
+            try:
+                target = load_target(verb.target)
+            except Exception as fault:  # a broken package must not take the other verbs with it
+                left_out(APPLICATIONS, what, f"{type(fault).__name__}: {fault}")
+                continue
+            verbs = _placed(verbs, verb, target)
+    return verbs
+
+
+def _placed(verbs: dict[str, Any], verb: Verb, target: Any) -> dict[str, Any]:
+    if verb.name in verbs or verb.after not in verbs:
+        return {**verbs, verb.name: target}
+    placed = {}
+    for name, other in verbs.items():
+        placed[name] = other
+        if name == verb.after:
+            placed[verb.name] = target
+    return placed
+
+
+for _name, _verb in all_verbs().items():
+    if isinstance(_verb, typer.Typer):
+        app.add_typer(_verb, name=_name)
+    else:
+        app.command(_name)(_verb)
 
 
 _INTERRUPTED = 130

@@ -1,4 +1,4 @@
-"""`visir search`: ask a library, or a collection, in words or with a picture."""
+"""`visir search`: ask a collection in words or with a picture."""
 
 from __future__ import annotations
 
@@ -12,106 +12,41 @@ if TYPE_CHECKING:
     from visir.records import Collection, Embeddings, Modality, SparseEmbeddings
     from visir.search.index import Index
 
-
-_HERE: Any = {"rich_help_panel": "In a library"}
+Query = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")]
+Model = Annotated[str, typer.Option("--model", "-m", help="A model, or a checkpoint folder.")]
+Count = Annotated[int, typer.Option("-k", min=1, help="How many answers.")]
+IndexFolder = Annotated[
+    Path | None, typer.Option(help="Ask this index of the collection (visir index build), by its own model.")
+]
+Answers = Annotated[
+    str | None, typer.Option(help="Answers: images or captions. Default: images for a text, both for a picture.")
+]
+Split = Annotated[str | None, typer.Option(help="Search one split only.")]
+Images = Annotated[list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip or tar.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")]
+SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave images aside that cannot be read.")]
 
 
 def search(
     collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="LIBRARY|COLLECTION",
-            help="What visir index made, a folder of photos, or any known format.",
-            show_default=False,
-        ),
+        str, typer.Argument(metavar="COLLECTION", help="A folder of photos, or any known format.", show_default=False)
     ],
-    query: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
-    model: Annotated[str, typer.Option("--model", "-m", help="A model, or a checkpoint folder.")] = "",
-    image: Annotated[
-        Path | None, typer.Option(help="Look for what fits this picture, instead of a text; a library takes both.")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
-    index: Annotated[
-        Path | None, typer.Option(help="Ask this index of the collection (visir index build), by its own model.")
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option(help="Answers: images or captions. Default: images for a text, both for a picture.")
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Search one split only.")] = None,
-    images: Annotated[
-        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip or tar.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
-    skip_broken: Annotated[bool, typer.Option("--skip-broken", help="Leave images aside that cannot be read.")] = False,
-    like: Annotated[
-        str | None, typer.Option(help="Look for pictures like this one of the library: its path, name or id.", **_HERE)
-    ] = None,
-    share: Annotated[
-        float | None, typer.Option(help="Part of the text beside a picture, 0 to 1. Default: 0.5", **_HERE)
-    ] = None,
-    system: Annotated[
-        str | None, typer.Option(help="dense, sparse or hybrid. Default: dense, if there.", **_HERE)
-    ] = None,
-    fusion: Annotated[
-        str | None, typer.Option(help="How hybrid joins the two: rrf or weighted. Default: rrf", **_HERE)
-    ] = None,
-    weight: Annotated[float | None, typer.Option(help="Part of dense in weighted. Default: 0.5", **_HERE)] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help='A condition: "width >= 800", "taken >= 2024-05", "camera contains canon" …', **_HERE),
-    ] = None,
-    category: Annotated[
-        str | None, typer.Option(help="Only this folder or category, with what lies below it.", **_HERE)
-    ] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out so many of the first answers.", **_HERE)] = 0,
-    rerank: Annotated[
-        int, typer.Option(min=0, help="Put so many of the best in order by the model's matching head.", **_HERE)
-    ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what the service would answer.", **_HERE)] = False,
-    pictures: Annotated[
-        bool, typer.Option("--pictures/--no-pictures", help="Show thumbnails where the terminal can.", **_HERE)
-    ] = True,
+    query: Query = None,
+    model: Model = "",
+    image: Annotated[Path | None, typer.Option(help="Look for what fits this picture, instead of a text.")] = None,
+    k: Count = 10,
+    index: IndexFolder = None,
+    to: Answers = None,
+    split: Split = None,
+    images: Images = None,
+    device: Device = None,
+    skip_broken: SkipBroken = False,
 ) -> None:
     """Find images (or captions) by a text, or by a picture: ranked, with scores and where the pictures are.
 
-    In a library (visir index PLACE --model M) it takes a moment; a collection is encoded first. With a model of
-    weighted words (visir sparsify) the terms that matched are shown, and how much each gave.
+    The collection is encoded first. With a model of weighted words (visir sparsify) the terms that matched are shown,
+    and how much each gave.
     """
-    from visir.cli.search_library import Asked, search_library
-    from visir.collections.open import resolve
-    from visir.errors import ConfigurationError, raise_faults
-    from visir.library.layout import check_begun, is_library
-
-    asked = Asked(query, image, like, share, system, fusion, weight, where or (), category, k, offset, rerank, device,
-                  as_json, pictures)  # fmt: skip
-    check_begun(Path(collection))
-    here = is_library(collection)
-    if not here and "://" not in collection:
-        resolve(collection)  # a place that is not there is the first thing to say
-    elsewhere = {"--model": model or None, "--index": index, "--to": to, "--split": split, "--images": images,
-                 "--skip-broken": skip_broken or None}  # fmt: skip
-    unfit = [name for name, value in elsewhere.items() if value is not None] if here else asked.only_here()
-    what = "a library, which has its own models and pictures" if here else "no library (visir index PLACE --model M)"
-    raise_faults(ConfigurationError, "search", [f"{one}: {collection} is {what}" for one in unfit], hint="leave it out")
-    if here:
-        search_library(Path(collection), asked)
-    else:
-        _search_collection(collection, query, model, image, k, index, to, split, images, device, skip_broken)
-
-
-def _search_collection(
-    collection: str,
-    query: str | None,
-    model: str,
-    image: Path | None,
-    k: int,
-    index: Path | None,
-    to: str | None,
-    split: str | None,
-    images: list[str] | None,
-    device: str | None,
-    skip_broken: bool,
-) -> None:
     from visir.cli.explained import explained
     from visir.cli.vectors import collection_vectors, picture_vector, text_vectors
     from visir.collections import open_collection

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from visir.evaluation.stress.stress import Stress
     from visir.records import Collection
     from visir.storage import Change, FolderKind
-    from visir.studies.stress import Stress
 
 _JSON, _CSV, _PAGE, _QUERIES, _TABLES = "stress.json", "stress.csv", "stress.html", "per_query.parquet", "tables.md"
 FAILED = 1
@@ -106,10 +106,10 @@ def stress(
 
     from visir.collections import open_collection
     from visir.encoders import load
-    from visir.studies.stress import stress as study_of
-    from visir.studies.stress import with_correction
-    from visir.studies.stress_command import CommandSubject
-    from visir.studies.stress_runs import RunsSubject
+    from visir.evaluation.stress.command import CommandSubject
+    from visir.evaluation.stress.runs import RunsSubject
+    from visir.evaluation.stress.stress import stress as study_of
+    from visir.evaluation.stress.stress import with_correction
 
     judge = None if estimator is None else load(estimator, device=device, dtype=dtype)
     options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}

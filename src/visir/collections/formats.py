@@ -22,9 +22,10 @@ from visir.collections.readers import (
     vsepp,
     webdataset,
 )
+from visir.plugins import FORMATS as GROUP
 from visir.registry import Registry
 
-FORMATS: Registry[Format] = Registry("collection format")
+FORMATS: Registry[Format] = Registry("collection format", group=GROUP, of=Format)
 JUDGEMENTS: Registry[JudgementFormat] = Registry("judgement format")
 
 for _one in (

@@ -152,7 +152,8 @@ def _sniffed(path: Path) -> tuple[Format, Path]:
 
 
 def _first(path: Path) -> Format | None:
-    return next((one for name in FORMATS if (one := FORMATS.get(name)).sniff(path)), None)
+    formats = sorted((one for _, one in FORMATS.items()), key=lambda one: one.last)  # those of other packages too
+    return next((one for one in formats if one.sniff(path)), None)
 
 
 def _prefix(spec: str, registry: Any) -> tuple[str | None, str]:

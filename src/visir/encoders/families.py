@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from visir.errors import EncoderError, nearest
+from visir.plugins import ENCODERS as GROUP
 from visir.registry import Registry
 
 CHECKPOINT_FILE = "visir.json"
@@ -55,7 +56,7 @@ class Family:
         return bool(self.pattern) and re.fullmatch(self.pattern, bare) is not None and not Path(bare).exists()
 
 
-FAMILIES: Registry[Family] = Registry("family of encoders")
+FAMILIES: Registry[Family] = Registry("family of encoders", group=GROUP, of=Family)
 """The order matters for folders only: the more specific marker comes first."""
 
 KINDS: Registry[str] = Registry("kind of checkpoint")

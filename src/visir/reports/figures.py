@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.records import DIRECTIONS, Direction, Qrels, Result, Run
-from visir.reports import plots
 from visir.reports.chance import expected_by_chance
 from visir.reports.examples import Examples, first_ranks
+from visir.reports.plots import hit_curves, rank_distribution, training_curves
 from visir.reports.svg import themed
 from visir.reports.words import DIRECTION_WORDS
 
@@ -43,14 +43,14 @@ def figures(
         random = " The thin dotted lines are what a random order would reach." if chance else ""
         made.append(
             Figure(
-                themed(plots.hit_curves(ranks, chance=chance), "hits", f"Curves of hit@k. {_in_words(ranks)}"),
+                themed(hit_curves(ranks, chance=chance), "hits", f"Curves of hit@k. {_in_words(ranks)}"),
                 "How far down one has to look",
                 f"Share of queries with a right answer among the first k (hit@k), k on a logarithmic scale.{random}",
             )
         )
         made.append(
             Figure(
-                themed(plots.rank_distribution(ranks), "bands", f"Bars over bands of ranks. {_in_words(ranks)}"),
+                themed(rank_distribution(ranks), "bands", f"Bars over bands of ranks. {_in_words(ranks)}"),
                 "Where the first right answer stands",
                 "Share of queries whose first right answer stands at each rank.",
             )
@@ -58,7 +58,7 @@ def figures(
     if training:
         made.append(
             Figure(
-                themed(plots.training_curves(training), "training", "Training curves: loss and validation."),
+                themed(training_curves(training), "training", "Training curves: loss and validation."),
                 "How it was trained",
                 f"Loss and validation measures over the {len(training):,} entries of the training history.",
             )

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from visir.evaluation.granularity import GranularityStudy, says
+from visir.evaluation.granularity_statistics import Mean
 from visir.reports.figures import Figure
 from visir.reports.formats import to_html
 from visir.reports.page import write_page
 from visir.reports.svg import INK, MARKERS, SERIES, drawing, themed, to_svg
 from visir.reports.table import Cell, Column, Table, between
 from visir.robustness.granularity import FEATURES, Profile
-from visir.studies.granularity import GranularityStudy, says
-from visir.studies.granularity_statistics import Mean
 
 
 def means_table(study: GranularityStudy, which: int = 0) -> Table:

@@ -8,12 +8,13 @@ from typing import Any
 
 from visir.storage import write_new
 
+ROOM = "visir.reports"
 _SEAL = b"<!-- written by visir, "
 _END = b" -->\n"
 
 
-def write_page(path: str | Path, template: str, *, replace: bool = False, **values: Any) -> Path:
-    """Fill a template of `visir/reports/templates` and write it; every value is escaped unless the template says safe.
+def write_page(path: str | Path, template: str, *, room: str = ROOM, replace: bool = False, **values: Any) -> Path:
+    """Fill a template and write it; every value is escaped unless the template says safe.
 
     The same values give the same bytes. A page ends in a seal over its content, so that a page of visir's that nobody
     has changed since can be written again.
@@ -21,22 +22,23 @@ def write_page(path: str | Path, template: str, *, replace: bool = False, **valu
     Args:
         path: Where to.
         template: The name of the template.
+        room: The package in whose folder `templates` it lies; it may include those of `visir.reports`.
         replace: Whether the page may take the place of any other file.
         values: What the template asks for.
 
     Raises:
         FolderError: There is a file already that is no unchanged page of visir's.
     """
-    write_new(path, page_bytes(template, **values), replace=replace or is_unchanged_page(Path(path)))
+    write_new(path, page_bytes(template, room=room, **values), replace=replace or is_unchanged_page(Path(path)))
     return Path(path)
 
 
-def page_bytes(template: str, **values: Any) -> bytes:
+def page_bytes(template: str, *, room: str = ROOM, **values: Any) -> bytes:
     """The page as bytes, with its seal."""
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("visir.reports", "templates"),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(one, "templates") for one in dict.fromkeys((room, ROOM))]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.evaluation.stress.effect import Effect
+from visir.evaluation.stress.stress import Stress
 from visir.records import Collection, Direction
 from visir.reports.examples import Example, Examples, first_ranks
 from visir.reports.figures import Figure
@@ -25,8 +27,6 @@ from visir.reports.table import Table
 from visir.reports.thumbnails import Thumbnail, thumbnails
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
-from visir.studies.stress import Stress
-from visir.studies.stress_effect import Effect
 
 PICTURE_BUDGET = 1_500_000
 """Bytes of text that all pictures of one page may take together; the whole stays under two megabytes."""
@@ -104,8 +104,8 @@ def granularity_line(collection: Collection) -> str:
     A system breaks more easily on captions that say little: there is less to fall back on. Cheap where the captions
     were cut into words already, as most perturbations need.
     """
+    from visir.evaluation.granularity_statistics import means
     from visir.robustness.granularity import FEATURES, granularity
-    from visir.studies.granularity_statistics import means
 
     found = means(granularity(collection, "strict"))
     said = ", ".join(f"{FEATURES.get(one.feature).title.lower()} {one.mean:.2f}" for one in found)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
+from visir.evaluation.stress.effect import Change, Effect
+from visir.evaluation.stress.jaccard import Jaccard
 from visir.reports.svg import FAINT, INK, SERIES, drawing, to_svg
-from visir.studies.jaccard import Jaccard
-from visir.studies.stress_effect import Change, Effect
 
 
 def degradation_bars(some: Sequence[Effect], what: str) -> str:

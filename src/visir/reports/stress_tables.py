@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.stress.effect import Change, Effect
+from visir.evaluation.stress.jaccard import GROUPS
+from visir.evaluation.stress.stress import DCG, Stress
 from visir.records import Result
 from visir.reports.table import Cell, Column, Table
-from visir.studies.jaccard import GROUPS
-from visir.studies.stress import DCG, Stress
-from visir.studies.stress_effect import Change, Effect
 
 _SIDES = {"t2i": "captions", "i2t": "pictures"}
 

@@ -31,7 +31,7 @@ def disk_faults(place: Path, error: type[VisirError]) -> Iterator[None]:
         if fault.errno not in _REFUSALS:
             raise
         raise error(
-            f"{fault.filename or place}: cannot be written ({fault.strerror}).",
+            f"{place}: cannot be written ({fault.strerror}).",
             hint="make room, or name a place on another disk",
         ) from fault
 

@@ -1,5 +1,7 @@
 """Studies: several trainings and evaluations that are one table.
 
 `trial` is one training and its evaluations, kept on disk; `trials` carries out many, side by side, and goes on where it
-was stopped. `shortcut_audit` is the first study: how much retrieval an objective loses to a synthetic shortcut.
+was stopped; `trained` is a training that a cell needs. `shortcut_audit` is the first study: how much retrieval an
+objective loses to a synthetic shortcut. `act`, `shape` and `places` are what a cell of a table, a sentence about a
+figure and data from elsewhere are; the applications have acts and shapes of their own, and `visir.papers` the tables.
 """

@@ -8,18 +8,19 @@ from pathlib import Path
 
 from visir.errors import ConfigurationError, nearest
 
-_FOLDER = Path(__file__).parents[1] / "recipes"
+FOLDER = Path(__file__).parents[1] / "recipes"
 
 
-def shipped_recipes(verb: str = "train") -> dict[str, Path]:
+def shipped_recipes(verb: str = "train", folder: Path = FOLDER) -> dict[str, Path]:
     """Their files by name, in alphabetical order; the folders they lie in are no part of the name.
 
-    `verb`: of the command that runs them, with which each file opens: "train", "sparsify" or "categories train".
+    - `verb`: of the command that runs them, with which each file opens: "train", "sparsify", …
+    - `folder`: where they lie; an application has those of its own verbs in its own folder
     """
-    return dict(sorted((one.stem, one) for one in _FOLDER.rglob("*.toml") if _opens(one, verb)))
+    return dict(sorted((one.stem, one) for one in folder.rglob("*.toml") if _opens(one, verb)))
 
 
-def find_recipe(name: str | Path, verb: str = "train") -> Path:
+def find_recipe(name: str | Path, verb: str = "train", folder: Path = FOLDER) -> Path:
     """The file of a recipe: a path as it is, or the name of one that comes with visir ("scenes-heads").
 
     Raises `ConfigurationError` with the nearest name when there is neither.
@@ -27,7 +28,7 @@ def find_recipe(name: str | Path, verb: str = "train") -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    shipped = shipped_recipes(verb)
+    shipped = shipped_recipes(verb, folder)
     if str(name) in shipped:
         return shipped[str(name)]
     raise ConfigurationError(
@@ -36,10 +37,10 @@ def find_recipe(name: str | Path, verb: str = "train") -> Path:
     )
 
 
-def base_of(name: str, path: Path, verb: str = "train") -> Path:
+def base_of(name: str, path: Path, verb: str = "train", folder: Path = FOLDER) -> Path:
     """What `extends = name` means in the recipe `path`: a file beside it, or one that comes with visir."""
     beside = path.parent / name
-    return beside if beside.is_file() else find_recipe(name, verb)
+    return beside if beside.is_file() else find_recipe(name, verb, folder)
 
 
 sparse_base_of = partial(base_of, verb="sparsify")

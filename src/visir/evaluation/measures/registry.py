@@ -1,4 +1,4 @@
-"""All measures by name: a new one is one new file and one line here."""
+"""All measures by name: a new one is one new file and one line here; other packages add theirs by entry points."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from visir.evaluation.measures.ndcg import NDCG, NDCG_EXP
 from visir.evaluation.measures.precision import PRECISION
 from visir.evaluation.measures.recall import RECALL
 from visir.evaluation.measures.rprecision import RPRECISION
+from visir.plugins import MEASURES as GROUP
 from visir.registry import Registry
 
-MEASURES: Registry[Measure] = Registry("measure")
+MEASURES: Registry[Measure] = Registry("measure", group=GROUP, of=Measure)
 for _one in (
     *(HIT, RECALL, CAPPED_RECALL, PRECISION, MRR, MAP, CAPPED_MAP, MAP_AT_R, RPRECISION),
     *(NDCG, NDCG_EXP, MEDIAN_RANK, MEAN_RANK),

@@ -13,12 +13,13 @@ from visir.products.model.objective import CategoryLoss
 from visir.products.relevance import Setting
 from visir.training.recipe import Averaging, Optimiser, Schedule, Selection
 from visir.training.settings import Settings, read_settings
-from visir.training.shipped import base_of
+from visir.training.shipped import base_of, find_recipe, shipped_recipes
 from visir.training.sides import Count, HeadShape, Positive
 
 Part = Literal["image", "title", "attributes"]
 VERB = "categories train"
 """With which the files of these recipes open."""
+RECIPES = Path(__file__).parents[1] / "recipes"
 
 
 def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -94,7 +95,11 @@ class CategoriesRecipe(Settings):
         return {side: rate for side, rate in sides if rate}
 
 
-categories_base_of = partial(base_of, verb=VERB)
+categories_base_of = partial(base_of, verb=VERB, folder=RECIPES)
+find_categories_recipe = partial(find_recipe, verb=VERB, folder=RECIPES)
+"""`find_recipe` of these recipes."""
+shipped_categories_recipes = partial(shipped_recipes, VERB, RECIPES)
+"""`shipped_recipes` of these recipes."""
 
 
 def read_categories_recipe(path: str | Path, changes: Sequence[str] = ()) -> CategoriesRecipe:

@@ -1,0 +1,69 @@
+"""Applications: what stands beside the road and registers itself with it.
+
+The road imports no application. An application says here, by names of modules, what it adds: verbs of the command line,
+and what the studies of the papers are made of. Nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from visir.plugins import APPLICATIONS, BUILT_IN, left_out, load_target, plugins
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of the command line.
+
+    Args:
+        name: As it is typed: "serve" in `visir serve`.
+        target: "module:attribute" of a function with typer's annotations, or of a `typer.Typer` with verbs of its own.
+            The module is imported for `visir --help`: import what is heavy inside functions.
+        after: The verb that it follows in `visir --help`; by default it comes last.
+        extends: Whether it takes the place of the verb of this name, which it calls for what is not its own.
+    """
+
+    name: str
+    target: str
+    after: str = ""
+    extends: bool = False
+
+
+@dataclass(frozen=True)
+class Application:
+    """What an application adds; its entry point in the group "visir.applications" names one of these.
+
+    Args:
+        name: That of the entry point.
+        verbs: Its verbs.
+        acts: Kinds of cells of a study: the word of a study's file (`run = "…"`) → "module:class" of a
+            `visir.studies.act.Act`.
+        shapes: What figures show: name → "module:function" from `visir.studies.shape.Means` to sentences.
+        drawings: How figures are drawn: name → "module:function", see `visir.studies.shape.Draw`.
+    """
+
+    name: str
+    verbs: tuple[Verb, ...] = ()
+    acts: Mapping[str, str] = field(default_factory=dict)
+    shapes: Mapping[str, str] = field(default_factory=dict)
+    drawings: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def applications() -> tuple[Application, ...]:
+    """Every application: visir's own, then those of other packages."""
+    return tuple(_applications())
+
+
+def _applications() -> Iterator[Application]:
+    for target in BUILT_IN.values():
+        yield load_target(target)
+    for name, found in plugins(APPLICATIONS):
+        if not isinstance(found, Application):
+            left_out(APPLICATIONS, name, f"it is a {type(found).__name__}, not an Application")
+        elif name in BUILT_IN:
+            left_out(APPLICATIONS, name, "visir has an application of this name")
+        else:
+            yield found

@@ -1,0 +1,31 @@
+"""What was encoded, in lines for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.encoders import Encoding
+    from visir.records import Modality
+
+
+def report(side: Modality, encoding: Encoding) -> None:
+    """Say what was encoded, what was set aside, and where the vectors are."""
+    vectors = encoding.embeddings.vectors
+    shape = f"{len(vectors):,} × {vectors.shape[1]:,}"
+    if encoding.computed:
+        rate = encoding.computed / encoding.seconds if encoding.seconds else 0.0
+        how = f"{encoding.computed:,} encoded in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"
+        if encoding.resumed:
+            how += f", {encoding.resumed:,} taken over from an interrupted run"
+    else:
+        how = "found in the store" if encoding.folder else "imported"
+    typer.echo(f"{side}s: {shape}, {how}")
+    for name, reason in list(encoding.broken.items())[:10]:
+        typer.echo(f"  set aside: {name}: {reason}")
+    if encoding.broken:
+        typer.echo(f"  {len(encoding.broken):,} broken in all; they are in no gallery")
+    if encoding.folder:
+        typer.echo(f"  kept in {encoding.folder}")

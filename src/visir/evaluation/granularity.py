@@ -1,0 +1,121 @@
+"""The granularity of one collection, or of two sets of captions of the same images, under a declared protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isnan
+from typing import Any
+
+import pyarrow.compute as pc
+
+from visir.evaluation.captions import choose
+from visir.evaluation.granularity_statistics import Comparison, Mean, compare, means
+from visir.evaluation.significance import Correction, corrected
+from visir.records import Collection
+from visir.robustness.granularity import FEATURES, Granularity, Profile, cut_captions, granularity
+
+BOTH: tuple[Profile, ...] = ("paper", "strict")
+
+
+@dataclass(frozen=True)
+class GranularityStudy:
+    """What was found, profile by profile.
+
+    - `counted`, `means`: of each collection (the one asked about first, the other after it), by profile
+    - `comparisons`: profile → the collection against the other; empty without another
+    - `protocol`: (label, value) rows: what the numbers depend on
+    """
+
+    counted: tuple[Mapping[Profile, Granularity], ...]
+    means: tuple[Mapping[Profile, tuple[Mean, ...]], ...]
+    comparisons: Mapping[Profile, Comparison]
+    protocol: tuple[tuple[str, str], ...]
+
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The profiles that were counted, in the order asked for."""
+        return tuple(self.counted[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the values of single captions, as plain values for JSON; what is not defined is None."""
+        return {
+            "protocol": dict(self.protocol),
+            "features": {name: {profile: says(name, profile) for profile in self.profiles} for name in FEATURES},
+            "collections": [
+                {
+                    "name": next(iter(counted.values())).name,
+                    "fingerprint": next(iter(counted.values())).fingerprint,
+                    "means": {profile: [_plain(asdict(one)) for one in found] for profile, found in of_one.items()},
+                }
+                for counted, of_one in zip(self.counted, self.means, strict=True)
+            ],
+            "changes": {
+                profile: [_plain(asdict(one)) for one in found.changes] for profile, found in self.comparisons.items()
+            },
+        }
+
+
+def study(
+    collection: Collection,
+    against: Collection | None = None,
+    *,
+    profiles: Sequence[Profile] = BOTH,
+    split: str | None = None,
+    captions: str = "all",
+    correction: Correction = "holm",
+    seed: int = 0,
+) -> GranularityStudy:
+    """Count every feature in the captions of a collection, and of another of the same images to compare it with.
+
+    - `against`: what it is compared with; differences are `collection` − `against`, paired by image
+    - `split`, `captions`: which captions take part, on both sides ("first 5" is what papers mean by COCO's 25,000)
+    - `correction`: over the features of a profile; `seed`: of the bootstrap intervals
+    """
+    corrected([], correction)  # refuses an unknown name before the tagging, not after
+    sides = [one.split(split) for one in (collection, *([] if against is None else [against]))]
+    counted = tuple(granularities(one, profiles, captions=captions) for one in sides)
+    found = tuple({profile: means(one, seed=seed) for profile, one in of_one.items()} for of_one in counted)
+    comparisons = {
+        profile: compare(counted[1][profile], counted[0][profile], correction=correction, seed=seed)
+        for profile in (profiles if against is not None else ())
+    }
+    rows: list[tuple[str, str]] = []
+    for of_one, role in zip(counted, ("collection", "against"), strict=False):
+        one = of_one[profiles[0]]
+        rows.append((role, f"{one.name} · {one.fingerprint[:12]}"))
+        images = pc.count_distinct(one.images).as_py()
+        rows.append((f"{role}: captions", f"{len(one):,} of {images:,} images ({captions} of each image)"))
+    rows.append(("split", split or "everything"))
+    rows.append(("words", counted[0][profiles[0]].language))
+    rows.append(("intervals", f"95 %, of means: percentile bootstrap over images with all their captions, seed {seed}"))
+    for compared in list(comparisons.values())[:1]:
+        alone = f"and {compared.only[1]:,} and {compared.only[0]:,} with captions on one side only"
+        rows.append(("images in common", f"{compared.in_common:,} ({alone})"))
+        test = "two-sided paired t-test over images"
+        rows.append(("differences", f"{test}; {correction} over {len(compared.changes)} features of a profile"))
+    return GranularityStudy(counted, found, comparisons, tuple(rows))
+
+
+def granularities(
+    collection: Collection, profiles: Sequence[Profile] = BOTH, *, captions: str = "all"
+) -> dict[Profile, Granularity]:
+    """The granularity in each profile; the words are cut and tagged once.
+
+    `captions`: which of each image take part: "all", "first 5", … (`visir.evaluation.captions`).
+    """
+    chosen = choose(collection, captions)
+    words = cut_captions(chosen) if chosen.captions.num_rows else None
+    return {profile: granularity(chosen, profile, words=words) for profile in profiles}
+
+
+def says(feature: str, profile: Profile) -> str:
+    """What a feature counts in a profile, in a line."""
+    one = FEATURES.get(feature)
+    if profile == "paper":
+        return one.paper_says
+    return f"{one.strict_says}; per noun" if profile == "per-noun" and one.per_noun else one.strict_says
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(one, float) and isnan(one) else one for name, one in row.items()}

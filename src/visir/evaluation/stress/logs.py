@@ -1,0 +1,65 @@
+"""The study of the brittleness paper, from its authors' own logs instead of searches of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from visir.errors import RunError
+from visir.evaluation.brittleness_runs import Log, evaluate_log, read
+from visir.evaluation.stress.effect import Outcome
+from visir.evaluation.stress.stress import Stress, assemble
+from visir.evaluation.stress.task import PLAIN
+from visir.records import Recall
+from visir.robustness.perturbations import PERTURBATIONS
+
+
+def stress_logs(folder: str | Path, *, recall: Recall = "hit") -> Stress:
+    """The effects in the logs of one model on one collection: `folder` is `{collection}/{model}` of the logs.
+
+    Text-to-image only: the authors perturbed no pictures. A caption counts as changed when the text that was sent
+    differs from that of the unperturbed log. Raises `RunError` when there is no unperturbed log, or when a log asks
+    other queries.
+    """
+    place = Path(folder).resolve() / "t2i"
+    if not (place / f"{PLAIN}.parquet").is_file():
+        raise RunError(f"{place}: no unperturbed log ({PLAIN}.parquet).", hint="changes are measured from it")
+    plain = read(place / f"{PLAIN}.parquet")
+    before = evaluate_log(plain, recall=recall)
+    outcomes = []
+    for name in PERTURBATIONS:
+        path = place / f"{name}.parquet"
+        if path.is_file():
+            outcomes.append(_outcome(plain, read(path), name, recall))
+    queries = plain.qrels.queries.to_pylist()
+    captions = pa.table(
+        {
+            "id": plain.qrels.queries,
+            "text": [plain.texts[one] for one in queries],
+            "image_id": plain.qrels.documents,  # each caption has one image
+        }
+    )
+    return assemble(
+        plain.system, before.result, before.runs, before.qrels, outcomes, captions, notes=before.result.notes
+    )
+
+
+def _outcome(plain: Log, log: Log, name: str, recall: Recall) -> Outcome:
+    if not log.qrels.queries.equals(plain.qrels.queries):
+        raise RunError(f"{log.run.provenance['source']}: asks other queries than the unperturbed log.")
+    known = PERTURBATIONS.get(name)
+    changed = {one: log.texts[one] for one in log.qrels.queries.to_pylist() if log.texts[one] != plain.texts[one]}
+    evaluated = evaluate_log(log, recall=recall)
+    return Outcome(
+        name,
+        known.title,
+        known.family,
+        name,
+        "t2i",
+        np.array([one in changed for one in log.qrels.queries.to_pylist()]),
+        evaluated.result,
+        log.run,
+        changed,
+    )

@@ -1,0 +1,80 @@
+"""What a stress study is asked for: names and options, and every fault of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from visir.encoders.base import Encoder
+from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
+from visir.evaluation.stress.task import Subject
+from visir.records import Collection, Direction
+from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
+from visir.robustness.perturbations import PERTURBATIONS, find
+
+
+def names_of(
+    subject: Subject, perturbations: Sequence[str] | None, pictures: Sequence[str] | None
+) -> dict[Direction, list[str]]:
+    """What is done to captions (t2i) and to pictures (i2t); None stands for all that the subject offers.
+
+    Raises `ConfigurationError` with everything that is unknown, or that the subject has no answers to.
+    """
+    asked: dict[Direction, tuple[Sequence[str] | None, Any]] = {
+        "t2i": (perturbations, PERTURBATIONS),
+        "i2t": (pictures, CORRUPTIONS),
+    }
+    names: dict[Direction, list[str]] = {}
+    faults = []
+    for direction, (given, known) in asked.items():
+        offered = subject.offered(direction)
+        possible = list(known) if offered is None else sorted(offered, key=[*known, *offered].index)
+        names[direction] = possible if given is None else list(dict.fromkeys(given))
+        for one in names[direction]:
+            fault = _unknown(one, direction)
+            if fault:
+                faults.append(fault)
+            elif offered is not None and one not in offered:
+                faults.append(f"{subject.name} has no answers to {one!r}; it has {', '.join(possible) or 'none'}")
+    if not faults and not any(names.values()):
+        faults.append("nothing is perturbed: name perturbations of captions or corruptions of pictures")
+    raise_faults(ConfigurationError, f"stress of {subject.name}", faults)
+    return names
+
+
+def _unknown(name: str, direction: Direction) -> str:
+    """Why there is no such perturbation; "" when there is. Captions' may be joined: "char_swap+synonym_noun"."""
+    try:
+        for one in name.split("+") if direction == "t2i" else []:
+            find(one)
+    except VisirError as fault:
+        return f"{fault.message} ({fault.hint})"
+    if direction == "i2t" and name not in CORRUPTIONS:
+        return f"unknown {CORRUPTIONS.kind} {name!r} ({nearest(name, CORRUPTIONS)})"
+    return ""
+
+
+def refuse_faulty_study(
+    collection: Collection,
+    names: Mapping[Direction, Sequence[str]],
+    severity: int,
+    picture_severity: int,
+    seed: int,
+    profile: str,
+    estimator: object,
+) -> None:
+    """Raise `ConfigurationError` that lists every fault of the other options."""
+    faults = []
+    if severity < 1:
+        faults.append(f"severity {severity}: from 1")
+    if picture_severity not in SEVERITIES and names["i2t"]:
+        faults.append(f"severity of pictures {picture_severity}: 1 to {SEVERITIES[-1]}")
+    if seed < 0:
+        faults.append(f"seed {seed} must not be negative")
+    if profile not in ("sound", "paper"):
+        faults.append(f"profile {profile!r} ({nearest(profile, ('sound', 'paper'))})")
+    if estimator is not None and not isinstance(estimator, Encoder):
+        faults.append("the estimator is an encoder")
+    carried = [str(one) for one in (collection.injected, collection.corrupted) if one is not None]
+    faults += [f"the collection is a view already ({one}); begin from the plain one" for one in carried]
+    raise_faults(ConfigurationError, f"stress on {collection.name}", faults)

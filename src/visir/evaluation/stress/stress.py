@@ -1,0 +1,303 @@
+"""The brittleness study: break the queries of a retrieval system on purpose, and say how badly it breaks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.encoders.base import Encoder
+from visir.errors import ConfigurationError, nearest
+from visir.evaluation.cross_modal import Estimator, dcg_cm
+from visir.evaluation.galleries import galleries_of, gallery_said, queries_said
+from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
+from visir.evaluation.scoring import score
+from visir.evaluation.significance import TestName, corrected
+from visir.evaluation.stress.effect import Effect, Outcome, effects
+from visir.evaluation.stress.encoder import EncoderSubject
+from visir.evaluation.stress.jaccard import Jaccard, jaccard
+from visir.evaluation.stress.options import names_of, refuse_faulty_study
+from visir.evaluation.stress.task import DEPTH, PLAIN, Condition, Subject, Task, merged
+from visir.records import Collection, Direction, Protocol, Qrels, Recall, Result, Run, Ties
+from visir.robustness.corruptions import CORRUPTIONS, corrupt
+from visir.robustness.perturb import CHANGED, perturb
+from visir.robustness.perturbations import find
+from visir.robustness.perturbations.base import Profile
+from visir.search.exact import Searched
+
+DCG = "dcg_cm@10"
+
+
+@dataclass(frozen=True, eq=False)
+class Stress:
+    """How badly one system breaks on one collection.
+
+    - `system`, `protocol`: as of the unperturbed search; a perturbed result has the same protocol but for the line that
+      says what was done to its queries
+    - `plain`: the unperturbed result, of the directions that were stressed; `runs`, `qrels`: what it was measured from
+    - `effects`: one for each perturbation, those of captions (t2i) first
+    - `jaccard`: whether perturbations break the same captions (None for fewer than two)
+    - `texts`: caption id → text, unperturbed; `images`: caption id → image id
+    - `how`: the test and the correction in words; `family`: over how many effects it was corrected
+    - `timing`: seconds; `notes`
+    """
+
+    system: str
+    collection: str
+    plain: Result
+    runs: Mapping[Direction, Run]
+    qrels: Mapping[Direction, Qrels]
+    effects: tuple[Effect, ...]
+    jaccard: Jaccard | None
+    texts: Mapping[str, str]
+    images: Mapping[str, str]
+    how: str
+    family: int
+    timing: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def protocol(self) -> Protocol:
+        """Of the unperturbed search."""
+        return self.plain.protocol
+
+    def effect(self, name: str) -> Effect:
+        """The effect of one perturbation, by name."""
+        for one in self.effects:
+            if one.name == name:
+                return one
+        raise ConfigurationError(
+            f"{self.system}: no effect of {name!r}.", hint=nearest(name, [one.name for one in self.effects])
+        )
+
+    def under(self, percent: float) -> list[Effect]:
+        """The effects after which less than `percent` of the unperturbed rsum is left, over all queries."""
+        return [one for one in self.effects if one.overall.kept < percent]
+
+
+def stress(
+    collection: Collection,
+    system: Encoder | Subject,
+    *,
+    split: str | None = None,
+    perturbations: Sequence[str] | None = None,
+    pictures: Sequence[str] | None = None,
+    severity: int = 1,
+    picture_severity: int = 3,
+    seed: int = 0,
+    profile: Profile = "sound",
+    recall: Recall = "hit",
+    ties: Ties = "id",
+    relevance: str = "links",
+    gallery: Pool = "split",
+    estimator: Encoder | None = None,
+    test: TestName = "t",
+    name: str | None = None,
+    **encoding: Any,
+) -> Stress:
+    """Search a collection as it is, then with its captions and its pictures perturbed, and compare, query by query.
+
+    Perturbed captions are queries over the plain images (t2i), corrupted pictures queries over the plain captions
+    (i2t): the candidates are never touched, so what changes is the query's doing alone.
+
+    - `system`: an encoder, dense or sparse, or a `Subject`: runs in a folder, a command
+    - `perturbations`: of captions, by name; None takes all that the system offers (thirteen for an encoder)
+    - `pictures`: corruptions of pictures, by name; None takes all that the system offers, an empty list none
+    - `severity`: what each perturbation counts (characters, words); `picture_severity`: 1–5
+    - `seed`, `profile`: as of `visir.robustness.perturb`; "paper" does what the released code did
+    - `recall`: which recall is summed to rsum. The brittleness paper's t2i numbers are the same under all three
+      readings, because a caption has one image.
+    - `estimator`: an encoder that says what wrong answers are worth, for dcg_cm@10. It reads the caption as it was
+      *meant*, unperturbed, since that is what an answer is worth; the paper's estimator read the perturbed one.
+    - `test`: "t" or "randomisation", over images with their captions; Holm's correction over all effects
+    - `encoding`: options handed to `visir.encoders.encode`, where the system is an encoder
+
+    Only captions that a perturbation changed are asked anew. Raises `ConfigurationError` listing every fault.
+    """
+    started = time.perf_counter()
+    timing: dict[str, float] = {}
+    subject = EncoderSubject(system, name, **encoding) if isinstance(system, Encoder) else system
+    names = names_of(subject, perturbations, pictures)
+    refuse_faulty_study(collection, names, severity, picture_severity, seed, profile, estimator)
+    asked: list[Direction] = [one for one, some in names.items() if some]
+    refuse_faulty("all", recall, ties, gallery, asked or ["t2i"], 1, DEPTH, None, collection, split)
+    part = collection.split(split)
+    refuse_empty(part, split)
+    whole = collection if gallery == "collection" else part
+    qrels = {one: part.qrels(one, relevance) for one in asked}
+    task = Task(part, whole, galleries_of(part, whole, gallery, split, "all"), qrels, ties)
+    plain = {one: subject.answer(task, one, Condition(PLAIN, part, qrels[one].queries)) for one in asked}
+    fields: dict[str, Any] = subject.fields(task)
+    judge = _estimator(estimator, whole, encoding)
+    depths = [one.ranks.depth for one in plain.values() if one.ranks is not None and one.ranks.depth is not None]
+    protocol = Protocol(
+        collection=collection.name,
+        collection_fingerprint=collection.fingerprint,
+        split=split or "all",
+        relevance=relevance,
+        galleries={one: gallery_said(one, [task.galleries]) for one in asked},
+        queries={one: queries_said(one, [qrels[one]]) for one in asked},
+        recall=recall,
+        ties=ties,
+        depth=min(depths) if depths else None,
+        estimator=None if judge is None else judge.line,
+        **fields,
+    )
+    measured = _Measuring(subject.name, protocol, qrels, judge)
+    outcomes: list[Outcome] = []
+    for direction, some in names.items():
+        for one in some:
+            begun = time.perf_counter()
+            condition, changed, texts, said = _condition(
+                one, direction, part, qrels[direction], severity, picture_severity, seed, profile
+            )
+            timing["perturb"] = timing.get("perturb", 0.0) + time.perf_counter() - begun
+            searched = plain[direction]
+            if changed.any():
+                searched = merged(searched, subject.answer(task, direction, condition), qrels[direction])
+            title, family = _called(one, direction)
+            result = measured.result({direction: searched}, said)
+            spoilt = condition.view.corrupted
+            outcomes.append(Outcome(one, title, family, said, direction, changed, result, searched.run, texts, spoilt))
+    timing["in the system"] = subject.spent
+    found = assemble(
+        subject.name,
+        measured.result(plain, None),
+        {one: searched.run for one, searched in plain.items()},
+        qrels,
+        outcomes,
+        part.captions,
+        test=test,
+        seed=seed,
+        notes=subject.notes,
+    )
+    timing["elsewhere"] = time.perf_counter() - started - subject.spent
+    return replace(found, timing=timing)
+
+
+def assemble(
+    system: str,
+    plain: Result,
+    runs: Mapping[Direction, Run],
+    qrels: Mapping[Direction, Qrels],
+    outcomes: Sequence[Outcome],
+    captions: pa.Table,
+    *,
+    test: TestName = "t",
+    seed: int = 0,
+    notes: Sequence[str] = (),
+) -> Stress:
+    """A study from results that are there already: what the study of a system does last, and imported logs do only.
+
+    `captions`: columns id, text, image_id of (at least) the captions that were asked.
+    """
+    images = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
+    found: list[Effect] = []
+    for direction in ("t2i", "i2t"):
+        some = [one for one in outcomes if one.direction == direction]
+        if some:
+            ids = plain.per_query[direction]["query_id"].to_pylist()
+            clusters = [images[one] for one in ids] if direction == "t2i" else None
+            found += effects(plain, some, clusters, test=test, seed=seed)
+    of_captions = {one.name: one.after - one.before for one in found if one.outcome.direction == "t2i"}
+    said = {"t": "paired t-test", "randomisation": "paired randomisation test"}[test]
+    made = Stress(
+        system,
+        plain.protocol.collection,
+        plain,
+        runs,
+        qrels,
+        tuple(found),
+        jaccard(of_captions) if len(of_captions) > 1 else None,
+        dict(zip(captions["id"].to_pylist(), captions["text"].to_pylist(), strict=True)),
+        images,
+        f"{said} over images, with all their captions",
+        len(found),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+    return with_correction([made])[0]
+
+
+def with_correction(studies: Sequence[Stress]) -> list[Stress]:
+    """The same studies with p-values corrected (Holm) over the effects of all of them: they are one family."""
+    values = [one.p for study in studies for one in study.effects]
+    adjusted = iter(corrected(values, "holm").tolist() if values else [])
+    return [
+        replace(
+            study,
+            effects=tuple(replace(one, p_corrected=next(adjusted)) for one in study.effects),
+            family=len(values),
+        )
+        for study in studies
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Measuring:
+    """From answers to results, always by the same judgements, recall and estimator."""
+
+    system: str
+    protocol: Protocol
+    qrels: Mapping[Direction, Qrels]
+    judge: Estimator | None
+
+    def result(self, searched: Mapping[Direction, Searched], said: str | None) -> Result:
+        ranks = {one: [found.ranks] for one, found in searched.items() if found.ranks is not None}
+        further = None
+        if self.judge is not None:
+            further = {one: dcg_cm(found.run, self.qrels[one], [10], self.judge) for one, found in searched.items()}
+        names = [*(f"{self.protocol.recall}@{k}" for k in RSUM_CUTOFFS), "mean_rank"]
+        protocol = self.protocol.changed(perturbation=said)
+        return score(self.system, ranks, protocol, measures=names, further=further)
+
+
+def _called(name: str, direction: Direction) -> tuple[str, str]:
+    """The title and the family of a perturbation, or of several joined by "+"."""
+    if direction == "i2t":
+        return CORRUPTIONS.get(name).title, CORRUPTIONS.get(name).family
+    steps = [find(one) for one in name.split("+")]
+    # "nearby_char:azerty" looks at another keyboard than its title says.
+    titles = [one.title + f" ({one.name.partition(':')[2]})" * (":" in one.name) for one in steps]
+    return " + ".join(titles), " + ".join(dict.fromkeys(one.family for one in steps))
+
+
+def _condition(
+    name: str,
+    direction: Direction,
+    part: Collection,
+    qrels: Qrels,
+    severity: int,
+    picture_severity: int,
+    seed: int,
+    profile: Profile,
+) -> tuple[Condition, NDArray[np.bool_], dict[str, str], str]:
+    """The condition, which of the judged queries it changed, their texts, and how the protocol says it."""
+    if direction == "i2t":
+        spoilt = corrupt(part, name, picture_severity, seed)
+        return Condition(name, spoilt, qrels.queries), np.ones(len(qrels), bool), {}, str(spoilt.corrupted)
+    view = perturb(part, name, severity=severity, seed=seed, profile=profile)
+    assert view.caption_facts is not None, "a perturbed collection says what changed"
+    flags = view.caption_facts
+    ids = flags["caption_id"].filter(flags[CHANGED]).combine_chunks()
+    changed = pc.is_in(qrels.queries, ids).to_numpy(zero_copy_only=False)
+    queries = qrels.queries.filter(pa.array(changed))
+    chosen = view.captions.filter(pc.is_in(view.captions["id"], queries))
+    texts = dict(zip(chosen["id"].to_pylist(), chosen["text"].to_pylist(), strict=True))
+    counted = " and ".join(dict.fromkeys(filter(None, (find(step).severity for step in name.split("+")))))
+    said = f"captions: {name}{f', severity {severity} ({counted})' if counted else ''}, seed {seed}, {profile} profile"
+    return Condition(name, view, queries), changed, texts, said
+
+
+def _estimator(encoder: Encoder | None, whole: Collection, encoding: Mapping[str, Any]) -> Estimator | None:
+    if encoder is None:
+        return None
+    from visir.encoders import encode
+
+    return Estimator(encode(encoder, whole, "image", **encoding), encode(encoder, whole, "text", **encoding))

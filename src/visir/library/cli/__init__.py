@@ -1,0 +1,1 @@
+"""The verbs of libraries: `visir index PLACE`, `search`, `serve`, `token`."""

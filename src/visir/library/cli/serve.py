@@ -1,0 +1,96 @@
+"""`visir serve`: libraries over HTTP, with a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    libraries: Annotated[
+        list[Path], typer.Argument(metavar="LIBRARY...", help="Folders made by visir index.", show_default=False)
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
+    tokens: Annotated[Path | None, typer.Option(help="The folder of visir token: who may do what.")] = None,
+    open_to_all: Annotated[
+        bool, typer.Option("--open", help="Serve on other addresses than loopback without tokens.")
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="A name under which the service is called (repeatable).")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option("--allow-origin", help="A web origin whose pages may ask (CORS; repeatable).")
+    ] = None,
+    docs: Annotated[bool, typer.Option("--docs", help="Offer /docs, which loads scripts from elsewhere.")] = False,
+    log_queries: Annotated[bool, typer.Option("--log-queries", help="Write what is looked for into the log.")] = False,
+    rate: Annotated[float, typer.Option(min=0, help="Requests a second for each caller; 0: no limit.")] = 20.0,
+    burst: Annotated[int, typer.Option(min=1, help="Requests that a caller may send at once.")] = 200,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds a request may take.")] = 30.0,
+    max_body: Annotated[float, typer.Option(min=0.01, help="MiB of one request.")] = 16.0,
+    max_pixels: Annotated[float, typer.Option(min=0.01, help="Megapixels of a photo to search with.")] = 32.0,
+    connections: Annotated[int, typer.Option(min=1, help="Open at once.")] = 512,
+    connections_per_address: Annotated[
+        int, typer.Option(min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none.")
+    ] = 64,
+    queue: Annotated[int, typer.Option(min=1, help="Searches that may wait, of each library.")] = 512,
+    batch: Annotated[int, typer.Option(min=1, help="Searches that are answered together.")] = 64,
+    threads: Annotated[int, typer.Option(min=0, help="Of one matrix product; 0: every core.")] = 0,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that running requests get after SIGTERM.")] = 20.0,
+    reload: Annotated[float, typer.Option(min=0, help="Seconds between looks for a changed library; 0: never.")] = 1.0,
+    stale: Annotated[
+        float, typer.Option(min=0, help="Seconds a library is served that cannot be compared with the disk.")
+    ] = 10.0,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
+) -> None:
+    """Serve libraries: a search page, and an HTTP API (see /v1/openapi.json).
+
+    On this machine alone it needs no tokens. On any other address it wants --tokens FOLDER (visir token new)
+    or --open.
+    """
+    from visir.errors import ConfigurationError, require
+
+    require("fastapi", "uvicorn", "httptools", "prometheus_client", extra="serve", purpose="visir serve")
+    from visir.library.service.running import serve
+    from visir.library.service.settings import Settings
+    from visir.search.remote.addresses import is_loopback
+
+    if tokens is None and not is_loopback(host) and not open_to_all:
+        raise ConfigurationError(
+            f"--host {host} can be reached from other machines, and there are no tokens: everybody could search and "
+            "change these libraries.",
+            hint="visir token new tokens --name NAME, then --tokens tokens; or --open if that is meant",
+        )
+    hosts = tuple(allow_host or ())
+    if is_loopback(host):
+        hosts += ("localhost", "127.0.0.1", "[::1]", host)
+    settings = Settings(
+        tuple(libraries),
+        tokens=tokens,
+        hosts=hosts,
+        origins=tuple(allow_origin or ()),
+        docs=docs,
+        log_queries=log_queries,
+        device=device,
+        body=int(max_body * 2**20),
+        pixels=int(max_pixels * 1e6),
+        rate=rate,
+        burst=burst,
+        timeout=timeout,
+        connections=connections,
+        connections_per_address=0 if is_loopback(host) else connections_per_address,
+        queue=queue,
+        batch=batch,
+        threads=threads,
+        grace=grace,
+        reload=reload,
+        stale=stale,
+    )
+
+    def ready(address: str) -> None:
+        names = ", ".join(str(folder) for folder in libraries)
+        typer.echo(f"visir serves {names} at {address} (Ctrl+C stops it)")
+
+    serve(settings, host, port, ready)

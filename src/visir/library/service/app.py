@@ -1,0 +1,147 @@
+"""`create_app`: the service as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import traceback
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+import visir
+from visir.collections.budget import DECODING
+from visir.errors import VisirError
+from visir.library.service import wire
+from visir.library.service.door import OPEN, Door, charge
+from visir.library.service.errors import Refused, of_validation, of_visir, unreadable
+from visir.library.service.limits import Rate
+from visir.library.service.logs import Log
+from visir.library.service.metrics import Metrics
+from visir.library.service.routers import about, admin, items, known_only, search
+from visir.library.service.settings import Settings
+from visir.library.service.shelf import Shelf
+from visir.library.service.tokens import Tokens
+
+_ABOUT = """Search photos by words, by a photo, or by both.
+
+Every refusal has one shape, `{"error": {code, message, hint}}`; the hint is the next thing to do."""
+
+
+def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
+    """The service over these libraries, which are opened, and whose models are loaded, here.
+
+    What it needs is told by `settings` alone: nothing is read from the environment, no port is opened, and two
+    applications in one process know nothing of each other. Raises `LibraryError` for a folder that is no library,
+    `TokenError` for a folder of tokens that cannot be read, `ConfigurationError` for libraries of one name.
+    """
+    log = log or Log(queries=settings.log_queries)
+    metrics = Metrics()
+    metrics.lost(lambda: log.dropped)
+    tokens = None if settings.tokens is None else Tokens(settings.tokens)
+    shelf = Shelf(settings, metrics, log)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        shelf.watch(settings.reload, log)
+        try:
+            yield
+        finally:
+            app.state.closing = True
+            await asyncio.to_thread(shelf.close)
+
+    app = FastAPI(
+        title="visir",
+        version=visir.__version__,
+        description=_ABOUT,
+        openapi_url="/v1/openapi.json",
+        docs_url="/docs" if settings.docs else None,
+        redoc_url=None,
+        redirect_slashes=False,  # a redirection would send people to whatever the Host header says
+        swagger_ui_oauth2_redirect_url=None,
+        lifespan=lifespan,
+    )
+    app.state.shelf, app.state.metrics, app.state.log, app.state.closing = shelf, metrics, log, False
+    app.state.limits = settings
+    DECODING.limit = settings.decoded
+    for router in (about.router, search.router, items.router, admin.router):
+        app.include_router(router, dependencies=[Depends(known_only)])
+    _refusals(app, log)
+    app.openapi = lambda: _openapi(app, with_tokens=tokens is not None)  # type: ignore[method-assign]
+    rate = Rate(settings.rate, settings.burst)
+    app.state.charge = lambda caller, cost: charge(caller, cost, rate, metrics)
+    app.add_middleware(Door, settings=settings, tokens=tokens, rate=rate, metrics=metrics, log=log)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=[origin.rstrip("/") for origin in settings.origins],
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type"],
+            expose_headers=["X-Request-Id", "Retry-After"],
+        )
+    return app
+
+
+def _refusals(app: FastAPI, log: Log) -> None:
+    """Everything that is raised becomes the one shape of errors."""
+
+    async def refused(_: Request, fault: Exception) -> Response:
+        assert isinstance(fault, Refused)
+        return fault.response()
+
+    async def mended(_: Request, fault: Exception) -> Response:
+        assert isinstance(fault, VisirError)
+        said = of_visir(fault)
+        if not isinstance(said, Refused):
+            log.write("error", "fault", fault=str(fault), traceback=traceback.format_exception(fault))
+            said = unreadable()
+        return said.response()
+
+    async def invalid(_: Request, fault: Exception) -> Response:
+        assert isinstance(fault, RequestValidationError)
+        return of_validation(fault.errors()).response()
+
+    async def http(_: Request, fault: Exception) -> Response:
+        assert isinstance(fault, HTTPException)
+        hint = "see /v1/openapi.json" if fault.status_code in (404, 405) else ""
+        said = {404: "there is nothing under this path.", 405: "this path does not take this method."}
+        message = said.get(fault.status_code, str(fault.detail))
+        return Refused(fault.status_code, message, hint=hint, headers=fault.headers).response()
+
+    async def gone(_: Request, __: Exception) -> Response:
+        return Response(status_code=499)  # nobody is there to read it; the log says so
+
+    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(VisirError, mended)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(ClientDisconnect, gone)
+
+
+def _openapi(app: FastAPI, *, with_tokens: bool) -> dict[str, Any]:
+    """OpenAPI, with the bodies that are read from their bytes, and tokens where they are needed."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        _, bodies = models_json_schema(
+            [(one, "validation") for one in (wire.Search, wire.SearchForm, wire.Batch)],
+            ref_template="#/components/schemas/{model}",
+        )
+        schemas = made.setdefault("components", {}).setdefault("schemas", {})
+        schemas.update(bodies["$defs"])
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        if with_tokens:
+            made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            for path, methods in made["paths"].items():
+                for operation in methods.values():
+                    operation["security"] = [] if path in OPEN else [{"token": []}]
+        app.openapi_schema = made
+    return app.openapi_schema

@@ -1,0 +1,144 @@
+"""Micro-batches: requests that wait are encoded and searched together, on a thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from visir.library.service.errors import busy
+
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
+
+Work = Callable[[Sequence[Asked]], Sequence[Answered | Exception]]
+"""From what is asked to what is answered, in the same order: an exception for one that cannot be answered."""
+
+
+class _Waiting(Generic[Asked, Answered]):
+    """One that waits, and where its answer goes."""
+
+    __slots__ = ("asked", "future", "loop")
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Answered] = self.loop.create_future()
+
+
+class Batcher(Generic[Asked, Answered]):
+    """Hands what waits to `work`, up to `size` at once, and each its own answer.
+
+    The thread takes what has come in as soon as it is idle: a request that comes alone does not wait for others. While
+    it works, requests gather by themselves; that is where batches come from. Clients that were just answered tend to
+    ask again at once, so behind a batch of several the thread waits up to `wait` seconds for as many as there were
+    before.
+
+    Work says what is wrong with one of a batch by giving back an exception in its place. Where it raises one instead,
+    the batch is asked again one by one, so that only the one at fault is told.
+
+    One thread, because the work inside is matrix products that release the interpreter's lock: a second would only
+    compete for the cores.  It ends with the process, or at `close`.
+    """
+
+    def __init__(
+        self,
+        work: Work[Asked, Answered],
+        *,
+        name: str,
+        size: int,
+        queue: int,
+        wait: float,
+    ) -> None:
+        self._work, self._size, self._limit, self._wait = work, size, queue, wait
+        self._queue: deque[_Waiting[Asked, Answered]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._last = 1
+        self._seconds = 0.05  # of the last batches: what a full queue says in Retry-After
+        self._thread = threading.Thread(target=self._run, name=f"visir-{name}", daemon=True)
+        self._thread.start()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    async def ask(self, asked: Sequence[Asked]) -> list[Answered]:
+        """The answers to these, in order. `Refused` (503) when the queue is full or the service is closing.
+
+        Whoever is cancelled while waiting (the client has gone, the time is over) gives up the place at once.
+        """
+        waiting = [_Waiting[Asked, Answered](one) for one in asked]
+        with self._changed:
+            if self._closed:
+                raise busy("the service is closing.", 5, "another instance may answer")
+            if len(self._queue) + len(waiting) > self._limit:
+                after = max(1, round(len(self._queue) / self._size * self._seconds))
+                raise busy(f"{len(self._queue)} searches are waiting already.", after)
+            self._queue.extend(waiting)
+            self._changed.notify()
+        try:
+            return [await one.future for one in waiting]
+        except BaseException:
+            self._forget(waiting)
+            raise
+
+    def close(self) -> None:
+        """Answer what waits, take nothing new, and end the thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _forget(self, gone: Sequence[_Waiting[Asked, Answered]]) -> None:
+        with self._changed:
+            for one in gone:
+                one.future.cancel()
+                if one in self._queue:
+                    self._queue.remove(one)
+
+    def _take(self) -> list[_Waiting[Asked, Answered]]:
+        """What is to be answered together; nothing when the batcher was closed and all is done."""
+        with self._changed:
+            while not self._queue and not self._closed:
+                self._last = 1  # idle: the next one is not kept waiting
+                self._changed.wait()
+            if self._last > 1 and not self._closed:
+                hoped, until = min(self._last, self._size), time.monotonic() + self._wait
+                while len(self._queue) < hoped and (left := until - time.monotonic()) > 0:
+                    self._changed.wait(left)
+            return [self._queue.popleft() for _ in range(min(self._size, len(self._queue)))]
+
+    def _run(self) -> None:
+        while batch := self._take():
+            began = time.monotonic()
+            results = self._answers(batch)
+            self._last = len(batch)
+            self._seconds = 0.8 * self._seconds + 0.2 * (time.monotonic() - began)
+            loops = {one.loop for one in batch}
+            for loop in loops:
+                mine = [(one, result) for one, result in zip(batch, results, strict=True) if one.loop is loop]
+                try:
+                    loop.call_soon_threadsafe(_deliver, mine)
+                except RuntimeError:  # that loop has ended, and who waited in it with it
+                    continue
+
+    def _answers(self, batch: Sequence[_Waiting[Asked, Answered]]) -> list[Answered | Exception]:
+        try:
+            return list(self._work([one.asked for one in batch]))
+        except Exception as fault:
+            if len(batch) == 1:
+                return [fault]
+            return [self._answers([one])[0] for one in batch]
+
+
+def _deliver(answered: Sequence[tuple[_Waiting[Asked, Answered], Answered | Exception]]) -> None:
+    for one, result in answered:
+        if one.future.done():
+            continue
+        if isinstance(result, Exception):
+            one.future.set_exception(result)
+        else:
+            one.future.set_result(result)

@@ -1,0 +1,84 @@
+"""What can be asked over HTTP, one file for each group of endpoints."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Request
+
+from visir.errors import nearest
+from visir.library.service import wire
+from visir.library.service.errors import Refused
+from visir.library.service.shelf import Desk, Shelf
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    code: {"model": wire.Error, "description": said}
+    for code, said in {
+        400: "Not understood.",
+        401: "A token is needed, or it is not valid.",
+        403: "The token does not allow this.",
+        404: "There is no such library, item or category.",
+        422: "Understood, and not acceptable.",
+        429: "Too many requests; see Retry-After.",
+        503: "Busy, or took too long; see Retry-After.",
+    }.items()
+}
+LARGE: dict[int | str, dict[str, Any]] = {
+    413: {"model": wire.Error, "description": "Too many bytes or pixels."},
+    415: {"model": wire.Error, "description": "Of another media type."},
+}
+
+
+def shelf_of(request: Request) -> Shelf:
+    """All libraries."""
+    shelf: Shelf = request.app.state.shelf
+    return shelf
+
+
+def desk_of(
+    request: Request, library: Annotated[str, Path(max_length=200, description="A name from `/v1/libraries`.")]
+) -> Desk:
+    """The library that the path names."""
+    return shelf_of(request).desk(library)
+
+
+def fresh_desk_of(desk: Annotated[Desk, Depends(desk_of)]) -> Desk:
+    """The library that the path names, if it may be served."""
+    desk.check_fresh()
+    return desk
+
+
+def item_of(item: Annotated[str, Path(pattern=wire.ITEM, description="32 hexadecimal digits.")]) -> str:
+    """The item that the path names."""
+    return item
+
+
+def known_only(request: Request) -> None:
+    """Refuse a parameter behind the question mark that the path does not have: `?categroy=dogs` would show everything.
+
+    The page and health checks may have any: the page reads its own, and others are there to go round caches.
+    """
+    if not request.query_params or not request.url.path.startswith("/v1/libraries"):
+        return
+    known = [str(one.alias) for one in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            hint = nearest(name[:100], known) if known else "this path takes none"
+            raise Refused(422, f"{name[:100]}: unknown parameter", hint=hint, field=name[:100])
+
+
+def has_already(request: Request, tag: str) -> bool:
+    """Whether the caller has what this ETag (with its quotes) stands for, and asks only whether it still holds."""
+    return tag in request.headers.get("if-none-match", "")
+
+
+def admin_only(request: Request) -> None:
+    """Refuse whoever has not the scope "admin"."""
+    caller = request.scope["state"]["caller"]
+    if "admin" not in caller.scopes:
+        raise Refused(403, f"the token {caller.name!r} may not change a library.", hint="it has no scope 'admin'")
+
+
+InLibrary = Annotated[Desk, Depends(fresh_desk_of)]
+ToUpdate = Annotated[Desk, Depends(desk_of)]
+OfItem = Annotated[str, Depends(item_of)]

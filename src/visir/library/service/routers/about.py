@@ -1,0 +1,106 @@
+"""What the service says of itself, and the page."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+import visir
+from visir.library.service import wire
+from visir.library.service.errors import Refused, unknown
+from visir.library.service.routers import REFUSALS, has_already, shelf_of
+
+router = APIRouter(tags=["about"])
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@router.get("/v1/health", response_model=wire.Health)
+async def health(request: Request) -> Response:
+    """The process is alive."""
+    status = "closing" if request.app.state.closing else "ok"
+    return _json({"status": status, "version": visir.__version__})
+
+
+@router.get(
+    "/v1/ready",
+    response_model=wire.Ready,
+    responses={503: {"model": wire.NotReady, "description": "Closing, or a library is stale."}},
+)
+async def ready(request: Request) -> Response:
+    """Requests may be sent here: every library is loaded, with its models, and is served as it lies on disk."""
+    if request.app.state.closing:
+        raise Refused(503, "the service is closing.", hint="another instance may answer", headers={"Retry-After": "5"})
+    shelf = shelf_of(request)
+    may_know = "search" in request.scope["state"]["caller"].scopes
+    held = [{"name": name, **desk.lease.said()} for name, desk in shelf.desks.items()] if may_know else []
+    if shelf.stale:
+        count = f"{len(shelf.stale)} of {len(shelf.desks)} libraries"
+        refused = Refused(503, f"{count} cannot be served as on disk.", hint="the service's log says why", code="stale")
+        answer = {**orjson.loads(refused.body()), "libraries": held}
+        return Response(orjson.dumps(answer), 503, {"Retry-After": "5"}, media_type="application/json")
+    return _json({"status": "ok", "version": visir.__version__, "libraries": held})
+
+
+@router.get("/metrics", response_class=Response, include_in_schema=False)
+def metrics(request: Request) -> Response:
+    """Counts and times, for Prometheus."""
+    return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/v1/libraries", response_model=list[wire.LibraryInfo], responses=REFUSALS)
+def libraries(request: Request) -> Response:
+    """What is served, and what each library offers."""
+    return _json([desk.info() for desk in shelf_of(request).desks.values()])
+
+
+@router.get("/", include_in_schema=False)
+async def page(request: Request) -> Response:
+    """The search page."""
+    return _file(request, "index.html")
+
+
+@router.get("/static/{file}", include_in_schema=False)
+async def static(request: Request, file: str) -> Response:
+    """A part of the page."""
+    return _file(request, file)
+
+
+@cache
+def _page() -> dict[str, tuple[bytes, bytes, str, str]]:
+    """Every file of the page by its name: bytes, the same packed, type, tag. What is not in it cannot be asked for."""
+    found = {}
+    for path in files("visir.library.service").joinpath("page").iterdir():
+        kind = _TYPES.get(path.name[path.name.rfind(".") :])
+        if kind is not None and path.is_file():
+            data = path.read_bytes()
+            found[path.name] = data, gzip.compress(data, 9, mtime=0), kind, f'"{sha256(data).hexdigest()[:20]}"'
+    return found
+
+
+def _file(request: Request, name: str) -> Response:
+    held = _page()
+    if name not in held:
+        raise unknown("file", name, list(held))
+    data, packed, kind, tag = held[name]
+    # A browser asks again each time and is told that nothing changed: a new version of visir shows at once.
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    if has_already(request, tag):
+        return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(packed, headers={**headers, "Content-Encoding": "gzip"}, media_type=kind)
+    return Response(data, headers=headers, media_type=kind)
+
+
+def _json(value: object) -> Response:
+    return Response(orjson.dumps(value), media_type="application/json")

@@ -1,0 +1,180 @@
+"""Looking: lists of pictures, everything known of one, the pictures themselves, categories, explanations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from visir.library.service import wire
+from visir.library.service.answers import sayable
+from visir.library.service.errors import Refused
+from visir.library.service.reading import (
+    CONDITION,
+    body_of,
+    conditions_of,
+    log_queries,
+    noted,
+    queries_of,
+    schema,
+)
+from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem, has_already
+
+if TYPE_CHECKING:
+    from visir.library import Library
+    from visir.library.filters import Condition
+
+router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS)
+
+SHOWN = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp", "image/avif", "image/bmp"})
+"""Media types of originals that are handed out: pictures that a browser shows, and none that can hold a script."""
+_ALONE = {"Content-Security-Policy": "default-src 'none'; sandbox", "Content-Disposition": "inline"}
+_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "The caller has these bytes (`If-None-Match`)."}}
+_MOST_SKIPPED = 10_000_000
+_LONGEST_WHERE = 16_000
+_WHERE = "JSON text of a list of conditions, as `where` of a search; all of them must hold."
+_EXAMPLE = '[{"field": "width", "op": ">=", "value": 300}]'
+
+
+@router.get("/items", response_model=wire.Items)
+def items(
+    request: Request,
+    desk: InLibrary,
+    category: Annotated[str, Query(max_length=500, description="This category and those below it.")] = "",
+    offset: Annotated[int, Query(ge=0, le=_MOST_SKIPPED)] = 0,
+    k: Annotated[int, Query(ge=1, le=wire.MOST_RESULTS)] = 50,
+    where: Annotated[str, Query(max_length=_LONGEST_WHERE, description=_WHERE, examples=[_EXAMPLE])] = "[]",
+) -> Response:
+    """Pictures by name, and by where they lie where names are equal."""
+    conditions = conditions_of(where)
+    request.app.state.charge(request.scope["state"]["caller"], CONDITION * len(conditions))
+    ids, total = listed(desk.library, category, offset, k, conditions)
+    cards = desk.cards.of(ids)
+    shown = [cards[one][0] for one in ids if one in cards]
+    after = offset + k
+    return _json({"items": shown, "total": total, "next_offset": after if after < total else None})
+
+
+def listed(
+    library: Library, category: str, offset: int, k: int, conditions: Sequence[Condition] = ()
+) -> tuple[list[str], int]:
+    """Ids of a page of items, and how many there are in all. Raises `FilterError` for conditions that fit no field."""
+    tests: list[str] = []
+    values: list[Any] = []
+    if category:
+        tests.append("(category = ? OR substr(category, 1, ?) = ?)")
+        values += [category, len(category) + 1, category + "/"]
+    if conditions:
+        tests.append("item IN (SELECT value FROM json_each(?))")
+        values.append(orjson.dumps(sorted(library.where(conditions, category or None))).decode())
+    below = " WHERE " + " AND ".join(tests) if tests else ""
+    total = library.database.value(f"SELECT count(DISTINCT item) FROM files{below}", values)
+    page = f"SELECT item FROM files{below} GROUP BY item ORDER BY min(name), min(path) LIMIT ? OFFSET ?"
+    return [one for (one,) in library.database.rows(page, [*values, k, offset])], total
+
+
+@router.get("/items/{item}", response_model=wire.Item)
+def item(desk: InLibrary, item: OfItem) -> Response:
+    """Everything known of one picture, and its heaviest words where the library has a sparse head."""
+    known = desk.known(item)
+    return _json(
+        {
+            "item": known.id,
+            "files": [
+                {"path": sayable(file.path), "name": sayable(file.name), "category": sayable(file.category)}
+                for file in known.files
+            ],
+            "captions": [sayable(text) for _, text in known.captions],
+            "fields": _fields(known.fields),
+            "width": known.width,
+            "height": known.height,
+            "format": known.format,
+            "bytes": known.bytes,
+            "taken": known.taken,
+            "camera": None if known.camera is None else sayable(known.camera),
+            "category": sayable(known.category),
+            "duplicates": desk.duplicates(item),
+            "words": desk.words(item),
+        }
+    )
+
+
+@router.get(
+    "/items/{item}/thumbnail",
+    response_class=Response,
+    responses={200: {"content": {"image/webp": {}}, "description": "WebP, at most 320 × 320 pixels."}, **_UNCHANGED},
+)
+def thumbnail(request: Request, desk: InLibrary, item: OfItem) -> Response:
+    """A small picture."""
+    data = desk.library.thumbnail(item)
+    if data is None:
+        desk.known(item)
+        raise Refused(404, "there is no thumbnail of this item.", hint="its source has no picture of it")
+    return _picture(request, data, "image/webp")
+
+
+@router.get(
+    "/items/{item}/image",
+    response_class=Response,
+    responses={
+        200: {"content": {one: {} for one in sorted(SHOWN)}, "description": "The original's bytes."},
+        **_UNCHANGED,
+    },
+)
+def image(request: Request, desk: InLibrary, item: OfItem) -> Response:
+    """The original, as it lies on disk; only of types that browsers show."""
+    known = desk.known(item)
+    if known.media_type not in SHOWN:
+        message = f"the original is of a type that is not handed out: {known.format}."
+        raise Refused(404, message, hint="take its thumbnail")
+    data, media_type = desk.original(item)
+    return _picture(request, data, media_type, headers=_ALONE)
+
+
+@router.post("/items/{item}/explain", response_model=wire.Explained, openapi_extra=schema(wire.Search), responses=LARGE)
+async def explain(request: Request, desk: InLibrary, item: OfItem) -> Response:
+    """Why this picture is an answer to a search: words of both sides, captions near the query, parts of the score."""
+    asked = await body_of(request, wire.Search)
+    log_queries(request, [asked])
+    noted(request, library=desk.name)
+    (query,) = await queries_of(request, [asked], desk)
+    return _json(await run_in_threadpool(desk.explain, query, item))
+
+
+@router.get("/categories", response_model=list[wire.Category])
+def categories(desk: InLibrary) -> Response:
+    """The tree of categories: the folders below a folder of photos, or what the source calls categories."""
+    return _json(desk.categories())
+
+
+def _picture(request: Request, data: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+    """A picture that was found, checked and read for this caller now.
+
+    A browser keeps it, and asks each time before it shows it: a picture that was taken out, or that is not this
+    caller's to see any more, is gone from the browser too.
+    """
+    tag = f'"{blake2b(data, digest_size=16).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache", **(headers or {})}
+    if has_already(request, tag):
+        return Response(status_code=304, headers=headers)  # with all headers: a browser takes over the newer ones
+    return Response(data, media_type=media_type, headers=headers)
+
+
+def _fields(fields: Any) -> dict[str, Any]:
+    """Name → value; a list where the source tells several."""
+    found: dict[str, Any] = {}
+    for name, value in fields:
+        said = sayable(value) if isinstance(value, str) else value
+        if name in found:
+            found[name] = [*(found[name] if isinstance(found[name], list) else [found[name]]), said]
+        else:
+            found[name] = said
+    return found
+
+
+def _json(value: Any) -> Response:
+    return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")

@@ -1,0 +1,72 @@
+"""Searching: by words, by a photo, by both, several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from visir.library.query import Query as Asked
+from visir.library.service import answers, wire
+from visir.library.service.reading import (
+    body_of,
+    form_of,
+    form_schema,
+    log_queries,
+    noted,
+    queries_of,
+    schema,
+    unless_gone,
+)
+from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem
+from visir.library.service.shelf import Desk
+
+router = APIRouter(prefix="/v1/libraries/{library}", tags=["search"], responses=REFUSALS)
+
+
+@router.post("/search", response_model=wire.Results, openapi_extra=schema(wire.Search), responses=LARGE)
+async def search(request: Request, desk: InLibrary) -> Response:
+    """Search by words, by a picture (base64), by a picture of the library, or by words and one of these."""
+    asked = await body_of(request, wire.Search)
+    log_queries(request, [asked])
+    (found,) = await _found(request, desk, await queries_of(request, [asked], desk))
+    return Response(found, media_type="application/json")
+
+
+@router.post("/search/photo", response_model=wire.Results, openapi_extra=form_schema(wire.SearchForm), responses=LARGE)
+async def search_photo(request: Request, desk: InLibrary) -> Response:
+    """Search by a photo sent as a file, as a browser's form sends it; the other fields as in a search."""
+    asked, photo = await form_of(request)
+    log_queries(request, [asked])
+    (found,) = await _found(request, desk, await queries_of(request, [asked], desk, photo))
+    return Response(found, media_type="application/json")
+
+
+@router.post("/search/batch", response_model=wire.Answers, openapi_extra=schema(wire.Batch), responses=LARGE)
+async def search_batch(request: Request, desk: InLibrary) -> Response:
+    """Several searches at once, answered in order; each counts as a request at least. One at fault refuses them all."""
+    asked = (await body_of(request, wire.Batch)).queries
+    log_queries(request, asked)
+    queries = await queries_of(request, asked, desk)
+    return Response(answers.batch(await _found(request, desk, queries)), media_type="application/json")
+
+
+@router.get("/items/{item}/similar", response_model=wire.Results)
+async def similar(
+    request: Request,
+    desk: InLibrary,
+    item: OfItem,
+    system: wire.System | None = None,
+    k: Annotated[int, Query(ge=1, le=wire.MOST_RESULTS)] = 10,
+    offset: Annotated[int, Query(ge=0, le=wire.DEEPEST - wire.MOST_RESULTS)] = 0,
+) -> Response:
+    """Pictures of the library that are like this one."""
+    (found,) = await _found(request, desk, [Asked(item=item, system=system, k=k, offset=offset)])
+    return Response(found, media_type="application/json")
+
+
+async def _found(request: Request, desk: Desk, queries: Sequence[Asked]) -> list[bytes]:
+    noted(request, library=desk.name)
+    heavy = any(query.image is not None or query.rerank for query in queries)
+    return await unless_gone(request, desk.search(queries, heavy=heavy))

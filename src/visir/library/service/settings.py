@@ -1,0 +1,110 @@
+"""What a service is told when it starts: whom it serves, and every limit with its default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from visir.errors import ConfigurationError, raise_faults
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything `create_app` needs. Sizes are bytes, times are seconds.
+
+    - `libraries`: folders made by `visir index`; each is served under its name
+    - `tokens`: the folder of `visir token`; None lets everybody search and change, which `visir serve` refuses on any
+      address but loopback unless told otherwise
+    - `hosts`: names that the Host header may carry; empty accepts all. A page of a stranger can point a name of its own
+      at 127.0.0.1 and have the visitor's browser ask this service; the name gives it away
+    - `origins`: web origins whose pages may ask (CORS); none by default
+    - `docs`: offer `/docs`, which loads its scripts from elsewhere; off by default
+    - `log_queries`: write what people look for into the log; off by default
+
+    Limits:
+
+    - `body`: of one request, counted while it comes in, so that no header needs to be believed; `bodies`: of all
+      requests at one time
+    - `pixels`: of a photo that is searched with, told from its header before anything is decoded
+    - `decoded`: bytes of memory that pictures may take together, while they are decoded (three quarters for one of
+      them; 6 to 32 bytes a pixel, by its format) and, preprocessed, while they wait (a quarter): one budget for the
+      process, updates of the libraries included
+    - `rate`, `burst`: requests a second for one token (or address, without tokens), and how many may come at once. Work
+      counts: each search of a batch as a request, a condition a quarter, a re-ranked picture a tenth, each 2 megapixels
+      of a photo one more; a thumbnail counts a tenth. A rate of 0 sets no limit
+    - `timeout`: from the last byte of a request to the first of its answer
+    - `queue`: searches that wait, of one library; the next is told to come again
+    - `batch`: searches that are encoded and searched together
+    - `wait`: how long a batch that follows upon another waits for more; nothing waits when nobody else is asking
+    - `threads`: of one matrix product; 0 takes every core
+    - `connections`: open at once; `connections_per_address`: of one address, 0 for no limit (behind a proxy all come
+      from the proxy's); `header_timeout`, `body_timeout`: a client that sends a request more slowly than this
+      is left; `stall`: one that takes nothing of its answer for so long is left too
+    - `grace`: how long running requests may take to finish after SIGTERM
+    - `reload`: how often is looked whether another process has changed a library; 0 never
+    - `stale`: how long a library is served that could not be compared with the disk (`visir.library.service.lease`)
+    """
+
+    libraries: tuple[Path, ...]
+    tokens: Path | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    docs: bool = False
+    log_queries: bool = False
+    device: str | None = None
+    body: int = 16 * 2**20
+    bodies: int = 128 * 2**20
+    pixels: int = 32_000_000
+    decoded: int = 768 * 2**20
+    rate: float = 20.0
+    burst: int = 200
+    timeout: float = 30.0
+    queue: int = 512
+    batch: int = 64
+    wait: float = 0.002
+    threads: int = 0
+    connections: int = 512
+    connections_per_address: int = 0
+    header_timeout: float = 10.0
+    body_timeout: float = 60.0
+    stall: float = 30.0
+    grace: float = 20.0
+    reload: float = 1.0
+    stale: float = 10.0
+
+    def __post_init__(self) -> None:
+        faults = [] if self.libraries else ["no library is named"]
+        for name, least in _AT_LEAST.items():
+            if getattr(self, name) < least:
+                faults.append(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if self.stale <= 2 * self.reload:
+            faults.append(f"stale ({self.stale}) must be more than twice reload ({self.reload})")
+        faults += [
+            f"{origin!r} is not a web origin, such as https://photos.example.org"
+            for origin in self.origins
+            if not origin.startswith(("http://", "https://")) or origin.rstrip("/").count("/") != 2
+        ]
+        raise_faults(ConfigurationError, "service", faults, hint="visir serve --help")
+
+
+_AT_LEAST: dict[str, float] = {
+    "body": 1024,
+    "bodies": 1024,
+    "pixels": 1,
+    "decoded": 2**20,
+    "rate": 0,
+    "burst": 1,
+    "timeout": 0.01,
+    "queue": 1,
+    "batch": 1,
+    "wait": 0,
+    "threads": 0,
+    "connections": 1,
+    "connections_per_address": 0,
+    "header_timeout": 0.01,
+    "body_timeout": 0.01,
+    "stall": 0.01,
+    "grace": 0,
+    "reload": 0,
+    "stale": 0,
+}

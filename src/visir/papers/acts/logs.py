@@ -1,0 +1,92 @@
+"""Read what the brittleness paper's authors logged: its Tables 2, 3 and 5, and thesis Tables 5.2 to 5.4."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from visir.papers.printed import nearest_reading, values_of
+from visir.studies.act import Act, Measured, Work
+from visir.training.recipe import expand
+
+THIRTEEN = 13
+"""How many perturbations the paper has; of these the similarity of sets is a mean over all pairs."""
+GROUPS = {
+    "distraction": ("distraction_true", "distraction_false"),
+    "lexical_variation": ("synonym_noun", "synonym_adj"),
+    "typos": ("char_swap", "missing_char", "extra_char", "nearby_char"),
+}
+"""Labels of thesis Table 5.3 that are means of perturbations (which they are is in the notes of the table)."""
+
+
+class Logs(Act):
+    """The authors' own runs, measured anew.
+
+    - `folder`: of one model on one collection, with `i2t/none.parquet`, `t2i/none.parquet`, `t2i/PERTURBATION.parquet`
+      or some of them
+    - `gives`: "plain", recalls and DCG of the unperturbed runs; "perturbed", rsum of text to image under each
+      perturbation; "jaccard", how alike the sets of captions are that perturbations harm, help or leave
+    """
+
+    run: Literal["logs"] = "logs"
+    folder: str
+    gives: Literal["plain", "perturbed", "jaccard"]
+
+    def what(self) -> str:
+        """In a line."""
+        return f"the authors' logs in {self.folder}"
+
+    def measure(self, work: Work) -> Measured:
+        """See `Act.measure`."""
+        folder = Path(expand(self.folder)).resolve()
+        ran = {"system": f"{self.system}, by its authors", "collection": f"{self.collection}, by its authors"}
+        if self.gives == "plain":
+            return self._plain(folder, ran, work)
+        return self._perturbed(folder, ran) if self.gives == "perturbed" else self._jaccard(folder, ran)
+
+    def _plain(self, folder: Path, ran: dict[str, str], work: Work) -> Measured:
+        from visir.evaluation.brittleness_runs import evaluate_log, read
+
+        values: dict[str, float] = {}
+        protocol: dict[str, str] = {}
+        explained: list[str] = []
+        notes: list[str] = []
+        for direction in ("i2t", "t2i"):
+            path = folder / direction / "none.parquet"
+            if not path.is_file():
+                notes.append(f"{direction}: the authors released no unperturbed log")
+                continue
+            found = evaluate_log(read(path))
+            values |= values_of(found.result.aggregates, work.row)
+            protocol |= dict(found.result.protocol.card())
+            notes += found.result.notes
+            said = nearest_reading(found, work)
+            explained += [said] if said else []
+        return Measured(values, ran, protocol, " ".join(explained), tuple(dict.fromkeys(notes)))
+
+    def _perturbed(self, folder: Path, ran: dict[str, str]) -> Measured:
+        from visir.evaluation.brittleness_runs import evaluate_log, read
+
+        logs = {path.stem: evaluate_log(read(path)).result for path in sorted((folder / "t2i").glob("*.parquet"))}
+        rsums = {name: one.mean("t2i", "rsum") for name, one in logs.items()}
+        if "none" in rsums:
+            rsums["rsum"] = rsums.pop("none")
+        for group, parts in GROUPS.items():
+            if all(one in rsums for one in parts):
+                rsums[group] = sum(rsums[one] for one in parts) / len(parts)
+        protocol = dict(next(iter(logs.values())).protocol.card()) if logs else {}
+        return Measured({f"t2i {name}": value for name, value in rsums.items()}, ran, protocol)
+
+    def _jaccard(self, folder: Path, ran: dict[str, str]) -> Measured:
+        from visir.evaluation.stress.jaccard import GROUPS as SETS
+        from visir.evaluation.stress.logs import stress_logs
+
+        study = stress_logs(folder)
+        found = study.jaccard
+        if found is None:
+            return Measured({}, ran, notes=("fewer than two perturbations were logged",))
+        values = {f"t2i {one}": found.mean(one) for one in SETS}
+        said = f"logs of {len(found.names)} of {THIRTEEN} perturbations, so not the printed mean over all pairs"
+        partial = {} if len(found.names) == THIRTEEN else dict.fromkeys(values, said)
+        notes = [*study.notes, *([said] if partial else [])]
+        return Measured(values, ran, dict(study.protocol.card()), notes=tuple(notes), unjudged=partial)

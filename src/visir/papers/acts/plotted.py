@@ -1,0 +1,34 @@
+"""Read the numbers behind a plotted figure: whether what the paper says of it is true of its own numbers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from visir.errors import VisirError, nearest
+from visir.evaluation.published.figures import Figure, plotted
+from visir.studies.act import Act, Measured, Work
+
+
+class Plotted(Act):
+    """One bar pair of thesis Figure 4.5 (VSE++), or one training of LTD Figure 2, as its authors have it.
+
+    Nothing is measured: these are quoted numbers, and they count as nothing else.
+    """
+
+    run: Literal["plotted"] = "plotted"
+    figure: Figure
+
+    def what(self) -> str:
+        """In a line."""
+        return f"the authors' numbers behind {self.figure}"
+
+    def measure(self, work: Work) -> Measured:
+        """See `Act.measure`."""
+        values = plotted(self.figure)
+        if (self.system, self.collection) not in values:
+            known = [system for system, collection in values if collection == self.collection]
+            raise VisirError(
+                f"{self.figure} has no {self.system!r} on {self.collection!r}.", hint=nearest(self.system, known)
+            )
+        ran = {"system": f"{self.system}, by its authors", "collection": f"{self.collection}, by its authors"}
+        return Measured(values[self.system, self.collection], ran)

@@ -1,0 +1,1 @@
+"""Reports of studies: the page of all tables, and their files."""

@@ -1,0 +1,58 @@
+"""`visir categories search`: ask a catalogue in words, and see what it finds."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from visir.cli.data import Images
+from visir.products.cli.source import WIDTH, FormatName, Options, Source, opened
+
+if TYPE_CHECKING:
+    from visir.products.ask import Answer
+    from visir.records.catalogue import Catalogue
+
+
+def search(
+    catalogue: Source,
+    query: Annotated[str, typer.Argument(metavar="TEXT", help="The name of a category, or any words.")],
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="A trained model's folder; or bm25, text:NAME, clip:NAME.")
+    ] = "bm25",
+    k: Annotated[int, typer.Option("-k", min=1, help="How many products.")] = 10,
+    html: Annotated[Path | None, typer.Option(help="Write the answer as a page of pictures.")] = None,
+    format: FormatName = None,
+    images: Images = None,
+    option: Options = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
+) -> None:
+    """Find products by the name of a category: ranked, with scores and the categories they belong to.
+
+    When the words are the name of a category, answers that belong to it are marked.
+    """
+    from visir.products.ask import ask
+
+    products = opened(catalogue, format, images, option)
+    answer = ask(products, query, model, k, device=device)
+    if html is not None:
+        from visir.products.reports.search import write_search_page
+
+        write_search_page(html, products, answer, command=shlex.join(["visir", *sys.argv[1:]]))
+    _show(products, answer)
+    if html is not None:
+        typer.echo(f"page: {html}")
+
+
+def _show(catalogue: Catalogue, answer: Answer) -> None:
+    from visir.console import Console
+    from visir.products.reports.search import answer_table
+    from visir.reports.formats import to_terminal
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDTH
+    console.print(to_terminal(answer_table(catalogue, answer)))

@@ -1,0 +1,143 @@
+"""`visir categories train`: a recipe and a catalogue become a model of categories and products."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from visir.cli.data import Images
+from visir.cli.headings import heading
+from visir.products.cli.source import FormatName, Options, opened
+
+if TYPE_CHECKING:
+    from visir.products.model.recipe import CategoriesRecipe
+    from visir.products.vectors import CatalogueVectors
+
+_DEFAULT = "clip-ita"
+
+
+def train(
+    catalogue: Annotated[
+        str | None,
+        typer.Argument(help="A file or folder in any known layout, or generated:2000.", show_default=False),
+    ] = None,
+    recipe: Annotated[
+        str, typer.Option(help="A TOML file, or the name of one that comes with visir (--list).")
+    ] = _DEFAULT,
+    image: Annotated[
+        str | None, typer.Option(help="The encoder of pictures, instead of the recipe's: mobilenet_v2, npz:FILE.")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="The encoder of names, titles and attributes: st:all-MiniLM-L6-v2.")
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one key: --set optimiser.epochs=5. May be repeated."),
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Into how many folds the products are cut.")] = 5,
+    fold: Annotated[int, typer.Option(help="Which fold is held out for `visir categories evaluate`; from 1.")] = 1,
+    split_seed: Annotated[int, typer.Option(help="Another seed cuts other folds.")] = 0,
+    format: FormatName = None,
+    images: Images = None,
+    option: Options = None,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Pictures that cannot be read count as absent.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to make. Default: runs/NAME-SETTING-foldN-seedSEED.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted training in that folder.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the resolved recipe and the pairs.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="Only print the recipes that come with visir.")] = False,
+) -> None:
+    """Train a model that finds products by the name of a category; their encoders stay as they are.
+
+    The products of one fold are left out and a tenth of the others choose the epoch (`visir.products.split`), so that
+    `visir categories evaluate` can test the model with products it has never seen. One model per fold and setting.
+    """
+    if show:
+        _print_recipes()
+        return
+    from visir.errors import ConfigurationError, require
+    from visir.products.split import folds as cut
+
+    if catalogue is None:
+        raise ConfigurationError("which catalogue?", hint="a file, or generated:2000 for one that needs no files")
+    require("torch", "safetensors", extra="torch", purpose="training")
+    from visir.products.encoding import encode_catalogue
+    from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
+    from visir.training.recipe import expand
+
+    named = {"encoders.image": image, "encoders.text": text}
+    asked = [f"{key}={json.dumps(value)}" for key, value in named.items() if value is not None]
+    read = read_categories_recipe(find_categories_recipe(recipe), [*asked, *(changes or ())])
+    products = opened(expand(catalogue), format, images, option)
+    splits = cut(products, folds, split_seed)
+    if not 1 <= fold <= folds:
+        raise ConfigurationError(f"--fold {fold}: there are {folds}.", hint=f"1 to {folds}")
+    split = splits[fold - 1]
+    target = out or Path("runs") / f"{read.name}-{read.setting}-fold{fold}-seed{read.seed}"
+    typer.echo(f"{products.name}: {split.name}; {split.train.sum():,} products to learn from, "
+               f"{split.validation.sum():,} to watch, {split.test.sum():,} left out")  # fmt: skip
+    if dry_run:
+        _print_plan(read, int(split.train.sum()), target)
+        return
+    reads = read.product.modalities
+    vectors = encode_catalogue(
+        products,
+        image=expand(read.encoders.image) if "image" in reads else None,
+        text=expand(read.encoders.text),
+        titles="title" in reads,
+        attributes="attributes" in reads,
+        skip_broken=skip_broken,
+    )
+    _train(read, vectors.keep_products(split.train), vectors.keep_products(split.validation), target, resume)
+
+
+def _train(
+    recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors, out: Path, resume: bool
+) -> None:
+    from visir.cli.epochs import EpochLines
+    from visir.products.train import UNIT, train_categories
+    from visir.training.curve import Epoch
+    from visir.training.folder import STATE_FILE
+
+    lines = EpochLines(recipe.optimiser.epochs, unit=UNIT)
+
+    def report(epoch: Epoch) -> None:
+        for line in lines.of(epoch):
+            typer.echo(line)
+
+    try:
+        model = train_categories(recipe, train, validation, out, resume=resume, report=report)
+    except KeyboardInterrupt:
+        if (out / STATE_FILE).is_file():
+            typer.echo(f"\nstopped; the same command with --resume goes on from {out / STATE_FILE}", err=True)
+        raise
+    typer.echo(f"model: {model.name}")
+
+
+def _print_recipes() -> None:
+    import textwrap
+
+    from visir.products.model.recipe import shipped_categories_recipes
+    from visir.training.shipped import summary
+
+    for name, path in shipped_categories_recipes().items():
+        heading(name)
+        typer.echo(textwrap.fill(summary(path), 100, initial_indent="    ", subsequent_indent="    "))
+
+
+def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
+    from visir.products.train import recipe_text
+    from visir.training.batches import steps_per_epoch
+
+    steps = steps_per_epoch(products, recipe.optimiser.batch, recipe.optimiser.accumulate)
+    typer.echo(recipe_text(recipe))
+    typer.echo(f"steps: {steps:,} an epoch, {steps * recipe.optimiser.epochs:,} in {recipe.optimiser.epochs} epochs")
+    typer.echo(f"would write: {out}")

@@ -1,0 +1,1 @@
+"""Reports of the product side: the page of an evaluation, the page of a search."""

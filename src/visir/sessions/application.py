@@ -1,0 +1,33 @@
+"""What sessions add to visir."""
+
+from __future__ import annotations
+
+from visir.applications import Application, Verb
+
+_HERE = "visir.sessions.experiments"
+
+APPLICATION = Application(
+    "sessions",
+    verbs=(Verb("intent", "visir.sessions.cli:app"),),
+    acts={
+        "describe": f"{_HERE}.describe:Describe",
+        "features": f"{_HERE}.features:Features",
+        "predict": f"{_HERE}.predict:Predict",
+    },
+    shapes={
+        "figure-6-2": f"{_HERE}.session_shapes:figure_6_2",
+        "figure-6-3": f"{_HERE}.session_shapes:figure_6_3",
+        "figure-6-4": f"{_HERE}.session_shapes:figure_6_4",
+        "figure-6-5": f"{_HERE}.session_shapes:figure_6_5",
+        "figure-6-6": f"{_HERE}.prediction_shapes:figure_6_6",
+        "figure-6-7": f"{_HERE}.prediction_shapes:figure_6_7",
+    },
+    drawings={
+        "figure-6-2": f"{_HERE}.drawings:lengths",
+        "figure-6-3": f"{_HERE}.drawings:weekdays",
+        "figure-6-4": f"{_HERE}.drawings:hours",
+        "figure-6-5": f"{_HERE}.drawings:switches",
+        "figure-6-6": f"{_HERE}.drawings:importance",
+        "figure-6-7": f"{_HERE}.drawings:predictions",
+    },
+)

@@ -1,0 +1,50 @@
+"""`visir intent predict`: the prediction study of thesis section 6.5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from visir.sessions.cli.samples import Count, MinPages, Seed, SettingsOption, Told, samples_of
+
+
+def predict(
+    sessions: Annotated[Path, typer.Argument(metavar="SESSIONS", help="A folder of sessions.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The study's folder; an interrupted study goes on in it.")],
+    settings: SettingsOption = None,
+    anonymous: Annotated[int | None, typer.Option(min=1, help="So many anonymous sessions. The thesis: 22982.")] = None,
+    identified: Annotated[
+        int | None, typer.Option(min=1, help="So many identified sessions. The thesis: 6319.")
+    ] = None,
+    models: Annotated[
+        list[str] | None, typer.Option("--model", "-m", help="rf, lr, knn, svm, mlp, gbdt (repeatable). Default: all.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
+    schemes: Annotated[
+        list[str] | None, typer.Option("--folds-by", help="grouped, temporal, ungrouped (repeatable). Default: all.")
+    ] = None,
+    min_pages: MinPages = 12,
+    count: Count = "before order",
+    told: Told = "start",
+    seed: Seed = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one per core.")] = None,
+) -> None:
+    """Compare models and feature sets at every step of a session; then look at it: visir intent report."""
+    from visir.console import Console
+    from visir.reports import to_terminal
+    from visir.sessions.predict.folds import SCHEMES
+    from visir.sessions.predict.models import MODELS
+    from visir.sessions.predict.study import Plan, load_study, run_study
+    from visir.sessions.predict.summary import summarise
+    from visir.sessions.reports.intent import f1_table
+
+    samples = samples_of(settings, {"anonymous": anonymous, "identified": identified}, min_pages, count, told, seed)
+    plan = Plan(samples, tuple(models or MODELS), folds, tuple(schemes or SCHEMES), seed)  # type: ignore[arg-type]
+    cells = run_study(sessions, plan, out, jobs=jobs)
+    summary = summarise(load_study(out)[0], cells)
+    for sample in samples:
+        Console().print(to_terminal(f1_table(summary, sample.setting)))
+    typer.echo(f"{out}: study.json, cells ({len(cells)}, {summary.seconds:,.0f} s of processor time)")
+    typer.echo(f"look at it: visir intent report {out} --out {out}.html")

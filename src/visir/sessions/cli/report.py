@@ -1,0 +1,31 @@
+"""`visir intent report`: a prediction study as one HTML page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="A folder made by visir intent predict.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page: an HTML file.", show_default=False)],
+    numbers: Annotated[Path | None, typer.Option("--json", help="Write all numbers too: a JSON file.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+) -> None:
+    """Show a prediction study: Figures 6.6 and 6.7, what more features bring, what folds flatter, and the protocol."""
+    from visir.files import json_bytes
+    from visir.sessions.predict.study import load_study
+    from visir.sessions.predict.summary import summarise
+    from visir.sessions.reports.intent import write_intent_report
+    from visir.storage import check_new_file, write_new
+
+    if numbers is not None:
+        check_new_file(numbers, replace=force)
+    summary = summarise(*load_study(study))
+    write_intent_report(out, summary, ["visir", *sys.argv[1:]], replace=force)
+    if numbers is not None:
+        write_new(numbers, json_bytes(summary.to_json()), replace=force)
+    typer.echo(str(out))

@@ -1,0 +1,215 @@
+"""A prediction study of purchase intent as tables and one HTML page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from math import isnan
+from pathlib import Path
+
+from visir.reports.figures import Figure
+from visir.reports.formats import to_html
+from visir.reports.page import write_page
+from visir.reports.svg import themed
+from visir.reports.table import Column, Table
+from visir.sessions.features import FEATURE_SETS
+from visir.sessions.predict.models import TITLES
+from visir.sessions.predict.summary import COMPARED, Row, Summary
+from visir.sessions.reports import intent_plots as plots
+
+_MEASURES = (
+    ("roc_auc", "ROC-AUC", "max"),
+    ("pr_auc", "PR-AUC", "max"),
+    ("brier", "Brier", "min"),
+    ("ece", "ECE", "min"),
+)
+
+
+def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
+    """F1 in per cent, a row per model and feature set, a column per step."""
+    found = _by_key(summary)
+    steps = sorted({one.step for one in summary.rows if (one.setting, one.scheme) == (setting, scheme)})
+    rows = []
+    for model in plots.models_of(summary):
+        for which in FEATURE_SETS:
+            cells = [found.get((setting, scheme, model, which, step)) for step in steps]
+            rows.append([TITLES[model], which, *(None if one is None else _percent(one, "f1") for one in cells)])
+    return Table.of(
+        [Column("model"), Column("features"), *(Column(str(step), 1, best="max") for step in steps)],
+        rows,
+        caption=f"F1 by step, {setting} ({scheme} {'split' if scheme == 'temporal' else 'folds'})",
+        notes=("Percent, of the purchase class, mean over folds; a purchase is said from a balanced chance of ½ on.",),
+    )
+
+
+def measures_table(summary: Summary, setting: str, step: int) -> Table:
+    """All measures at one step, grouped folds."""
+    rows = [
+        [TITLES[one.model], one.which, _percent(one, "f1"), 100 * one.low, 100 * one.high]
+        + [_percent(one, name) for name, _, _ in _MEASURES]
+        for one in summary.rows
+        if (one.setting, one.scheme, one.step) == (setting, "grouped", step)
+    ]
+    heads = [Column(title, 1, best=best) for _, title, best in _MEASURES]  # type: ignore[arg-type]
+    return Table.of(
+        [Column("model"), Column("features"), Column("F1", 1, best="max"), Column("from", 1), Column("to", 1), *heads],
+        rows,
+        caption=f"Step {step}, {setting}",
+        notes=(
+            "All × 100; F1 with its 95 % interval. Brier score and calibration error (ECE) are those of chances at the "
+            "share that really buys.",
+        ),
+    )
+
+
+def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Table:
+    """Extended minus baseline, a row per model, a column per step; what is significant is starred."""
+    title = {"f1": "F1", "roc_auc": "ROC-AUC"}[measure]
+    found = {
+        (one.model, one.step): one for one in summary.comparisons if (one.setting, one.measure) == (setting, measure)
+    }
+    steps = sorted({step for _, step in found})
+    rows = [
+        [
+            TITLES[model],
+            *(
+                f"{100 * one.difference:+.1f}{'°' if isnan(one.corrected) else '*' if one.corrected < 0.05 else ''}"
+                if (one := found.get((model, step))) is not None
+                else None
+                for step in steps
+            ),
+        ]
+        for model in plots.models_of(summary)
+    ]
+    return Table.of(
+        [Column("model"), *(Column(str(step)) for step in steps)],
+        rows,
+        caption=f"{title} of the extended set minus that of the baseline, {setting}",
+        notes=(
+            "Points by step. * p < 0.05: paired over folds, corrected resampled t-test (Nadeau & Bengio), Holm "
+            "over all models and steps of the setting. ° not testable: the same in every fold.",
+        ),
+    )
+
+
+def optimism_table(summary: Summary) -> Table:
+    """Ungrouped folds minus grouped ones, and the temporal split minus grouped folds; the extended set."""
+    found = _by_key(summary)
+    rows = []
+    for one in summary.optimism:
+        apart = found.get((one.setting, "temporal", one.model, "extended", one.step))
+        honest = found[one.setting, "grouped", one.model, "extended", one.step]
+        later = [
+            None if apart is None or (mine := _percent(apart, name)) is None or (own := _percent(honest, name)) is None
+            else mine - own
+            for name in ("f1", "roc_auc")
+        ]  # fmt: skip
+        rows.append([one.setting, TITLES[one.model], one.step, 100 * one.f1, 100 * one.roc_auc, *later])
+    signed = [
+        Column(name, 1, signed=True)
+        for name in ("ungrouped, F1", "ungrouped, ROC-AUC", "temporal, F1", "temporal, ROC-AUC")
+    ]
+    return Table.of(
+        [Column("setting"), Column("model"), Column("step", 0), *signed],
+        rows,
+        caption="Other ways to split, against grouped folds",
+        notes=("Points. Ungrouped: a person's other sessions may be trained on. Temporal: one split, so no interval.",),
+    )
+
+
+def write_intent_report(
+    path: str | Path, summary: Summary, command: Sequence[str] = (), *, replace: bool = False
+) -> Path:
+    """Write the page of a study: one HTML file without scripts that fetches nothing; returns its path."""
+    settings = plots.settings_of(summary)
+    steps = sorted({one.step for one in summary.rows if one.scheme == "grouped"})
+    shown = [one for one in (0, 1, steps[-1]) if one in steps] if steps else []
+    return write_page(
+        path,
+        "intent.html.j2",
+        room="visir.sessions.reports",
+        replace=replace,
+        title=_title(summary),
+        found=summary.card["found"],
+        cards=_card(summary),
+        lead=_figure(
+            plots.f1_over_steps(summary),
+            "f1",
+            "F1 over the steps of a session",
+            "Figure 6.7. Solid and filled: extended feature set; dashed and hollow: baseline. Mean over grouped folds. "
+            "At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what the "
+            "dotted line says. The thesis prints F1 alone; the other measures below are not its own.",
+        ),
+        f1_tables=[to_html(f1_table(summary, one), row_headers=True) for one in settings],
+        comparison_tables=[
+            to_html(comparison_table(summary, one, measure)) for measure in COMPARED for one in settings
+        ],
+        importance=[
+            _figure(
+                plots.importances(summary, one),
+                f"importance-{one}",
+                f"What the random forest goes by: {one}",
+                "Figure 6.6. Extended set, mean over steps and folds. Impurity favours features of many values; of two "
+                "features that say the same, shuffling shows neither.",
+            )
+            for one in settings
+            if one in summary.importance.get("impurity", {})
+        ],
+        static=_figure(
+            plots.static_share(summary),
+            "static",
+            "Static features over the session",
+            "Figure 6.6, bottom: share of impurity importance, anonymous setting.",
+        )
+        if summary.static_share
+        else None,
+        measures=[(step, [to_html(measures_table(summary, one, step)) for one in settings]) for step in shown],
+        split_tables=[to_html(optimism_table(summary))] if summary.optimism else [],
+        temporal_tables=[
+            to_html(f1_table(summary, one, "temporal"))
+            for one in settings
+            if any((row.setting, row.scheme) == (one, "temporal") for row in summary.rows)
+        ],
+        command=shlex.join(command),
+    )
+
+
+def _card(summary: Summary) -> list[tuple[str, str]]:
+    """The protocol, as names and values."""
+    asked, log = summary.card["asked"], summary.card["log"]
+    sample = asked["samples"][0]
+    told = {"start": "its first request", "session": "the whole session (selects by the future)"}[sample["told"]]
+    return [
+        ("log", f"{log['mapping']}; hours in {log['zone']}; sessions end after {log['idle_minutes']:g} idle minutes"),
+        (
+            "examples",
+            f"sessions of at least {sample['min_pages']} pages ({sample['count']}); the setting told by {told}",
+        ),
+        ("steps", "pages opened so far; dwell times of the pages left by then"),
+        ("history", "sessions of the customer that were over, idle time included, before this one began"),
+        ("learnt features", "page and device chains, conversion rates, switch matrix: from training folds alone"),
+        ("folds", f"{asked['folds']}, by person (visitors and customers tied by logins), dealt by a seeded hash"),
+        ("class weights", "inverse to frequency in every model; a purchase is said from a balanced chance of ½ on"),
+        ("intervals", "95 %, corrected for folds that share training sessions (Nadeau & Bengio 2003)"),
+        ("seed", str(asked["seed"])),
+        ("made by", ", ".join(f"{name} {version}" for name, version in summary.card["versions"].items())),
+        ("processor time", f"{summary.seconds:,.0f} s"),
+    ]
+
+
+def _title(summary: Summary) -> str:
+    """By the settings; which log it is stands in the protocol, under the name of its mapping."""
+    return f"Purchase intent, page by page: {' and '.join(plots.settings_of(summary))} sessions"
+
+
+def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
+    return Figure(themed(svg, name, title), title, caption)
+
+
+def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], Row]:
+    return {(one.setting, one.scheme, one.model, one.which, one.step): one for one in summary.rows}
+
+
+def _percent(row: Row, measure: str) -> float | None:
+    value = row.means[measure]
+    return None if value is None else 100 * value

@@ -1,0 +1,172 @@
+"""The page of what distinguishes sessions that buy: every table and figure of thesis sections 6.3 and 6.4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from visir.reports.figures import Figure
+from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
+from visir.reports.page import write_page
+from visir.reports.svg import themed
+from visir.reports.table import Table
+from visir.sessions.describe import Characterisation, Statistic
+from visir.sessions.describe.mix import BUYING, OTHER, RATE
+from visir.sessions.reports.findings import findings
+from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
+from visir.sessions.reports.tables import aside_table, cannot_table, card_rows, statistic_table, tidy_statistic
+from visir.storage import Change
+
+_OUTCOMES = ("sessions with a purchase", "sessions without")
+_PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("log", "The log", ("table-6-1",)),
+    ("length", "Session length", ("figure-6-2", "figure-6-2-percentiles")),
+    ("time", "Days and hours", ("figure-6-3", "figure-6-4")),
+    ("channels", "Channels", ("table-6-2",)),
+    ("devices", "Devices", ("table-6-4", "table-6-3")),
+    ("switches", "Device switches", ("figure-6-5", "figure-6-5-journey", "figure-6-5-all")),
+    ("queries", "Queries", ("table-6-5", "table-6-6")),
+)
+"""Sections of the page: anchor, heading, statistics."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One statistic on the page: why it cannot be computed, or its figures, its table, and what is to be said of it."""
+
+    statistic: Statistic
+    figures: tuple[Figure, ...]
+    table: str
+    folded: bool
+
+
+def write_sessions_report(
+    path: str | Path, found: Characterisation, *, command: str = "", beside: Mapping[str, str] | None = None
+) -> Path:
+    """Write the page as a single HTML file and return its path: no network, no script, no other file.
+
+    - `command`: the command line that makes it again; `beside`: {file name: what it holds} of the files beside it
+
+    The same characterisation gives the same bytes. Everything that came from the log is escaped.
+    """
+    said = findings(found)
+    sections = [
+        (anchor, heading, said.get(anchor, ()), tuple(_part(found.statistic(name)) for name in names))
+        for anchor, heading, names in _PLACES
+    ]
+    missing = [one for one in found.statistics if one.cannot]
+    return write_page(
+        path,
+        "sessions.html.j2",
+        room="visir.sessions.reports",
+        title=found.name,
+        found=found,
+        cards=_cards(found),
+        sections=sections,
+        missing=to_html(replace(cannot_table(found), caption="")) if missing else "",
+        aside=to_html(aside_table(found.counts)),
+        card=card_rows(found),
+        command=command,
+        beside=sorted((beside or {}).items()),
+    )
+
+
+def write_sessions_tables(change: Change, folder: str, found: Characterisation) -> dict[str, str]:
+    """Every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value), in a subfolder.
+
+    Returns {file: what it is}.
+    """
+    files: dict[str, str] = {}
+    forms: tuple[tuple[str, Callable[[Table], str], Callable[[Statistic], Table]], ...] = (
+        ("md", to_markdown, statistic_table),
+        ("tex", to_latex, statistic_table),
+        ("csv", to_csv, tidy_statistic),
+    )
+    for one in found.statistics:
+        if one.cannot:
+            continue
+        for suffix, form, table in forms:
+            change.write(f"{folder}/{one.name}.{suffix}", form(table(one)).encode())
+        files[f"{folder}/{one.name}.csv"] = f"{one.title} ({one.source}); beside it .md and .tex"
+    return files
+
+
+def _cards(found: Characterisation) -> list[tuple[str, str, str]]:
+    """The big numbers: name, value, what it means."""
+    counts = found.counts
+    sessions, purchases = int(counts["sessions"]), int(counts["purchases"])
+    cards = [
+        ("sessions", f"{sessions:,}", f"of {int(counts['visitors']):,} visitors"),
+        ("with a purchase", f"{100 * purchases / sessions:.2f} %", f"{purchases:,} sessions"),
+    ]
+    identified = int(counts["identified"])
+    if identified:
+        cards.append(("identified", f"{100 * identified / sessions:.1f} %", f"{identified:,} sessions"))
+    return cards
+
+
+def _part(statistic: Statistic) -> Part:
+    if statistic.cannot:
+        return Part(statistic, (), "", folded=False)
+    folded = statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles"
+    table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")
+    return Part(statistic, tuple(_figures(statistic)), to_html(table), folded=folded)
+
+
+def _figures(statistic: Statistic) -> list[Figure]:
+    """The plots of one statistic; the words for those who cannot see them are its table's."""
+    label = f"{statistic.title}; the numbers are in the table"
+    pair = (BUYING, OTHER)
+    name = statistic.name
+
+    def drawn(svg: str, caption: str, title: str = "") -> Figure:
+        return Figure(themed(svg, f"{name}{'-round' if title == 'As a diagram' else ''}", label), title, caption)
+
+    if name == "figure-6-2":
+        caption = (
+            "Share of sessions longer than x actions, both axes logarithmic. Where a curve crosses the dotted lines, "
+            "half of its sessions (P50), or one in ten (P90), are longer."
+        )
+        return [drawn(survival(statistic), caption)]
+    if name in ("figure-6-3", "figure-6-4"):
+        axis = "day on which the session begins" if name == "figure-6-3" else statistic.corner
+        svg = outcome_bars(statistic, pair, labels=_OUTCOMES, axis=axis)
+        caption = "Bars of one colour add up to 100 %. Thin lines: 95 % intervals."
+        return [drawn(svg, caption)]
+    if name in ("table-6-2", "table-6-4"):
+        what = statistic.corner
+        svg = lying_bars(statistic, pair, labels=_OUTCOMES, axis="% of their sessions", rates=RATE)
+        caption = (
+            f"Left: through which {what}s sessions came; bars of one colour add up to 100 %. Right: the share of each "
+            f"{what}'s sessions that end in a purchase; dashed, the mean over {what}s, from which standardised rates "
+            "are counted. Thin lines: 95 % intervals."
+        )
+        if name == "table-6-4":
+            caption = caption.replace("through which devices sessions came", "on which devices sessions happen")
+        return [drawn(svg, caption)]
+    if name == "table-6-3":
+        columns = ("Purchasers", "Non-purchasers")
+        svg = lying_bars(
+            statistic, columns, labels=("customers who bought", "customers who did not"), axis="% of these customers"
+        )
+        return [drawn(svg, "Thin lines: 95 % intervals.")]
+    if name == "figure-6-5":
+        caption = "Each row adds up to 100 %. A dash: nobody left from there."
+        figures = [drawn(transition_map(statistic), caption, "In numbers")]
+        if 2 <= len(statistic.rows) <= 6:
+            round_ = (
+                "In each circle the chance of staying. Arrows are as thick as the step is likely, in the colour of the "
+                "device left; steps below 0.5 % are not drawn, the weakest drawn is dashed."
+            )
+            figures.append(drawn(transition_diagram(statistic), round_, "As a diagram"))
+        return figures
+    if name == "table-6-5":
+        columns = ("Purchase: queries per session", "Non-purchase: queries per session")
+        svg = lying_bars(statistic, columns, labels=_OUTCOMES, axis="queries per session")
+        return [drawn(svg, "Thin lines: 95 % intervals.")]
+    if name == "table-6-6":
+        columns = ("Purchase: texts", "Non-purchase: texts")
+        svg = lying_bars(statistic, columns, labels=_OUTCOMES, axis="different queries", skip=("Total",))
+        return [drawn(svg, "Counts of this log.")]
+    return []

@@ -1,0 +1,108 @@
+"""The rules of docs/architecture.md: who may import whom. Every import counts, also inside functions and for types."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+import visir
+from visir.applications import applications
+from visir.plugins import BUILT_IN, load_target
+
+SOURCE = Path(visir.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+ROAD = (
+    *("storage", "records", "collections", "shortcuts", "robustness", "encoders", "training", "sparse", "search"),
+    *("evaluation", "studies", "reports", "cli"),
+)
+SLICES = tuple(BUILT_IN)
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in (SOURCE / "visir").rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(path: Path, known: Mapping[str, Path]) -> set[str]:
+    """Modules of visir that a file imports; of `from visir.reports import plots` both the package and the module."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+    return found & known.keys()
+
+
+MODULES = modules()
+GRAPH = {name: imports(path, MODULES) - {name} for name, path in MODULES.items()}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def edges() -> Iterator[tuple[str, str]]:
+    """Every import from one room into another; `visir` itself, which is its version and lazy names, is none."""
+    for module, imported in GRAPH.items():
+        yield from ((module, other) for other in imported if room(other) != room(module) and room(module))
+
+
+def test_the_road_imports_no_application() -> None:
+    assert [f"{a} imports {b}" for a, b in edges() if room(b) in SLICES and room(a) not in SLICES] == []
+
+
+def test_applications_do_not_import_one_another() -> None:
+    assert [f"{a} imports {b}" for a, b in edges() if room(a) in SLICES and room(b) in SLICES] == []
+
+
+def test_a_room_knows_only_rooms_before_it() -> None:
+    place = {name: at for at, name in enumerate(ROAD)}
+    rooms = {path.name for path in (SOURCE / "visir").iterdir() if (path / "__init__.py").is_file()}
+    assert rooms == {*ROAD, *SLICES}, "a new room needs a place on the road, or is an application"
+    assert [f"{a} imports {b}" for a, b in edges() if place.get(room(b), -1) > place.get(room(a), len(ROAD))] == []
+
+
+def test_small_tools_know_no_room_but_storage() -> None:
+    rooms = {*ROAD, *SLICES} - {"storage"}
+    known = [f"{a} imports {b}" for a, b in edges() if room(a) not in {*ROAD, *SLICES} and room(b) in rooms]
+    assert known == ["visir.__main__ imports visir.cli.main"]
+
+
+def test_the_picture_of_the_road_shows_every_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    picture = page.split("```")[1]
+    assert [name for name in (*ROAD, *SLICES) if name not in picture] == []
+    rows = [name for name in (*ROAD, *SLICES) if f"\n| `{name}/` |" not in page]
+    assert rows == [], "each room has a row of the table"
+
+
+def test_the_table_of_applications_is_that_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert list(project["entry-points"]["visir.applications"].items()) == list(BUILT_IN.items())
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_what_an_application_registers_is_there(name: str) -> None:
+    application = load_target(BUILT_IN[name])
+    assert application.name == name
+    for verb in application.verbs:
+        assert callable(load_target(verb.target)), verb
+    for targets in (application.acts, application.shapes, application.drawings):
+        for what, target in targets.items():
+            assert target.startswith(f"visir.{name}."), f"{what} of {name} lies elsewhere: {target}"
+            assert callable(load_target(target)), target
+
+
+def test_names_of_acts_shapes_and_drawings_are_of_one_application() -> None:
+    for field in ("acts", "shapes", "drawings"):
+        names = [one for application in applications() for one in getattr(application, field)]
+        assert len(names) == len(set(names)), field

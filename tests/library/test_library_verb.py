@@ -1,0 +1,131 @@
+"""`visir index PLACE`: what a person types, and what is answered."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from verbs import Said
+from visir.collections import open_collection
+from visir.collections.images import ImageReader
+from visir.errors import MissingPackageError, VisirError
+from visir.library import Library
+from visir.library.cli.index import app
+from visir.library.cli.place import default_folder
+from visir.library.watch import watch
+
+
+def run(*arguments: object) -> Said:
+    found = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    if isinstance(found.exception, VisirError):
+        return Said(2, found.output + str(found.exception))
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return Said(found.exit_code, found.output)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    reader = ImageReader(open_collection("scenes:5?size=64"))
+    for number in range(4):
+        reader.open(number).save(folder / f"{number}.png")
+    return folder
+
+
+def test_index_a_folder_update_it_look_at_it(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = run(photos, "--model", "pixels")
+    assert said.status == 0 and "photos.visir: 4 pictures; files: 4 added" in said.text
+    shutil.copy(photos / "0.png", photos / "copy.png")
+    (photos / "bad.jpg").write_bytes(b"<html>")
+    for again in (("photos",), ("photos.visir",), ("--out", "photos.visir", "photos"), ("-m", "pixels", "photos")):
+        said = run(*again)
+        assert said.status == 0 and "set aside: bad.jpg: image 'bad.jpg' (bad.jpg): not an image" in said.text
+    assert "5 unchanged" in said.text and "1 files are copies of others" in said.text
+    shown = run("info", "photos.visir").text
+    assert "photos:" in shown and "exact, 4 × 2,397" in shown
+    assert "everything is as it was written" in run("check", "photos.visir").text
+    shown = run("duplicates", "photos.visir").text
+    assert "exact: 1 groups" in shown and "  0.png\n  copy.png" in shown
+    (path,) = (tmp_path / "photos.visir" / "dense").glob("part-*/vectors.npy")
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    said = run("check", "photos.visir")
+    assert said.status == 2 and "1 faults" in said.text and "vectors.npy is not as it was written" in said.text
+
+
+def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments, fault in (
+        (("biuld",), "or did you mean: visir index build"),
+        (("nowhere", "-m", "pixels"), "no such file or folder"),
+        (("scenes:3", "--model", "pixels", "--kind", "inverted"), "holds sparse vectors, and this library has none"),
+        (("check", "nowhere"), "no such folder"),
+        (("scenes:3?size=64", "--model", "bow"), "encodes no images, only texts"),
+    ):
+        said = run(*arguments)
+        assert said.status == 2 and fault in said.text, said.text
+    assert not list(tmp_path.iterdir())  # nothing is left of them
+
+
+@pytest.mark.parametrize(
+    ("place", "folder"),
+    [
+        ("scenes:200?size=64", "scenes-200.visir"),
+        ("karpathy:data/dataset_flickr8k.json.xz", "dataset_flickr8k.visir"),
+        ("/somewhere/My Photos", "My-Photos.visir"),
+    ],
+)
+def test_where_a_library_goes_when_nobody_says(place: str, folder: str) -> None:
+    assert default_folder(place) == Path(folder)
+
+
+def test_watching_needs_its_package(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    monkeypatch.setattr("visir.errors.find_spec", lambda name: None)
+    with pytest.raises(MissingPackageError, match="'watchfiles', which is not installed") as caught:
+        watch(tmp_path, lambda: None)
+    assert "visir[watch]" in str(caught.value)
+
+
+def test_a_watched_folder_is_kept_up_to_date(photos: Path, tmp_path: Path) -> None:
+    pytest.importorskip("watchfiles")
+    at, stop = tmp_path / "library", threading.Event()
+    run(photos, "--model", "pixels", "--out", at)
+    failed: list[BaseException] = []
+
+    def changed() -> None:
+        run(at)
+
+    def watching() -> None:
+        try:
+            watch(at, changed, settle=0.1, stop=stop)
+        except BaseException as fault:
+            failed.append(fault)
+
+    thread = threading.Thread(target=watching)
+    thread.start()
+    try:
+        until = time.monotonic() + 60
+        time.sleep(0.5)
+        shutil.copy(photos / "0.png", photos / "later.png")
+        (photos / ".hidden.png").write_bytes(b"")
+        while _files(at) < 5 and not failed:
+            assert time.monotonic() < until, "the change was not seen"
+            time.sleep(0.1)
+    finally:
+        stop.set()
+        thread.join()
+    assert not failed and _files(at) == 5
+
+
+def _files(at: Path) -> int:
+    with Library.open(at) as library:
+        return int(library.database.value("SELECT count(*) FROM files"))

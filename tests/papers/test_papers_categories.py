@@ -1,0 +1,207 @@
+"""Chapter 7 as studies: labels, trainings that are shared and go on after a kill, shapes by hand."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import papers_killed
+import pytest
+from papers_toys import cell, study
+
+from visir.errors import ConfigurationError
+from visir.evaluation.published import open_table
+from visir.papers.printed import row_of
+from visir.papers.registered import SHAPES
+from visir.papers.run import run
+from visir.papers.study import read_study
+from visir.papers.verdict import verdict
+from visir.products import open_catalogue
+from visir.products.bm25 import Bm25
+from visir.products.evaluate import evaluate
+from visir.products.experiments.categories import LABELS, SETTINGS, Categories
+from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
+from visir.products.split import folds
+
+CHAPTER = ("thesis-table-7-1", "thesis-table-7-2", "thesis-table-7-3", "thesis-figure-7-2")
+TOY = """
+title = "Toy"
+paper = "Toy, Table 7"
+published = "{published}"
+claims = "None."
+
+[smoke]
+data = "generated"
+says = "Eighty products."
+hours = 0.01
+cells = [
+{cells}
+]
+
+[smoke.each]
+run = "categories"
+source = "generated:80?"
+folds = 2
+"""
+SMALL = (
+    'recipe = "clip-ita", set = ["encoders.image=pixels", "encoders.text=bow:64", "optimiser.epochs=2", '
+    '"category.head.hidden=[8]", "product.head.hidden=[8]", "dimension=8"]'
+)
+
+
+def toy(path: Path, published: str, *cells: str) -> Path:
+    """A study of 80 generated products in a file."""
+    lines = "\n".join(f"    {{ {one} }}," for one in cells)
+    path.write_text(TOY.format(published=published, cells=lines).replace("80?", "80"))
+    return path
+
+
+@pytest.mark.parametrize("name", CHAPTER)
+def test_the_recipes_of_the_chapter_are_readable(name: str) -> None:
+    for scale in ("smoke", "replica", "full"):
+        for act in read_study(name).acts(scale):
+            assert isinstance(act, Categories)
+            if act.recipe is not None:
+                for setting in act.settings:
+                    stem = act.recipe if setting == "all" else f"{act.recipe}-{setting}"
+                    assert read_categories_recipe(find_categories_recipe(stem), act.set).setting == setting
+
+
+def test_labels_are_those_of_the_tables() -> None:
+    assert list(open_table("thesis-table-7-1").rows[0].values["t2i"]) == list(LABELS)
+    assert [*SETTINGS.values(), "Total"] == list(open_table("thesis-table-7-2").rows)
+
+
+def test_a_cell_says_what_visir_categories_evaluate_says(tmp_path: Path) -> None:
+    path = toy(
+        tmp_path / "toy.toml",
+        "thesis-table-7-1",
+        'system = "BM25", collection = "All categories (5,471)", baseline = "bm25", settings = ["all"]',
+        'system = "MPNet", collection = "All categories (5,471)", baseline = "text:bow", settings = ["all"], '
+        "test = [1, 2]",
+    )
+    first, both = run(read_study(path), "toy", "smoke", tmp_path / "out")
+    assert [(one.state, one.reason) for one in (first, both)] == [("done", "")] * 2
+    catalogue = open_catalogue("generated:80")
+    found = evaluate(catalogue, [Bm25()], folds(catalogue, 2)[:1], settings=("all",))
+    assert first.measured.values == {
+        f"t2i {label}": 100 * found.spread("BM25", "all", measure).mean for label, measure in LABELS.items()
+    }
+    assert first.measured.protocol["split"] == "fold 1 of 2, seed 0: test"
+    assert both.measured.protocol["split"] == "fold 1 of 2, seed 0: test; fold 2 of 2, seed 0: test"
+    assert first.measured.protocol["map@k"] == "over min(R, k)"
+
+
+def test_a_cell_that_is_not_whole_is_a_fault(tmp_path: Path) -> None:
+    row = 'system = "BM25", collection = "All categories (5,471)"'
+    for wrong, said in (
+        (f'{row}, settings = ["all"]', "name either a baseline or a recipe"),
+        (f'{row}, baseline = "bm25"', "measures: one setting in each cell"),
+        (f'{row}, baseline = "bm25", settings = ["all"], test = [3]', "test: there are 2 folds"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            read_study(toy(tmp_path / "toy.toml", "thesis-table-7-1", wrong))
+
+
+def test_several_catalogues_stand_for_one_printed_row(tmp_path: Path) -> None:
+    assert row_of("All categories (5,471) · Flipkart") == "All categories (5,471)" == row_of("All categories (5,471)")
+    cells = [cell(one, f"COCO · {where}", i2t_R1=v) for where, v1, v2 in (("a", 2, 1), ("b", 1, 2))
+             for one, v in (("VSE++", v1), ("Ours", v2))]  # fmt: skip
+    found = verdict("x", study(data="other"), "full", cells)
+    # LTD, Table 3: VSE++ 41.3 above Ours 38.9; so in a, not in b. Each printed value stands beside both.
+    assert [(one.collection, one.same) for one in found.judged] == [("COCO · a", True), ("COCO · b", False)]
+    firsts = [(one.system, one.collection, one.published) for one in found.values if one.label == "i2t R@1"]
+    assert firsts == [("Ours", "COCO · a", 38.9), ("Ours", "COCO · b", 38.9), ("VSE++", "COCO · a", 41.3),
+                      ("VSE++", "COCO · b", 41.3)]  # fmt: skip
+    assert [one.collection for one in found.values[:12]] == ["COCO · a"] * 6 + ["COCO · b"] * 6, "row by row"
+    row = 'system = "BM25", collection = "Some categories · a", baseline = "bm25", settings = ["all"]'
+    with pytest.raises(ConfigurationError, match="has no row 'BM25', 'Some categories · a'"):
+        read_study(toy(tmp_path / "toy.toml", "thesis-table-7-1", row))
+
+
+def test_models_are_trained_once_for_all_studies_and_errors_add_up(tmp_path: Path) -> None:
+    seen, trees, depths = (tmp_path / f"{one}.toml" for one in ("seen", "trees", "depths"))
+    parts = [
+        f'system = "CLIP-ITA ({one} cat.)", collection = "Most specific category (4,100)", gives = "{one}", '
+        f'settings = ["specific"], {SMALL}'
+        for one in ("seen", "unseen")
+    ]
+    of_trees = [f'system = "{one}", gives = "{one.lower()}", {SMALL}' for one in ("Same tree", "Different tree")]
+    toy(seen, "thesis-table-7-3", *parts)
+    toy(trees, "thesis-table-7-2", *of_trees)
+    toy(depths, "none", f'system = "s", gives = "depths", settings = ["specific"], {SMALL}')
+    out = tmp_path / "out"
+    known, others = run(read_study(seen), "seen", "smoke", out)
+    assert (known.state, known.reason, others.state) == ("done", "", "done")
+    assert known.measured.notes[0] == others.measured.notes[0], "queries: … seen, … unseen"
+    models = sorted(out.glob("shared/categories/*/*/visir.json"))
+    stamps = [one.stat().st_mtime_ns for one in models]
+    assert len(models) == 1
+    same, different = run(read_study(trees), "trees", "smoke", out)
+    assert [(one.state, one.reason) for one in (same, different)] == [("done", "")] * 2
+    assert len(list(out.glob("shared/categories/*/*/visir.json"))) == 3, "one for each setting"
+    assert [one.stat().st_mtime_ns for one in models] == stamps
+    for one in (same, different):
+        values = dict(one.measured.values)
+        assert values.pop("Total") == sum(values.values())
+    assert same.measured.values["The most general category"] == 0, "two roots share no tree"
+    (deep,) = run(read_study(depths), "depths", "smoke", out)
+    values = dict(deep.measured.values)
+    assert values.pop("same tree") == same.measured.values["The most specific category"]
+    assert values.pop("different tree") == different.measured.values["The most specific category"]
+    assert set(values) <= {"d = 0"}, "all leaves of this tree are three levels deep"
+    assert sum(values.values()) == same.measured.values["The most specific category"]
+    for path in out.glob("*/smoke/cells/*.json"):
+        assert str(tmp_path) not in path.read_text()
+
+
+def test_the_sentences_of_figure_7_2() -> None:
+    means = {
+        "all": {"same tree": 10.0, "different tree": 4.0, "d = -1": 6.0, "d = 0": 1.0, "d = 2": 3.0},
+        "general": {"same tree": 0.0, "different tree": 3.0},
+        "specific": {"same tree": 8.0, "different tree": 9.0, "d = -2": 2.0, "d = -1": 6.0},
+    }
+    found = {one.says.partition(" (")[0]: (one.came_out, one.numbers) for one in SHAPES["figure-7-2"](means)}
+    assert found == {
+        "most general: some errors lie in the same tree": (False, "0 in the same tree, 3 in another"),
+        "most specific: most errors lie in another tree": (True, "8 in the same tree, 9 in another"),
+        "all: most errors lie in the same tree": (True, "10 in the same tree, 4 in another"),
+        "most specific: most are one level more general": (True, "of 8 with d = -2: 25 %, -1: 75 %"),
+        "most specific: fewer with every further level": (True, "of 8 with d = -2: 25 %, -1: 75 %"),
+        "most specific: none beside the target or below": (True, "of 8 with d = -2: 25 %, -1: 75 %"),
+        "most specific: |d| is 4 at most": (True, "of 8 with d = -2: 25 %, -1: 75 %"),
+        "all: most are more general": (
+            True,
+            "60 % more general, 30 % more specific; of 10 with d = -1: 60 %, 0: 10 %, 2: 30 %",
+        ),
+        "all: most are more specific": (
+            False,
+            "60 % more general, 30 % more specific; of 10 with d = -1: 60 %, 0: 10 %, 2: 30 %",
+        ),
+    }
+    assert SHAPES["figure-7-2"]({}) == []
+
+
+@pytest.mark.slow
+def test_a_killed_training_goes_on_and_ends_in_the_same(tmp_path: Path) -> None:
+    cells = [f'system = "{one}", gives = "{one.lower()}", {SMALL}' for one in ("Same tree", "Different tree")]
+    path, out = toy(tmp_path / "toy.toml", "thesis-table-7-2", *cells), tmp_path / "out"
+    path.write_text(path.read_text().replace("optimiser.epochs=2", "optimiser.epochs=20"))
+    process = subprocess.Popen([sys.executable, str(Path(papers_killed.__file__)), str(path), str(out)])
+    deadline = time.monotonic() + 240
+    while not list(out.glob("shared/categories/*general*/*/.visir-claims")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not list((out / "toy/smoke/cells").glob("*")), "killed before the first cell was finished"
+    done = {one: one.stat().st_mtime_ns for one in out.glob("shared/categories/*-all-*/*/visir.json")}
+    assert done, "the first model was finished"
+    resumed = run(read_study(path), "toy", "smoke", out)
+    assert [(one.state, one.reason) for one in resumed] == [("done", "")] * 2
+    assert all(one.stat().st_mtime_ns == stamp for one, stamp in done.items())
+    whole = run(read_study(path), "toy", "smoke", tmp_path / "whole")
+    assert [asdict(one.measured) for one in resumed] == [asdict(one.measured) for one in whole]

@@ -1,0 +1,46 @@
+"""`visir intent generate`, and its sessions by the command that it prints."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from visir.errors import VisirError
+from visir.sessions.cli import app
+
+
+def run(*arguments: object) -> str:
+    found = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    if found.exception is not None:
+        raise found.exception
+    return found.output
+
+
+def test_a_dirty_log_is_made_and_its_dirt_is_found(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+    said = run("generate", "--out", tmp_path / "log", "--sessions", 800, "--seed", 2, "--dirt", 0.03, "--planted")
+    sessions = re.search(r"rows, (\d+) sessions, (\d+) with a purchase", said)
+    assert sessions
+    assert int(sessions[1]) >= 800
+    planted = {kind: count for count, kind in re.findall(r"(\d+) (\w+)", said.splitlines()[1])}
+    command = shlex.split(said.splitlines()[2].removeprefix("its sessions: visir intent ").replace("FOLDER", "found"))
+    command[-1] = str(tmp_path / "found")
+    told = run(*command)
+    for kind, count in planted.items():
+        assert re.search(rf"(aside|kept): {kind} +│ +{count} ", told), (kind, told)
+    assert re.search(rf"sessions +│ +{sessions[1]} ", told.replace(",", ""))
+    assert re.search(rf"with a purchase +│ +{sessions[2]} ", told)
+    assert list((tmp_path / "log" / "planted").glob("*.parquet"))
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    run("generate", "--out", tmp_path / "log", "--sessions", 5)
+    with pytest.raises(VisirError, match="exists already"):
+        run("generate", "--out", tmp_path / "log", "--sessions", 5)
+    said = run("generate", "--out", tmp_path / "log", "--sessions", 5, "--force")
+    assert "dirt" not in said
+    assert not (tmp_path / "log" / "planted").exists()

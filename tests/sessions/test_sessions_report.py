@@ -1,0 +1,130 @@
+"""The page of what distinguishes sessions that buy: complete, escaped, the same twice; its tables."""
+
+from __future__ import annotations
+
+import csv
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from described import folder, visit
+
+from visir.sessions.describe import Characterisation, Value, describe
+from visir.sessions.reports.findings import findings
+from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
+from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
+from visir.sessions.reports.tables import aside_table, card_rows, statistic_table
+from visir.storage import FolderKind, new_folder
+
+pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+
+EVIL = '<script>alert("1")</script> & co'
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Characterisation:
+    """30 customers, each first on a pc, then on an evil device, where every second one buys; 20 anonymous visitors."""
+    rows = [visit(f"v{n}", customer=f"k{n}", day=n % 5, asked=("hat", f"shoe {n}"), length=4) for n in range(30)]
+    rows += [
+        visit(f"w{n}", 2, customer=f"k{n}", day=6, device=EVIL, channel="paid", purchase=n % 2 == 0, length=20 + n)
+        for n in range(30)
+    ]
+    rows += [visit(f"x{n}", device=None, channel=None) for n in range(20)]
+    return describe(folder(tmp_path_factory.mktemp("sessions") / "a log", rows))
+
+
+def test_the_page(found: Characterisation, tmp_path: Path) -> None:
+    told = {"command": "visir intent describe x", "beside": {"describe.json": "everything"}}
+    page = write_sessions_report(tmp_path / "a.html", found, **told).read_text()  # type: ignore[arg-type]
+    assert page == write_sessions_report(tmp_path / "b.html", found, **told).read_text()  # type: ignore[arg-type]
+    assert "<script" not in page
+    assert "made &lt;b&gt;by hand&lt;/b&gt;" in page  # what the mapping says of the log
+    for name in [one.name for one in found.statistics if not one.cannot]:
+        assert f'id="{name}"' in page
+    assert page.count("<svg") == 10
+    assert "20 sessions of which the log does not tell the device are left out." in page
+    assert "meets the declared condition for bots" in page
+    assert "What this log cannot tell" not in page
+    assert "visir intent describe x" in page
+    assert page.count("<h2") == page.count("</h2>") == 9
+
+
+def test_what_cannot_be_computed_is_on_the_page(tmp_path: Path) -> None:
+    rows = [visit(f"v{n}", channel=None, purchase=n > 2) for n in range(5)]
+    found = describe(folder(tmp_path / "log", rows))
+    page = write_sessions_report(tmp_path / "a.html", found).read_text()
+    assert page.count("Cannot be computed: the log names no channel.") == 2  # in its place, and in the list
+    assert "What this log cannot tell" in page
+    assert "figure-6-3" in page
+    assert "a single day of the week" in page
+
+
+def test_plots_are_svg_and_the_same_twice(found: Characterisation) -> None:
+    curve, matrix, hours = (found.statistic(name) for name in ("figure-6-2", "figure-6-5", "figure-6-4"))
+    pair = ("Purchase sessions", "Non-purchase sessions")
+    for draw in (
+        lambda: survival(curve),
+        lambda: transition_map(matrix),
+        lambda: transition_diagram(matrix),
+        lambda: outcome_bars(hours, pair, labels=("a", "b"), axis="hour"),
+    ):
+        svg = draw()
+        assert svg == draw()
+        assert ElementTree.fromstring(svg).tag.endswith("svg")
+
+
+def test_plots_survive_what_is_hidden_or_missing(found: Characterisation) -> None:
+    gone = tuple(tuple(Value(None, hidden=True) for _ in row) for row in found.statistic("figure-6-5").cells)
+    assert "hidden" in transition_map(replace(found.statistic("figure-6-5"), cells=gone))
+    transition_diagram(replace(found.statistic("figure-6-5"), cells=gone))
+    curve = found.statistic("figure-6-2")
+    survival(replace(curve, cells=tuple(tuple(Value(None) for _ in row) for row in curve.cells)))
+
+
+def test_findings(found: Characterisation) -> None:
+    said = {section: " ".join(parts).replace("\N{NO-BREAK SPACE}", " ") for section, parts in findings(found).items()}
+    # 15 of 30 on the evil device, none of 30 on the pc
+    assert said["devices"].startswith(f"{EVIL} converts best (50.0 % [")
+    assert "pc worst (0.00 % [0.00" in said["devices"]
+    assert "100.0 % [" in said["devices"]  # all purchasers use two devices
+    # 15 customers, t of 14 degrees of freedom 2.1448: 2.1448² / (15 + 2.1448²) = 0.2347
+    assert said["switches"] == "How many steps before a purchase stay on the device: pc 0.00 % [0.00 … 23.47]."
+    assert said["time"].startswith("Most sessions with a purchase begin on Sunday (100.0 %)")
+
+
+def test_a_table_is_printed_with_its_intervals(found: Characterisation) -> None:
+    table = statistic_table(found.statistic("table-6-4"))
+    assert [one.name for one in table.columns][:3] == ["device", "Purchase sessions (%)", "95 %"]
+    texts = {row[0]: row for row in table.texts()}
+    assert texts["pc"][1] == "0.00"
+    assert texts[EVIL][1] == "100.00"
+    with pytest.raises(ValueError, match="Cannot be computed"):
+        statistic_table(replace(found.statistic("table-6-4"), cannot="Cannot be computed: x."))
+    hidden = replace(found.statistic("table-6-4"), cells=((Value(None, hidden=True),) * 4,) * 2)
+    assert statistic_table(hidden).texts()[0][1] == "hidden"
+
+
+def test_files_of_tables(found: Characterisation, tmp_path: Path) -> None:
+    with new_folder(tmp_path / "out", FolderKind("description", "a description")) as change:
+        files = write_sessions_tables(change, "tables", found)
+    tables = tmp_path / "out" / "tables"
+    assert "tables/table-6-4.csv" in files
+    rows = list(csv.DictReader((tables / "table-6-4.csv").read_text().splitlines()))
+    one = next(row for row in rows if row["device"] == EVIL and row["column"] == "Conversion rate")
+    assert (float(one["value"]), one["unit"], one["hidden"]) == (50.0, "%", "False")
+    assert float(one["low"]) < 50 < float(one["high"])
+    assert "booktabs" not in (tables / "table-6-4.tex").read_text()
+    assert "\\toprule" in (tables / "table-6-4.tex").read_text()
+    assert "| pc" in (tables / "table-6-4.md").read_text()
+
+
+def test_card_and_what_was_set_aside(found: Characterisation) -> None:
+    assert dict(card_rows(found))["a session ends after"] == "30 minutes without a request"
+    assert dict(card_rows(replace(found, suppress=5)))["hidden"] == "cells of fewer than 5 sessions"
+    # 81 rows read, 80 kept, one bot; reasons that did not occur are left out
+    assert aside_table(found.counts).texts() == [
+        ["rows read", "81", "100.00", ""],
+        ["kept", "80", "98.77", ""],
+        ["set aside: bot", "1", "1.23", "meets the declared condition for bots"],
+    ]
