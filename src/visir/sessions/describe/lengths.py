@@ -109,8 +109,8 @@ def _groups(log: Log) -> dict[tuple[str, bool], _Group]:
     log.db.executemany("INSERT INTO medians VALUES (?, ?, ?, ?)", values)
     shares = log.shares("number", "length > median", source="bucket JOIN medians USING (device, purchase)")
     for at, key in enumerate(found):
-        one = next(iter(shares[at].values()))  # the design effect of a share is that of the rest
-        found[key] = _Group(found[key].lengths, found[key].upto, one)
+        either = shares[at][min(shares[at])]  # the design effect of a share is that of the rest, but for rounding
+        found[key] = _Group(found[key].lengths, found[key].upto, either)
     return found
 
 
