@@ -210,7 +210,7 @@ def test_a_condition_is_read_in_one_pass_and_has_a_length(columns: Any) -> None:
         began = time.perf_counter()
         with contextlib.suppress(FilterError):
             parse(text)
-        assert time.perf_counter() - began < 0.1
+        assert time.perf_counter() - began < 0.5
     assert parse("width" + " " * 15_000 + ">= 3") == Condition("width", ">=", "3")
     with pytest.raises(FilterError, match="of 20,005 characters; 16,000 are read"):
         parse("width" + " " * 20_000)

@@ -4,6 +4,7 @@ that go away, tasks that fail, logs that cannot be written. Real processes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
@@ -303,3 +305,43 @@ def test_a_port_is_taken_before_models_are_loaded() -> None:
         port = first.getsockname()[1]
         with pytest.raises(ConfigurationError, match=f"port {port} is in use"):
             _listening("127.0.0.1", port)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, to mount a folder read-only")
+def test_a_service_that_may_only_read_the_library_follows_it(tmp_path: Path) -> None:
+    """The library is mounted read-only where the service sees it; updates are made where it can be written."""
+    photos, library, seen = tmp_path / "photos", tmp_path / "library", tmp_path / "seen"
+    photos.mkdir()
+    seen.mkdir()
+    for number in range(4):
+        Image.new("RGB", (40, 30), (60 * number, 90, 9)).save(photos / f"{number}.png")
+    update(photos, library, model="pixels")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    mounted = f"mount --bind {library} {seen} && mount -o remount,bind,ro {seen} && ! touch {seen}/x 2>/dev/null"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mounted], capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    command = f"{mounted} && exec {sys.executable} -m visir serve {seen} --port {port} --reload 0.2"
+    running = subprocess.Popen(
+        ["unshare", "-m", "sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    at = f"http://127.0.0.1:{port}/v1/libraries/library/items?k=10"
+
+    def items() -> int:
+        with contextlib.suppress(httpx.TransportError):
+            answer = httpx.get(at)
+            return len(answer.json()["items"]) if answer.status_code == 200 else -answer.status_code
+        return 0
+
+    try:
+        for expected in (4, 3):
+            deadline = time.monotonic() + 60
+            while items() != expected:
+                assert time.monotonic() < deadline and running.poll() is None, items()
+                time.sleep(0.1)
+            (photos / "0.png").unlink(missing_ok=True)
+            update(None, library)
+    finally:
+        running.terminate()
+        running.wait(30)
