@@ -24,6 +24,10 @@ class VisirError(Exception):
         super().__init__(f"{message}\n  → {hint}" if hint else message)
 
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Numbers of the system's errors: a disk, a quota or a limit gives no more room."""
+DISK_REFUSALS = NO_ROOM | {errno.EROFS}
+"""The same, and disks that can only be read."""
 _REMEDIES = {
     errno.ENOSPC: "make room, and run the same again",
     errno.EDQUOT: "make room in your quota, and run the same again",

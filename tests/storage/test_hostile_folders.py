@@ -12,7 +12,17 @@ import orjson
 import pytest
 
 from visir.errors import VisirError
-from visir.storage import FolderError, FolderKind, Manifest, changing, new_folder, remove_own_folders, scratch, sweep
+from visir.storage import (
+    FolderError,
+    FolderKind,
+    Manifest,
+    changing,
+    new_folder,
+    remove_folder,
+    remove_own_folders,
+    scratch,
+    sweep,
+)
 from visir.storage.claims import _packed
 from visir.storage.manifest import LOG
 
@@ -236,3 +246,21 @@ def test_only_folders_that_a_change_made_go_with_it(tmp_path: Path) -> None:
     assert (tmp_path / "library" / "work" / "vectors" / "x").read_bytes() == b"mine"
     assert (tmp_path / "elsewhere" / "x").read_bytes() == b"mine"
     assert orjson.loads((tmp_path / "library" / "visir.json").read_bytes())["generation"] == 1
+
+
+def test_a_folder_behind_a_link_stays(tmp_path: Path) -> None:
+    box(tmp_path / "mine", x=b"mine")
+    (tmp_path / "link").symlink_to("mine", target_is_directory=True)
+    assert remove_folder(tmp_path / "link") == []
+    assert (tmp_path / "mine" / "x").read_bytes() == b"mine" and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("version", ["x", None, 2])
+def test_a_log_of_another_version_is_refused(tmp_path: Path, version: Any) -> None:
+    made = box(tmp_path / "made")
+    (made / LOG).write_bytes(_packed({"visir": version, "inode": 1}))
+    (tmp_path / ".visir-x-00000000").mkdir()
+    shutil.copy(made / LOG, tmp_path / ".visir-x-00000000")
+    assert sweep(tmp_path) == [] and (tmp_path / ".visir-x-00000000" / LOG).is_file(), "it holds nobody else up"
+    with pytest.raises(FolderError, match="newer visir"), changing(made, BOX, busy="wait") as change:
+        change.write("other", b"1")

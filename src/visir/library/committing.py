@@ -6,20 +6,17 @@ Order, so that a kill at any moment shows nothing wrong: every picture of the da
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from visir.errors import VisirError
+from visir.errors import DISK_REFUSALS, VisirError
 from visir.library.database import Database
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError
 from visir.library.thumbnails import thumbnails_as_written
 from visir.library.vectors import Indexes
 from visir.storage import Change
-
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @contextlib.contextmanager
@@ -29,7 +26,7 @@ def told_of_disk(folder: Path) -> Iterator[None]:
         yield
     except (OSError, VisirError) as error:
         fault = error.__cause__ if isinstance(error, VisirError) else error  # what a storage error was made of
-        if not isinstance(fault, OSError) or (fault is not error and fault.errno not in DISK):
+        if not isinstance(fault, OSError) or (fault is not error and fault.errno not in DISK_REFUSALS):
             raise
         why = fault.strerror or f"{fault}: is the disk full?"
         raise LibraryError(

@@ -154,7 +154,7 @@ class Change:
     def clear(self, name: str) -> None:
         """Remove what a killed change, or this one, has begun in a subfolder."""
         inside = [f"{name}/{inner}" for inner in files_below(self.folder / name)]
-        remove_files(self.folder, [one for one in inside if self._below + one in self._claims])
+        remove_files(self.folder, [file for file in inside if self._below + file in self._claims])
 
     def drop(self, *names: str) -> None:
         """Files, or folders of files, that no longer count after the next `commit`."""

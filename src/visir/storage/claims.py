@@ -59,6 +59,8 @@ class Claims:
                 f"{folder / LOG}: visir needs this name, and did not write the file.",
                 hint="move it away, and run the same again",
             )
+        if header is not None and header["visir"] != FORMAT:
+            raise FolderError(f"{folder}: a newer visir is at work in this folder.", hint="update visir")
         self.is_foreign = header is not None and header.get("inode") != os.fstat(stream.fileno()).st_ino
         if self.is_foreign and not trusted:
             return
@@ -97,7 +99,6 @@ class Claims:
                 raise FolderError(f"{folder}: another process has removed this folder.", hint="run the same again")
         try:
             claims = cls(folder, stream, trusted=trusted)
-            claims._check_format()
             if claims.is_foreign:
                 claims._adopt()
             return claims
@@ -201,12 +202,6 @@ class Claims:
             with contextlib.suppress(OSError):
                 self._stream.truncate(end)  # the next line must not go on from half a line
             raise
-
-    def _check_format(self) -> None:
-        self._stream.seek(0)
-        first = _unpacked(self._stream.readline())
-        if first is not None and first.get("visir", 0) > FORMAT:
-            raise FolderError(f"{self.folder}: a newer visir is at work in this folder.", hint="update visir")
 
 
 def has_log(folder: Path) -> bool:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from visir.errors import VisirError
-
-_REFUSALS = {
-    number for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS") if (number := getattr(errno, name, None)) is not None
-}
+from visir.errors import DISK_REFUSALS, VisirError
 
 
 @contextlib.contextmanager
@@ -28,7 +23,7 @@ def disk_faults(place: Path, error: type[VisirError]) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
-        if fault.errno not in _REFUSALS:
+        if fault.errno not in DISK_REFUSALS:
             raise
         raise error(
             f"{place}: cannot be written ({fault.strerror}).",

@@ -104,19 +104,22 @@ def put(folder: str | Path, kind: FolderKind, files: Mapping[str, bytes], *, kee
 def remove_folder(folder: str | Path) -> list[str]:
     """Remove a folder that visir made: what its manifest and its claims name, and the folder if nothing is left.
 
+    Args:
+        folder: Where it lies. What a link leads to stays, and so does the link.
+
     Returns:
         The files that are still there, because visir did not write them or somebody changed them since.
 
     Raises:
         FolderError: Another process is changing the folder, or its manifest is damaged.
     """
-    folder = Path(os.path.realpath(folder))
-    if not folder.is_dir():
+    folder = Path(folder)
+    if folder.is_symlink() or not folder.is_dir():
         return []
     manifest = Manifest.read(folder) if (folder / MANIFEST).is_file() else None
     if manifest is not None or has_log(folder):
         with Claims.take(folder, busy=FolderError(f"{folder}: another process is changing it.")) as claims:
-            ours = [] if manifest is None else [one for one in manifest.files if manifest.is_unchanged(folder, one)]
+            ours = [] if manifest is None else [name for name in manifest.files if manifest.is_unchanged(folder, name)]
             claims.add(*ours, MANIFEST)  # killed from here on, it is a folder that counts for nothing and is cleared
             remove_files(folder, [MANIFEST])
             if not claims.remove_claimed():

@@ -24,7 +24,7 @@ from visir.files import digest_of
 from visir.storage.claims import Claims, has_log, read_facts
 from visir.storage.disk import exchange
 from visir.storage.folder import remove_folder
-from visir.storage.locks import hold_if_free, is_held, make_folder
+from visir.storage.locks import hold_if_free, is_held, make_folder, release
 from visir.storage.manifest import LOG, MANIFEST, FolderError, read_manifest
 from visir.storage.removal import files_below, mode_of, remove_empty_folders, remove_files
 
@@ -102,7 +102,7 @@ class Scratch:
     def clear(self, name: str) -> None:
         """Remove what was claimed in a folder in it."""
         inside = [f"{name}/{inner}" for inner in files_below(self.path / name)]
-        remove_files(self.path, [one for one in inside if one in self.claims])
+        remove_files(self.path, [name for name in inside if name in self.claims])
 
     def written(self, name: str) -> Path:
         """Claim everything that another library has written into a folder in it."""
@@ -166,7 +166,11 @@ def _cleared(path: Path) -> bool:
     stream = hold_if_free(path / LOG)
     if stream is None:
         return True
-    claims = Claims(path, stream)
+    try:
+        claims = Claims(path, stream)
+    except FolderError:  # of a newer visir, which will clear it
+        release(stream)
+        return True
     try:
         if not _undone(claims):
             return True  # by somebody who knows how, later

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from visir.errors import ConfigurationError, VisirError, raise_faults
+from visir.errors import NO_ROOM, ConfigurationError, VisirError, raise_faults
 from visir.training.folder import TrainingFolder
 
 
@@ -41,7 +40,7 @@ def is_full(fault: Exception) -> bool:
     """Whether room was short; safetensors writes the system's number only into its text."""
     written = re.search(r"os error (\d+)", str(fault))
     number = int(written[1]) if written else getattr(fault, "errno", None)
-    return number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return number in NO_ROOM
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
