@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from visir.errors import ConfigurationError, VisirError
-from visir.sessions import Counts, load_mapping, sessionise
-from visir.sessions.generated import PAGES, Cause, Dirt, Population, Shop, generate, parts, truth
-from visir.sessions.generated.table import EVENTS, PLANTED
+from visir.sessions import LogCounts, load_mapping, sessionise
+from visir.sessions.simulator import PAGES, Cause, Dirt, Population, Shop, generate, parts, truth
+from visir.sessions.simulator.table import EVENTS, PLANTED
 
 SUMMER = Shop(begin=date(2025, 7, 7), weeks=1, zone="America/New_York")
 
 
-def found(log: Path, out: Path) -> tuple[Counts, list[dict[str, Any]]]:
+def found(log: Path, out: Path) -> tuple[LogCounts, list[dict[str, Any]]]:
     counts = sessionise(log / "events", load_mapping(log / "mapping.toml"), out, threads=1)
     return counts, read(out / "sessions")
 

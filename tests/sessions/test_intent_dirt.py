@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from visir.sessions.cli import app
-from visir.sessions.generated import Dirt, Generated, Shop, generate
+from visir.sessions.simulator import Dirt, GeneratedLog, Shop, generate
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -87,7 +87,7 @@ def wall(times: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
     return pc.strftime(moments, format="%Y-%m-%d %H:%M:%S")
 
 
-def written(folder: Path, shop: Shop, dirt: Dirt | None) -> Generated:
+def written(folder: Path, shop: Shop, dirt: Dirt | None) -> GeneratedLog:
     """A generated log as two CSV files of another country: wall clocks, visitor's column renamed on the way."""
     made = generate(folder / "log", 4000, shop=shop, dirt=dirt)
     events = pq.read_table(folder / "log" / "events")

@@ -12,7 +12,7 @@ from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import preset, sessionise
 from visir.sessions.examples import Sample, draw, earlier_sql, examples_sql
-from visir.sessions.records import NEVER, Examples
+from visir.sessions.records import NEVER, SessionExamples
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -130,7 +130,7 @@ def told(part: object) -> Any:
     return {one.name: told(getattr(part, one.name)) for one in fields(part)} if is_dataclass(part) else part
 
 
-def keys(examples: Examples) -> set[tuple[str, int]]:
+def keys(examples: SessionExamples) -> set[tuple[str, int]]:
     return set(zip(examples.visitor, examples.session.tolist(), strict=True))
 
 

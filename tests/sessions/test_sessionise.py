@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from session_referee import Row, find_sessions
 
 from visir.errors import ConfigurationError, VisirError
-from visir.sessions import Counts, Mapping, preset, sessionise
+from visir.sessions import LogCounts, LogMapping, preset, sessionise
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -43,7 +43,7 @@ def row(visitor: str | None, minutes: float | None, action: str = "page", **more
     return {**empty, "visitor": visitor, "time": time, "action": action, **more}
 
 
-def run(folder: Path, rows: list[Row], mapping: Mapping = MAPPING, **how: Any) -> tuple[Counts, list[Row]]:
+def run(folder: Path, rows: list[Row], mapping: LogMapping = MAPPING, **how: Any) -> tuple[LogCounts, list[Row]]:
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / "log.parquet")
     counts = sessionise(folder / "log.parquet", mapping, folder / "out", replace=True, **how)
     return counts, sorted(read(folder, "sessions"), key=lambda one: (one["visitor"], one["session"]))
@@ -211,7 +211,7 @@ def test_files_with_a_renamed_column_and_a_malformed_line(tmp_path: Path) -> Non
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "1.csv").write_text('client_id,t,what\na,10,page\n"b,c",11,page\na,12,page,surplus\n')
     (tmp_path / "log" / "2.csv").write_text("t,clientId,what\n20,a,order\n21,,page\n")
-    mapping = Mapping(
+    mapping = LogMapping(
         "toy",
         "csv",
         raw={"visitor": ("client_id", "clientId"), "t": ("t",), "what": ("what",)},

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visir.errors import VisirError
-from visir.sessions import Counts, Mapping, sessionise
-from visir.sessions.mended import MOST_LINES, REFUSED, mended
+from visir.sessions import LogCounts, LogMapping, sessionise
+from visir.sessions.log_repair import MOST_LINES, REFUSED, repaired_files
 from visir.storage import Scratch
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
@@ -28,13 +28,13 @@ JSON = b"".join(b'{"visitor":"v%d","time":%d,"what":"page"}\n' % (k % 50, k) for
 CSV = b"visitor,time,what\n" + b"".join(b"v%d,%d,page\n" % (k % 50, k) for k in range(ROWS))
 
 
-def mapping(kind: str) -> Mapping:
+def mapping(kind: str) -> LogMapping:
     names: dict[str, tuple[str, ...]] = {name: (name,) for name in ("visitor", "time", "what")}
     events = {"visitor": "visitor", "time": "time", "action": "what"}
-    return Mapping("toy", kind, raw=names, events=events, unit="s", actions={"page": "page"})
+    return LogMapping("toy", kind, raw=names, events=events, unit="s", actions={"page": "page"})
 
 
-def read(folder: Path, kind: str, files: Named[str, bytes]) -> tuple[Counts, list[dict[str, Any]]]:
+def read(folder: Path, kind: str, files: Named[str, bytes]) -> tuple[LogCounts, list[dict[str, Any]]]:
     """What was counted in a folder of these files, and the lines that are no rows."""
     (folder / "log").mkdir()
     for name, data in files.items():
@@ -216,7 +216,7 @@ def test_ends_of_lines_of_an_old_mac_are_read(tmp_path: Path) -> None:
 def test_an_expression_that_does_not_fit_is_no_fault_of_the_files(tmp_path: Path) -> None:
     own = mapping("csv")
     (tmp_path / "a.csv").write_bytes(with_line(CSV, 5, b'"v1,5,page\n'))
-    wrong = Mapping("own", "csv", raw=own.raw, events={**own.events, "device": "agent.kind"}, unit="s")
+    wrong = LogMapping("own", "csv", raw=own.raw, events={**own.events, "device": "agent.kind"}, unit="s")
     with pytest.raises(VisirError, match=r"mapping 'own' cannot be applied to the log: .*agent"):
         sessionise(tmp_path / "a.csv", wrong, tmp_path / "out")
 
@@ -234,7 +234,7 @@ def test_rows_that_are_written_by_the_rules_are_never_refused(
     with (folder / "a.csv").open("w", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("x", "y", "z"), *rows])
     with Scratch.beside(folder / "out") as scratch:
-        assert mended([folder / "a.csv"], "csv", scratch) == [folder / "a.csv"]
+        assert repaired_files([folder / "a.csv"], "csv", scratch) == [folder / "a.csv"]
         assert (scratch.path / REFUSED).read_bytes() == b""
 
 
@@ -243,7 +243,7 @@ def test_a_field_of_too_many_lines_is_an_open_quote(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(within)
     (tmp_path / "over.csv").write_bytes(within.replace(b"x\n", b"x\nx\n", 1))
     with Scratch.beside(tmp_path / "1") as scratch:
-        assert mended([tmp_path / "in.csv"], "csv", scratch) == [tmp_path / "in.csv"]
+        assert repaired_files([tmp_path / "in.csv"], "csv", scratch) == [tmp_path / "in.csv"]
     with Scratch.beside(tmp_path / "2") as scratch:
-        (copy,) = mended([tmp_path / "over.csv"], "csv", scratch)
+        (copy,) = repaired_files([tmp_path / "over.csv"], "csv", scratch)
         assert copy.name == "over.csv" and scratch.path in copy.parents

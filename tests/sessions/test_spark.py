@@ -18,7 +18,7 @@ import pytest
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import preset, sessionise
 from visir.sessions.examples import Sample, draw, earlier_sql, examples_sql
-from visir.sessions.features import Learnt, features_of
+from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.spark import sessionise_spark
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def same_features(one: Path, other: Path, n: int = 500) -> None:
         mine, theirs = draw(one, sample), draw(other, sample)
         assert len(mine) == len(theirs) > 9
         features = features_of(sample.setting)
-        learnt, again = Learnt.of(features, mine), Learnt.of(features, theirs)
+        learnt, again = LearntFeatures.of(features, mine), LearntFeatures.of(features, theirs)
         assert learnt.to_json() == again.to_json()
         for step in range(11):
             assert learnt.matrix(mine, step).tobytes() == again.matrix(theirs, step).tobytes()

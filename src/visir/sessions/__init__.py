@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.sessions.counts import Counts
+    from visir.sessions.counts import LogCounts
     from visir.sessions.definition import FLAGS, IDLE_MINUTES, REASONS
-    from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, Mapping, load_mapping, preset, presets
+    from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping, load_mapping, preset, presets
     from visir.sessions.sessionisation import sessionise
 
 __getattr__ = lazy(
@@ -23,10 +23,10 @@ __getattr__ = lazy(
         "ACTIONS": "visir.sessions.mapping",
         "COLUMNS": "visir.sessions.mapping",
         "COUNTED": "visir.sessions.mapping",
-        "Counts": "visir.sessions.counts",
+        "LogCounts": "visir.sessions.counts",
         "FLAGS": "visir.sessions.definition",
         "IDLE_MINUTES": "visir.sessions.definition",
-        "Mapping": "visir.sessions.mapping",
+        "LogMapping": "visir.sessions.mapping",
         "REASONS": "visir.sessions.definition",
         "load_mapping": "visir.sessions.mapping",
         "preset": "visir.sessions.mapping",
@@ -42,8 +42,8 @@ __all__ = [
     "FLAGS",
     "IDLE_MINUTES",
     "REASONS",
-    "Counts",
-    "Mapping",
+    "LogCounts",
+    "LogMapping",
     "load_mapping",
     "preset",
     "presets",

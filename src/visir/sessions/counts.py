@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from visir.sessions.definition import FLAGS, REASONS
-from visir.sessions.mapping import Mapping
+from visir.sessions.mapping import LogMapping
 
 EVENT_COUNTS = (
     "count(*) AS kept, count(*) FILTER (WHERE late) AS late, count(unknown_action) AS unknown_action, "
@@ -23,7 +23,7 @@ SESSION_COUNTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class LogCounts:
     """What became of a log's rows. `read` = `kept` + the sum of `aside`; `malformed` lines are no rows and come on top.
 
     `aside` counts per reason (`definition.REASONS`), `flags` what is remarkable among the kept (`definition.FLAGS`);
@@ -43,7 +43,7 @@ class Counts:
     passed_over: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, total: Counter[str], *, malformed: int = 0, passed_over: tuple[str, ...] = ()) -> Counts:
+    def of(cls, total: Counter[str], *, malformed: int = 0, passed_over: tuple[str, ...] = ()) -> LogCounts:
         """From all numbers by name: those of the fields, of the reasons and of the flags."""
         names = cls.__dataclass_fields__.keys() - {"aside", "flags", "malformed", "passed_over"}
         return cls(
@@ -55,7 +55,7 @@ class Counts:
         )
 
 
-def told(counts: Counts, mapping: Mapping, idle_minutes: float, engine: str) -> dict[str, Any]:
+def counts_document(counts: LogCounts, mapping: LogMapping, idle_minutes: float, engine: str) -> dict[str, Any]:
     """What `counts.json` holds: the counts, and the declarations they depend on."""
     declared = {"mapping": mapping.name, "zone": mapping.zone, "idle_minutes": idle_minutes, "about": mapping.about}
     declared |= {bound: str(getattr(mapping, bound)) for bound in ("since", "until") if getattr(mapping, bound)}

@@ -27,7 +27,7 @@ from datetime import datetime
 
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.sessions.dialect import DUCKDB, Dialect
-from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, Mapping
+from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping
 
 IDLE_MINUTES = 30
 
@@ -59,7 +59,7 @@ _LAST = 253_402_300_800_000_000  # the first microsecond of the year 10000
 _CLOCK_STEPS = (3_600_000_000, 1_800_000_000)  # by how much clocks are put back: an hour, on Lord Howe half of one
 
 
-def rows_sql(mapping: Mapping, source: str, present: Collection[str], *, arrival: str | None = None) -> str:
+def rows_sql(mapping: LogMapping, source: str, present: Collection[str], *, arrival: str | None = None) -> str:
     """SQL that reads `source` (a table expression with columns `present`) under the names of `mapping.raw`.
 
     Adds `arrival`, the number of the row (of the item, where a column of lists is unnested) in the log, from 1: the
@@ -89,7 +89,7 @@ def rows_sql(mapping: Mapping, source: str, present: Collection[str], *, arrival
     return rows if arrival is not None else f"SELECT *, row_number() OVER () AS arrival FROM ({rows})"
 
 
-def events_sql(mapping: Mapping, rows: str, dialect: Dialect = DUCKDB) -> str:
+def events_sql(mapping: LogMapping, rows: str, dialect: Dialect = DUCKDB) -> str:
     """SQL of one event per row of `rows` (see `rows_sql`), with `reason` (null where it is kept) and its flags."""
     told = [f"nullif(CAST({mapping.events.get(name, 'NULL')} AS STRING), '') AS {name}" for name in _TEXTS]
     price = mapping.events.get("price", "NULL")
@@ -212,7 +212,7 @@ def _no_duplicate(duplicates: str) -> str:
     return f"NOT EXISTS (SELECT 1 FROM {duplicates} copies WHERE copies.arrival = timed.arrival)"
 
 
-def _wall(mapping: Mapping) -> str:
+def _wall(mapping: LogMapping) -> str:
     """Microseconds as written: since 1970 in UTC, or of the wall clock where times are local."""
     own = mapping.events["time"]
     if mapping.unit == "us":
@@ -224,7 +224,7 @@ def _wall(mapping: Mapping) -> str:
     return f"CASE WHEN isfinite(TRY_CAST({own} AS {kind})) THEN epoch_us(TRY_CAST({own} AS {kind})) END"
 
 
-def _utc(mapping: Mapping) -> str:
+def _utc(mapping: LogMapping) -> str:
     """`time` in UTC, null where the wall clock never showed it; and whether it showed it twice."""
     if mapping.unit != "local":
         return "wall AS time, false AS ambiguous_time"

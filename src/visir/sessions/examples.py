@@ -29,7 +29,7 @@ from visir.files import read_json
 from visir.sessions.dialect import DUCKDB
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of
-from visir.sessions.records import NEVER, STEPS, Earlier, Examples, Texts, Words
+from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples, Texts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -147,7 +147,7 @@ FROM {examples} e JOIN {sessions} s ON s.customer = e.customer AND s.ended + {id
 ORDER BY e.began, e.visitor, e.session, s.ended, s.began, s.visitor, s.session"""
 
 
-def draw(folder: str | Path, sample: Sample) -> Examples:
+def draw(folder: str | Path, sample: Sample) -> SessionExamples:
     """The examples of a folder of sessions (see docs/sessions.md).
 
     Raises `VisirError` where no session qualifies; the text says how many would with fewer pages.
@@ -211,14 +211,14 @@ def _columns(engine: DuckDBPyConnection, query: str) -> dict[str, Any]:
     return {name: table.column(name).combine_chunks() for name in table.column_names}
 
 
-def _examples(rows: dict[str, Any], earlier: dict[str, Any]) -> Examples:
+def _examples(rows: dict[str, Any], earlier: dict[str, Any]) -> SessionExamples:
     visitor, session = _texts(rows["visitor"]), _ints(rows["session"])
     pages = np.stack([_texts(rows[f"page_{k}"]) for k in range(1, STEPS + 1)], axis=1)
     opened = np.stack([_ints(rows[f"opened_{k}"], -1) for k in range(1, STEPS + 1)], axis=1)
     place = {key: row for row, key in enumerate(zip(visitor, session.tolist(), strict=True))}
     of = zip(_texts(earlier["visitor"]), _ints(earlier["session"]).tolist(), strict=True)
     counts = np.bincount(np.fromiter((place[one] for one in of), np.int64), minlength=len(visitor))
-    return Examples(
+    return SessionExamples(
         visitor=visitor,
         session=session,
         customer=_texts(rows["customer"]),
@@ -227,16 +227,16 @@ def _examples(rows: dict[str, Any], earlier: dict[str, Any]) -> Examples:
         hour=_ints(rows["hour"]),
         weekday=_ints(rows["weekday"]),
         purchase=_ints(rows["purchase"].cast("int8")).astype(bool),
-        pages=Words.of(pages),
+        pages=CodedTexts.of(pages),
         opened=opened,
-        device=Words.of(_texts(rows["device"])),
+        device=CodedTexts.of(_texts(rows["device"])),
         device_step=_ints(rows["device_step"], NEVER),
-        channel=Words.of(_texts(rows["channel"])),
+        channel=CodedTexts.of(_texts(rows["channel"])),
         channel_step=_ints(rows["channel_step"], NEVER),
         customer_step=_ints(rows["customer_step"], NEVER),
-        earlier=Earlier(
+        earlier=EarlierSessions(
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            Words.of(_texts(earlier["device"])),
+            CodedTexts.of(_texts(earlier["device"])),
             _ints(earlier["orders"]),
             _ints(earlier["ended"]),
         ),

@@ -43,7 +43,7 @@ is UTC), or a wall clock without an offset ("local", in `time_zone`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class LogMapping:
     """How a log's columns become events.
 
     `raw` names what is read: our name → the log's columns, of which at least one must exist where the name is in
@@ -89,7 +89,7 @@ class Mapping:
         raise_faults(ConfigurationError, f"mapping {self.name!r}", faults, hint="see docs/sessions.md")
 
 
-def load_mapping(path: str | Path) -> Mapping:
+def load_mapping(path: str | Path) -> LogMapping:
     """Read a mapping from a TOML file; all faults are listed at once (`ConfigurationError`)."""
     path = Path(path)
     if not path.is_file():
@@ -98,7 +98,7 @@ def load_mapping(path: str | Path) -> Mapping:
 
 
 @cache
-def preset(name: str) -> Mapping:
+def preset(name: str) -> LogMapping:
     """A mapping that comes with visir, by name; an unknown name is answered with the nearest one."""
     if name not in presets():
         raise ConfigurationError(f"unknown preset {name!r}", hint=nearest(name, presets()))
@@ -113,12 +113,12 @@ def presets() -> tuple[str, ...]:
     return tuple(sorted(one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml")))
 
 
-def _parse(text: str, name: str, place: str) -> Mapping:
+def _parse(text: str, name: str, place: str) -> LogMapping:
     try:
         told: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise ConfigurationError(f"{place}: not valid TOML: {fault}", hint="mend that line") from fault
-    known = set(Mapping.__dataclass_fields__) - {"name"}
+    known = set(LogMapping.__dataclass_fields__) - {"name"}
     faults = _unknown("key", told, known) + [
         f"{key} is missing" for key in ("format", "raw", "events") if key not in told
     ]
@@ -126,7 +126,7 @@ def _parse(text: str, name: str, place: str) -> Mapping:
     told["raw"] = {key: (own,) if isinstance(own, str) else tuple(own) for key, own in told["raw"].items()}
     if "required" in told:
         told["required"] = tuple(told["required"])
-    return Mapping(name=name, **told)
+    return LogMapping(name=name, **told)
 
 
 def _unknown(kind: str, names: Any, known: Any) -> list[str]:

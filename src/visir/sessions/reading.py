@@ -1,7 +1,7 @@
 """A log of any size becomes events in buckets of visitors: what the engine reads at full speed, and what it cannot.
 
 A log that is as it should be is read by the engine alone. What to do when it gives up is decided here: lines that are
-no rows are left out and told (`mended`), files that are damaged as a whole are named, all at once.
+no rows are left out and told (`log_repair`), files that are damaged as a whole are named, all at once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.sessions.bucket import quoted_path
 from visir.sessions.definition import events_sql, rows_sql
-from visir.sessions.mapping import Mapping
-from visir.sessions.mended import REFUSED, check_heads, mended
+from visir.sessions.log_repair import REFUSED, check_heads, repaired_files
+from visir.sessions.mapping import LogMapping
 from visir.sessions.source import arrival_sql, table_sql
 from visir.storage import Scratch
 
@@ -26,7 +26,7 @@ ROWS_PER_BUCKET = 4_000_000
 
 
 def read_events(
-    engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
+    engine: DuckDBPyConnection, mapping: LogMapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
 ) -> list[str]:
     """Rows become events: a table for each bucket, in memory where there is one, otherwise a folder of files.
 
@@ -51,7 +51,7 @@ def read_events(
         _raise_damaged(engine, files)
         assert cause is not None
         raise cause
-    readable = mended(files, mapping.format, scratch)
+    readable = repaired_files(files, mapping.format, scratch)
     if cause is not None and readable == list(files):
         raise cause
     _forget(engine, scratch)
@@ -89,7 +89,7 @@ def write_malformed(engine: DuckDBPyConnection, scratch: Scratch, target: Path) 
 
 
 def _read(
-    engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
+    engine: DuckDBPyConnection, mapping: LogMapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
 ) -> list[str]:
     table = table_sql(files, mapping)
     present = [row[0] for row in engine.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
@@ -162,7 +162,7 @@ def _of_the_mapping(fault: Error) -> bool:
     return isinstance(fault, understood) and "json_read expected records" not in str(fault)
 
 
-def _told(mapping: Mapping, fault: Error) -> VisirError:
+def _told(mapping: LogMapping, fault: Error) -> VisirError:
     import duckdb
 
     if isinstance(fault, (duckdb.OutOfMemoryException, duckdb.IOException)):

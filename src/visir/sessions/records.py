@@ -25,14 +25,14 @@ NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class CodedTexts:
     """Texts as numbers: `codes` (any shape) into `names`, -1 where there is none."""
 
     names: tuple[str, ...]
     codes: Ints
 
     @classmethod
-    def of(cls, texts: Sequence[str | None] | Texts) -> Words:
+    def of(cls, texts: Sequence[str | None] | Texts) -> CodedTexts:
         """The names sorted, so that the same texts give the same codes in whatever order they come."""
         told = np.asarray(texts, dtype=object)
         names = sorted({one for one in told.flat if one is not None})
@@ -49,14 +49,14 @@ class Words:
 
 
 @dataclass(frozen=True, eq=False)
-class Earlier:
-    """Earlier sessions: example i has rows `offsets[i]:offsets[i + 1]`, in the order in which they ended.
+class EarlierSessions:
+    """EarlierSessions sessions: example i has rows `offsets[i]:offsets[i + 1]`, in the order in which they ended.
 
     - `device`: of each session; `orders`: how many it holds; `ended`: µs since 1970
     """
 
     offsets: Ints
-    device: Words
+    device: CodedTexts
     orders: Ints
     ended: Ints
 
@@ -72,7 +72,7 @@ class Earlier:
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
+class SessionExamples:
     """n sessions of which something is to be predicted, whatever of them is known when.
 
     - `visitor`, `session`: who, and which of that visitor's; `customer`: null where nobody logs in
@@ -93,23 +93,23 @@ class Examples:
     hour: Ints
     weekday: Ints
     purchase: Bools
-    pages: Words
+    pages: CodedTexts
     opened: Ints
-    device: Words
+    device: CodedTexts
     device_step: Ints
-    channel: Words
+    channel: CodedTexts
     channel_step: Ints
     customer_step: Ints
-    earlier: Earlier
+    earlier: EarlierSessions
 
     def __len__(self) -> int:
         return len(self.began)
 
-    def known_device(self, step: int) -> Words:
+    def known_device(self, step: int) -> CodedTexts:
         """The device of each session, as far as it is known at a step."""
         return _known(self.device, self.device_step, step)
 
-    def known_channel(self, step: int) -> Words:
+    def known_channel(self, step: int) -> CodedTexts:
         """The channel of each session, as far as it is known at a step."""
         return _known(self.channel, self.channel_step, step)
 
@@ -118,5 +118,5 @@ class Examples:
         return self.customer_step <= step
 
 
-def _known(words: Words, since: Ints, step: int) -> Words:
-    return Words(words.names, np.where(since <= step, words.codes, -1))
+def _known(words: CodedTexts, since: Ints, step: int) -> CodedTexts:
+    return CodedTexts(words.names, np.where(since <= step, words.codes, -1))

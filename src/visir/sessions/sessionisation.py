@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from visir.errors import VisirError
 from visir.progress import Progress
 from visir.sessions.bucket import PARTS, write_bucket
-from visir.sessions.counts import Counts, told
+from visir.sessions.counts import LogCounts, counts_document
 from visir.sessions.definition import IDLE_MINUTES
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import SESSIONS
-from visir.sessions.mapping import Mapping
+from visir.sessions.mapping import LogMapping
 from visir.sessions.reading import read_events, write_malformed
 from visir.sessions.source import log_files, passed_over
 from visir.storage import Change, Scratch, new_folder
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def sessionise(
     source: str | Path | Sequence[str | Path],
-    mapping: Mapping,
+    mapping: LogMapping,
     out: str | Path,
     *,
     idle_minutes: float = IDLE_MINUTES,
@@ -40,7 +40,7 @@ def sessionise(
     threads: int | None = None,
     memory: str | None = None,
     replace: bool = False,
-) -> Counts:
+) -> LogCounts:
     """Write the sessions of a log into a new folder `out`, and return what was counted.
 
     `sessions/*.parquet` holds one row per session, `events/*.parquet` the kept events with the session each belongs to
@@ -66,8 +66,8 @@ def sessionise(
         malformed = write_malformed(engine, scratch, change.file("malformed.parquet"))
         total = _write(engine, found, mapping, idle_minutes, change)
         over = passed_over(source, mapping, scratch)
-        counts = Counts.of(total, malformed=malformed, passed_over=over)
-        change.write_json("counts.json", told(counts, mapping, idle_minutes, f"duckdb {version('duckdb')}"))
+        counts = LogCounts.of(total, malformed=malformed, passed_over=over)
+        change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, f"duckdb {version('duckdb')}"))
     return counts
 
 
@@ -77,7 +77,7 @@ def _threads(engine: DuckDBPyConnection) -> int:
 
 
 def _write(
-    engine: DuckDBPyConnection, buckets: Sequence[str], mapping: Mapping, idle_minutes: float, change: Change
+    engine: DuckDBPyConnection, buckets: Sequence[str], mapping: LogMapping, idle_minutes: float, change: Change
 ) -> Counter[str]:
     for number in range(len(buckets)):
         for part in PARTS:

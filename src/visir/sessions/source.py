@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
-from visir.sessions.mapping import Mapping
+from visir.sessions.mapping import LogMapping
 from visir.storage import Scratch
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ENDINGS = {
 }
 
 
-def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, scratch: Scratch) -> list[Path]:
+def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, scratch: Scratch) -> list[Path]:
     """The files of a log, those of a folder or an archive sorted by name; an archive is unpacked into `scratch`."""
     if not isinstance(source, (str, Path)):
         return [file for one in source for file in log_files(one, mapping, scratch)]
@@ -46,7 +46,7 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, scrat
     return [path]
 
 
-def passed_over(source: str | Path | Sequence[str | Path], mapping: Mapping, scratch: Scratch) -> tuple[str, ...]:
+def passed_over(source: str | Path | Sequence[str | Path], mapping: LogMapping, scratch: Scratch) -> tuple[str, ...]:
     """What lies in a log's folders and archives and is not read, because of its ending; sorted.
 
     Of archives what `log_files` unpacked into `scratch`. Names that begin with "." or "_" are marks of programs.
@@ -94,7 +94,7 @@ def tarfile_name(path: Path) -> bool:
     return path.is_file() and path.name.endswith((".tar", ".tar.gz", ".tar.xz", ".tar.bz2", ".tgz"))
 
 
-def table_sql(files: Sequence[Path], mapping: Mapping) -> str:
+def table_sql(files: Sequence[Path], mapping: LogMapping) -> str:
     """The table expression that reads these files, columns matched by name, rows in the order of the files.
 
     CSV is read as text and by RFC 4180: commas, double quotes. A line with too many columns or an open quote is not
@@ -113,7 +113,7 @@ def table_sql(files: Sequence[Path], mapping: Mapping) -> str:
 
 
 def arrival_sql(
-    engine: DuckDBPyConnection, files: Sequence[Path], mapping: Mapping, present: Collection[str]
+    engine: DuckDBPyConnection, files: Sequence[Path], mapping: LogMapping, present: Collection[str]
 ) -> str | None:
     """An expression for the number of a row in the log, where its files know theirs: then many threads can read it."""
     if mapping.format != "parquet" or mapping.unnest is not None or {"file_index", "file_row_number"} & set(present):

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from visir.errors import ConfigurationError, VisirError, require
 from visir.sessions.bucket import PARTS
-from visir.sessions.counts import EVENT_COUNTS, SESSION_COUNTS, Counts, told
+from visir.sessions.counts import EVENT_COUNTS, SESSION_COUNTS, LogCounts, counts_document
 from visir.sessions.definition import (
     EVENT_COLUMNS,
     IDLE_MINUTES,
@@ -37,7 +37,7 @@ from visir.sessions.definition import (
 )
 from visir.sessions.dialect import SPARK
 from visir.sessions.folder import SESSIONS
-from visir.sessions.mapping import Mapping
+from visir.sessions.mapping import LogMapping
 from visir.sessions.source import log_files, passed_over
 from visir.storage import Scratch, new_folder
 from visir.storage.removal import remove_files
@@ -49,13 +49,13 @@ _ARRIVAL = "arrival_in_log"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SparkSessions:
     """What `found_sessions` gives: frames with the columns of the files of docs/sessions.md, and the counts."""
 
     sessions: DataFrame
     events: DataFrame
     aside: DataFrame
-    counts: Counts
+    counts: LogCounts
 
 
 _SPARK_FILES = ("**/part-*", "**/_SUCCESS", "**/.*.crc")
@@ -65,12 +65,12 @@ _SPARK_FILES = ("**/part-*", "**/_SUCCESS", "**/.*.crc")
 def sessionise_spark(
     spark: SparkSession,
     source: str | Path | Sequence[str | Path],
-    mapping: Mapping,
+    mapping: LogMapping,
     out: str | Path,
     *,
     idle_minutes: float = IDLE_MINUTES,
     replace: bool = False,
-) -> Counts:
+) -> LogCounts:
     """Write the folder that `sessionise` writes, with Spark; `source` and `out` are paths that every worker sees.
 
     The rows are those of `sessionise`; they are spread over files otherwise. For logs elsewhere (HDFS, S3) see
@@ -100,7 +100,7 @@ def sessionise_spark(
             _rename(written)
             change.written(part)
         counts = dataclasses.replace(found.counts, passed_over=passed_over(source, mapping, scratch))
-        change.write_json("counts.json", told(counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
+        change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
         return counts
 
 
@@ -114,8 +114,8 @@ def _rename(folder: Path) -> None:
 
 @contextmanager
 def found_sessions(
-    spark: SparkSession, files: Sequence[str | Path], mapping: Mapping, idle_minutes: float = IDLE_MINUTES
-) -> Iterator[Found]:
+    spark: SparkSession, files: Sequence[str | Path], mapping: LogMapping, idle_minutes: float = IDLE_MINUTES
+) -> Iterator[SparkSessions]:
     """Sessions, kept events and refused events as frames of Spark, while the context lasts.
 
     `files` are Parquet files in the order of the log (paths, or addresses that Spark can read, one per file). Frames
@@ -155,7 +155,7 @@ def found_sessions(
             "FROM events e LEFT JOIN duplicates d ON e.arrival = d.arrival "
             "WHERE e.reason IS NOT NULL OR d.arrival IS NOT NULL",
         )
-        yield Found(sessions, events, aside, _counted(own))
+        yield SparkSessions(sessions, events, aside, _counted(own))
     finally:
         for frame in held:
             frame.unpersist()
@@ -169,7 +169,7 @@ def _session(spark: SparkSession) -> SparkSession:
     return own
 
 
-def _suits(mapping: Mapping) -> Mapping:
+def _suits(mapping: LogMapping) -> LogMapping:
     if mapping.format != "parquet" or mapping.unit != "us" or mapping.unnest is not None:
         raise ConfigurationError(
             f"mapping {mapping.name!r} reads {mapping.format} with times of unit {mapping.unit!r}"
@@ -206,10 +206,10 @@ def _plain(address: str) -> str:
     return address.partition(":")[2].lstrip("/")
 
 
-def _counted(own: SparkSession) -> Counts:
+def _counted(own: SparkSession) -> LogCounts:
     total: Counter[str] = Counter({"read": own.table("events").count()})
     for table, query in (("bounded", EVENT_COUNTS), ("found", SESSION_COUNTS)):
         total.update(own.sql(f"SELECT {query} FROM {table}").collect()[0].asDict())
     for row in own.sql("SELECT reason, count(*) AS rows FROM refused GROUP BY reason").collect():
         total[row["reason"]] += row["rows"]
-    return Counts.of(total)
+    return LogCounts.of(total)

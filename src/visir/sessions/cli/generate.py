@@ -21,7 +21,7 @@ def generate(
     force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Make a shop's log whose causes are known, of any size: a larger log begins with the smaller one."""
-    from visir.sessions.generated import Dirt, generate
+    from visir.sessions.simulator import Dirt, generate
 
     made = generate(
         out, sessions, seed=seed, dirt=Dirt.of_every_kind(dirt) if dirt else None, planted=planted, replace=force

@@ -36,12 +36,12 @@ def predict(
     from visir.reports import to_terminal
     from visir.sessions.predict.folds import SCHEMES
     from visir.sessions.predict.models import MODELS
-    from visir.sessions.predict.study import Plan, load_study, run_study
+    from visir.sessions.predict.study import StudyPlan, load_study, run_study
     from visir.sessions.predict.summary import summarise
     from visir.sessions.reports.intent import f1_table
 
     samples = samples_of(settings, {"anonymous": anonymous, "identified": identified}, min_pages, count, told, seed)
-    plan = Plan(samples, tuple(models or MODELS), folds, tuple(schemes or SCHEMES), seed)  # type: ignore[arg-type]
+    plan = StudyPlan(samples, tuple(models or MODELS), folds, tuple(schemes or SCHEMES), seed)  # type: ignore[arg-type]
     cells = run_study(sessions, plan, out, jobs=jobs)
     summary = summarise(load_study(out)[0], cells)
     for sample in samples:

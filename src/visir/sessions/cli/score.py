@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 if TYPE_CHECKING:
-    from visir.sessions.predict.live import Live
+    from visir.sessions.predict.live import LiveScorer
 
 
 def score(
@@ -28,10 +28,10 @@ def score(
 
     import orjson
 
-    from visir.sessions.predict.live import Live
-    from visir.sessions.predict.saved import load_model
+    from visir.sessions.predict.live import LiveScorer
+    from visir.sessions.predict.purchase_model import load_model
 
-    live = Live(load_model(model))
+    live = LiveScorer(load_model(model))
     if history is not None:
         _remember(live, history)
     for event in _events(sys.stdin, live):
@@ -42,7 +42,7 @@ def score(
         typer.echo(f"set aside: {count:,} {reason}", err=True)
 
 
-def _events(stream: TextIO, live: Live) -> Iterator[dict[str, Any]]:
+def _events(stream: TextIO, live: LiveScorer) -> Iterator[dict[str, Any]]:
     """The rows of a stream; a line that is none is told with its number, counted, and left out."""
     import csv
 
@@ -75,7 +75,7 @@ def _events(stream: TextIO, live: Live) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _remember(live: Live, folder: Path) -> None:
+def _remember(live: LiveScorer, folder: Path) -> None:
     import pyarrow.parquet as pq
 
     from visir.sessions.folder import parts_of

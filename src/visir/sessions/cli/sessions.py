@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from visir.sessions import Counts, Mapping
+    from visir.sessions import LogCounts, LogMapping
 
 
 def sessions(
@@ -40,7 +40,7 @@ def sessions(
     _show(counts, out)
 
 
-def _mapping(name: str | None, path: Path | None) -> Mapping:
+def _mapping(name: str | None, path: Path | None) -> LogMapping:
     from visir.errors import ConfigurationError
     from visir.sessions import load_mapping, preset, presets
 
@@ -54,7 +54,7 @@ def _mapping(name: str | None, path: Path | None) -> Mapping:
     )
 
 
-def _show(counts: Counts, out: Path) -> None:
+def _show(counts: LogCounts, out: Path) -> None:
     """Every count with what it means; reasons and flags that did not occur are left out."""
     from rich.table import Table
 

@@ -28,8 +28,8 @@ def train(
     from visir.sessions.examples import SETTINGS
     from visir.sessions.features import FEATURE_SETS
     from visir.sessions.predict.models import MODELS
-    from visir.sessions.predict.saved import save_model
-    from visir.sessions.predict.saved import train as run
+    from visir.sessions.predict.purchase_model import save_model
+    from visir.sessions.predict.purchase_model import train as run
 
     for name, given, known in (("model", model, MODELS), ("features", features, FEATURE_SETS)):
         if given not in known:

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from visir.sessions.experiments.logged import OfLog, sessions_of, told_of
+from visir.sessions.experiments.log_experiment import LogExperiment, counts_of, sessions_of
 from visir.studies.act import Measured, Work
 
 
-class Features(OfLog):
+class Features(LogExperiment):
     """visir's own feature set beside the ticks of the table: 1 for a tick, 0 for a dash.
 
     - `gives`: "dynamic" or "baseline", the columns
@@ -38,7 +38,7 @@ class Features(OfLog):
         ran, protocol = {"system": "visir's features"}, {"features": "as declared"}
         if self.log and self.gives == "dynamic":
             folder = sessions_of(self, work)
-            told = told_of(folder)
+            told = counts_of(folder)
             declared = self._changing(folder / "log", work)
             ran, protocol = self.ran(told), {**self.protocol(told), "features": "dynamic where values change"}
         values = {f"{one.scope}: {one.name}": float(declared[one.name]) for one in FEATURES}
@@ -47,11 +47,11 @@ class Features(OfLog):
     def _changing(self, log: object, work: Work) -> dict[str, bool]:
         """Which features have, for any session, one value at a step and another at a later one."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.features import Learnt, features_of
+        from visir.sessions.features import LearntFeatures, features_of
 
         sample = Sample("identified", self.sessions, work.seed)
         examples, features = draw(str(log), sample), features_of("identified")
-        learnt = Learnt.of(features, examples, np.ones(len(examples), bool))
+        learnt = LearntFeatures.of(features, examples, np.ones(len(examples), bool))
         matrices = [learnt.matrix(examples, step) for step in sample.steps]
         return {
             one.name: any(

@@ -11,7 +11,7 @@ from pydantic import Field
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
-from visir.sessions.experiments.logged import OfLog, sessions_of, told_of
+from visir.sessions.experiments.log_experiment import LogExperiment, counts_of, sessions_of
 from visir.storage import locked, put
 from visir.studies.act import CannotTell, Measured, Work
 
@@ -21,7 +21,7 @@ MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "cali
 """What is measured → what stands before "step 0": nothing for F1, which is all that the thesis prints."""
 
 
-class Predict(OfLog):
+class Predict(LogExperiment):
     """One curve of the prediction study (`visir intent predict`): a setting, a model, a feature set.
 
     - `setting`, `sessions` (at most; all by default), `min_pages`: which sessions are predicted. Fewer pages have fewer
@@ -52,7 +52,7 @@ class Predict(OfLog):
     def measure(self, work: Work) -> Measured:
         """See `Act.measure`."""
         folder = sessions_of(self, work)
-        found, told = self._study(folder, work), told_of(folder)
+        found, told = self._study(folder, work), counts_of(folder)
         drawn = found["card"]["found"][self.setting]
         if self.gives == "measures":
             rows = [one for one in found["rows"] if (one["model"], one["which"]) == (self.model, self.features)]
@@ -79,11 +79,11 @@ class Predict(OfLog):
     def _study(self, folder: Path, work: Work) -> dict[str, Any]:
         """The summary of the study, which is run where it is not there yet."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.predict.study import STUDY, Plan, load_study, run_study
+        from visir.sessions.predict.study import STUDY, StudyPlan, load_study, run_study
         from visir.sessions.predict.summary import summarise
 
         sample = Sample(self.setting, self.sessions, work.seed, self.min_pages)
-        plan = Plan((sample,), folds=self.folds, schemes=("grouped",), seed=work.seed)
+        plan = StudyPlan((sample,), folds=self.folds, schemes=("grouped",), seed=work.seed)
         key = hash_json({"sample": sample.told_as(), "folds": self.folds, "seed": work.seed})[:10]
         out = folder / f"predict-{self.setting}-{key}"
         # One study at a time: it has a process for every core.

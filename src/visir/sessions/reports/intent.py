@@ -14,7 +14,7 @@ from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.predict.models import TITLES
-from visir.sessions.predict.summary import COMPARED, Row, Summary
+from visir.sessions.predict.summary import COMPARED, Summary, SummaryRow
 from visir.sessions.reports import intent_plots as plots
 
 _MEASURES = (
@@ -206,10 +206,10 @@ def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
     return Figure(themed(svg, name, title), title, caption)
 
 
-def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], Row]:
+def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], SummaryRow]:
     return {(one.setting, one.scheme, one.model, one.which, one.step): one for one in summary.rows}
 
 
-def _percent(row: Row, measure: str) -> float | None:
+def _percent(row: SummaryRow, measure: str) -> float | None:
     value = row.means[measure]
     return None if value is None else 100 * value

@@ -7,7 +7,7 @@ from typing import Any
 
 from visir.reports.table import Cell, Column, Table
 from visir.sessions.definition import FLAGS, REASONS
-from visir.sessions.describe import Characterisation, Statistic, Value
+from visir.sessions.describe import Characterisation, Statistic, StatisticCell
 
 HIDDEN = "hidden"
 _DIGITS = {"%": 2, "σ": 2}
@@ -92,14 +92,14 @@ def card_rows(found: Characterisation) -> list[tuple[str, str]]:
     return [(label, value) for label, value in rows if value]
 
 
-def _said(value: Value) -> Cell:
+def _said(value: StatisticCell) -> Cell:
     """A number among words and numbers of other kinds: in digits of its own."""
     if isinstance(value.value, float):
         return f"{value.value:,.2f}"
     return f"{value.value:,}" if isinstance(value.value, int) else value.value
 
 
-def _interval(value: Value, column: Column) -> str | None:
+def _interval(value: StatisticCell, column: Column) -> str | None:
     if value.low is None or value.high is None:
         return None
     return f"{column.text(value.low)} … {column.text(value.high)}"

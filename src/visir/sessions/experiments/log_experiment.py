@@ -21,7 +21,7 @@ _SESSIONS, _DESCRIBED, _LOCK = "log", "described/described.json", "lock"
 DESCRIPTION = FolderKind("described", "a description of a log")
 
 
-class OfLog(Act):
+class LogExperiment(Act):
     """A cell about the sessions of a log.
 
     - `log`: "generated:40000", a name of `places.toml`, or a file or folder
@@ -62,14 +62,14 @@ class OfLog(Act):
         return path, self.log
 
 
-def sessions_of(act: OfLog, work: Work) -> Path:
+def sessions_of(act: LogExperiment, work: Work) -> Path:
     """The folder of an act's log, where `visir intent sessions` wrote the folder "log".
 
     It is named by what is asked and, of a real log, by the names and sizes of its files: another log in the same place
     is another folder.
     """
     from visir.sessions import load_mapping, preset, sessionise
-    from visir.sessions.generated import generate
+    from visir.sessions.simulator import generate
 
     folder = work.shared / "sessions" / _named(act, work)
     with work.locks.of(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
@@ -87,7 +87,7 @@ def sessions_of(act: OfLog, work: Work) -> Path:
     return folder
 
 
-def told_of(folder: Path) -> dict[str, Any]:
+def counts_of(folder: Path) -> dict[str, Any]:
     """What is known of the sessions of a folder of `sessions_of`: its counts.json."""
     found: dict[str, Any] = read_json(folder / _SESSIONS / "counts.json")
     return found
@@ -104,7 +104,7 @@ def described(folder: Path, work: Work) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in read_json(path)["statistics"]}
 
 
-def _named(act: OfLog, work: Work) -> str:
+def _named(act: LogExperiment, work: Work) -> str:
     if act.generated:
         return f"generated-{_count(act.log)}-seed{work.seed}"
     events, mapping = act.source()

@@ -44,7 +44,7 @@ _NO_LINES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedLine:
     """A line that is no row: its number from 1, its bytes, and what is wrong."""
 
     line: int
@@ -52,11 +52,11 @@ class Refused:
     fault: str
 
 
-REFUSED = "mended/refused.jsonl"
+REFUSED = "repaired/refused.jsonl"
 """Where what was refused stands."""
 
 
-def mended(files: Sequence[Path], kind: str, scratch: Scratch) -> list[Path]:
+def repaired_files(files: Sequence[Path], kind: str, scratch: Scratch) -> list[Path]:
     """`files` (of the format `kind`, "csv" or "json"), where one has faults its copy in `scratch`.
 
     What was refused stands in `REFUSED`: file, line, text (bytes that are no UTF-8 as "\\xff") and fault.
@@ -69,9 +69,9 @@ def mended(files: Sequence[Path], kind: str, scratch: Scratch) -> list[Path]:
         Progress("reading line by line", len(files), "files") as advance,
     ):
         for number, file in enumerate(files):
-            name = f"mended/{number}/{file.name.removesuffix('.gz')}"
+            name = f"repaired/{number}/{file.name.removesuffix('.gz')}"
             try:
-                rows, changed = _mend(file, kind, scratch, name, told)
+                rows, changed = _repair(file, kind, scratch, name, told)
             except VisirError as fault:
                 faults.add(fault)
             else:
@@ -125,7 +125,7 @@ def _nothing_in(files: Sequence[Path]) -> VisirError:
     return VisirError(f"{files[0]}: no row in {'it' if len(files) == 1 else 'any file'}.", hint=DAMAGED)
 
 
-def _mend(file: Path, kind: str, scratch: Scratch, name: str, told: IO[bytes]) -> tuple[bool, bool]:
+def _repair(file: Path, kind: str, scratch: Scratch, name: str, told: IO[bytes]) -> tuple[bool, bool]:
     """Whether there is any row, and whether there is a copy `name` now; lines that are no rows are `told`."""
     rows, first, refused = False, None, set()
     lines = _json_lines if kind == "json" else _csv_lines(file)
@@ -154,10 +154,10 @@ def _is_marked(file: Path) -> bool:
         return stream.read(3) == b"\xef\xbb\xbf"
 
 
-def _json_lines(lines: Iterable[bytes]) -> Iterator[bytes | Refused]:
+def _json_lines(lines: Iterable[bytes]) -> Iterator[bytes | RejectedLine]:
     for number, line in enumerate(lines, start=1):
         fault = _json_fault(line)
-        yield line if fault is None else Refused(number, line, fault)
+        yield line if fault is None else RejectedLine(number, line, fault)
 
 
 class _TwiceError(ValueError):
@@ -199,8 +199,8 @@ def _json_fault(line: bytes) -> str | None:
     return None if value is None or isinstance(value, dict) else "JSON, but no object"
 
 
-def _csv_lines(file: Path) -> Callable[[Iterable[bytes]], Iterator[bytes | Refused]]:
-    def lines(source: Iterable[bytes]) -> Iterator[bytes | Refused]:
+def _csv_lines(file: Path) -> Callable[[Iterable[bytes]], Iterator[bytes | RejectedLine]]:
+    def lines(source: Iterable[bytes]) -> Iterator[bytes | RejectedLine]:
         waiting: list[bytes] = []  # read ahead for a row of several lines that was none
         more = iter(source)
         number = 0
@@ -214,7 +214,7 @@ def _csv_lines(file: Path) -> Callable[[Iterable[bytes]], Iterator[bytes | Refus
             if width is None and _head(file, line):
                 width = _fields(line)
             if len(line) > LONGEST["csv"]:
-                yield Refused(number, line, f"longer than {LONGEST['csv']:,} bytes")
+                yield RejectedLine(number, line, f"longer than {LONGEST['csv']:,} bytes")
             elif b'"' not in line or isinstance(_fields(line), int):
                 yield line
             else:
@@ -228,7 +228,7 @@ def _csv_lines(file: Path) -> Callable[[Iterable[bytes]], Iterator[bytes | Refus
                     number += len(row) - 1
                 else:
                     waiting[:0] = row[1:]
-                    yield Refused(number, line, _QUOTES["open" if len(row) > 1 else str(state)])
+                    yield RejectedLine(number, line, _QUOTES["open" if len(row) > 1 else str(state)])
 
     return lines
 

@@ -31,7 +31,7 @@ By = Literal["visitors", "customers"]
 
 
 @dataclass(frozen=True)
-class Log:
+class SessionLog:
     """The sessions of a folder that `sessionise` wrote; `parts` are its files of sessions, each with that of
     their events; `counts`, `declared` and `engine` are those of its counts.json.
 
@@ -165,7 +165,7 @@ class Log:
 
 
 def moments(found: dict[Any, dict[Any, Moments]], base: Any, cell: Any) -> Moments:
-    """One of the answers of `Log.shares`, also where nothing was counted."""
+    """One of the answers of `SessionLog.shares`, also where nothing was counted."""
     cells = found.get(base, {})
     if cell in cells or not cells:
         return cells.get(cell, Moments(0, 0, 0, 0, 0, 0))
@@ -174,7 +174,7 @@ def moments(found: dict[Any, dict[Any, Moments]], base: Any, cell: Any) -> Momen
 
 
 @contextmanager
-def open_log(folder: str | Path, *, threads: int | None = None, memory: str | None = None) -> Iterator[Log]:
+def open_log(folder: str | Path, *, threads: int | None = None, memory: str | None = None) -> Iterator[SessionLog]:
     """Open a folder of sessions; scratch files lie in the system's temporary folder and go at the end.
 
     Raises `VisirError` where the folder is none that `sessionise` wrote.
@@ -189,7 +189,7 @@ def open_log(folder: str | Path, *, threads: int | None = None, memory: str | No
             folder, "Describing sessions", scratch=scratch, threads=threads, memory=memory, **any_order
         ) as engine,
     ):
-        yield Log(folder, parts, scratch, engine, told["counts"], told["declared"], told["engine"])
+        yield SessionLog(folder, parts, scratch, engine, told["counts"], told["declared"], told["engine"])
 
 
 def _add(sums: list[float], more: list[Any]) -> None:

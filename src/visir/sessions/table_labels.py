@@ -35,6 +35,6 @@ _ROWS = {
 }
 
 
-def row_of(word: str) -> str:
+def table_label(word: str) -> str:
     """The row of the printed tables that a word of a log belongs to; the word itself where there is none."""
     return _ROWS.get(word.lower(), word)
