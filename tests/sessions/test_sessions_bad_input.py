@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from visir.errors import VisirError
 from visir.sessions import LogCounts, LogMapping, sessionise
-from visir.sessions.log_repair import MOST_LINES, REFUSED, repaired_files
+from visir.sessions.log_repair import MAX_LINES, REJECTED_LINES, repaired_files
 from visir.storage import Scratch
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
@@ -182,6 +182,18 @@ def test_an_archive_that_cannot_be_unpacked_is_named(tmp_path: Path, data: bytes
     assert sorted(one.name for one in tmp_path.iterdir()) == ["log.tar.gz"]
 
 
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused_before_it_fills_the_disk(tmp_path: Path) -> None:
+    head = b"visitor,time,what\n"
+    (tmp_path / "large.tar.gz").write_bytes(archive(**{"a.csv": CSV, "b.csv": head + b"v1,5,page\n" * 2_000_000}))
+    with pytest.raises(VisirError, match=r"large\.tar\.gz: unpacks to 20,.* more than 200 to 1.*\n.*unpack it by hand"):
+        sessionise(tmp_path / "large.tar.gz", mapping("csv"), tmp_path / "out")
+    small = archive(**{"a.csv": head + b"v1,5,page\n" * 100_000})  # a megabyte is no danger, however well it packs
+    assert 200 * len(small) < 1_000_000
+    (tmp_path / "small.tar.gz").write_bytes(small)
+    assert sessionise(tmp_path / "small.tar.gz", mapping("csv"), tmp_path / "out").read == 100_000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["large.tar.gz", "out", "small.tar.gz"]
+
+
 def test_files_of_other_formats_are_passed_over_and_named(tmp_path: Path) -> None:
     files = {"a.csv": CSV, "b.parquet": GOOD_PARQUET, "notes/read me.txt": b"", "_SUCCESS": b"", ".hidden": b""}
     counts, _ = read(tmp_path, "csv", files)
@@ -235,11 +247,11 @@ def test_rows_that_are_written_by_the_rules_are_never_refused(
         csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("x", "y", "z"), *rows])
     with Scratch.beside(folder / "out") as scratch:
         assert repaired_files([folder / "a.csv"], "csv", scratch) == [folder / "a.csv"]
-        assert (scratch.path / REFUSED).read_bytes() == b""
+        assert (scratch.path / REJECTED_LINES).read_bytes() == b""
 
 
 def test_a_field_of_too_many_lines_is_an_open_quote(tmp_path: Path) -> None:
-    within = b'a,b\n"' + b"x\n" * (MOST_LINES - 1) + b'",2\n'
+    within = b'a,b\n"' + b"x\n" * (MAX_LINES - 1) + b'",2\n'
     (tmp_path / "in.csv").write_bytes(within)
     (tmp_path / "over.csv").write_bytes(within.replace(b"x\n", b"x\nx\n", 1))
     with Scratch.beside(tmp_path / "1") as scratch:

@@ -22,6 +22,7 @@ from visir.sessions.definition import (
     sessions_sql,
     timed_sql,
 )
+from visir.sessions.dialect import path_literal
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -50,7 +51,7 @@ def write_bucket(
     _place(engine, idle_minutes)
     engine.execute(f"CREATE TEMP TABLE found AS {sessions_sql('bounded', zone)} ORDER BY visitor, session")
     for query, part in (("found", "sessions"), (f"(SELECT {_COLUMNS}, late, place, session FROM bounded)", "events")):
-        engine.execute(f"COPY {query} TO '{quoted_path(folder / part / name)}' {_FILE}")
+        engine.execute(f"COPY {query} TO {path_literal(folder / part / name)} {_FILE}")
     misplaced = "count(*) FILTER (WHERE arrival IS DISTINCT FROM placed) AS misplaced"
     _add(total, engine, f"SELECT {EVENT_COUNTS}, {misplaced} FROM bounded")
     _add(total, engine, f"SELECT {SESSION_COUNTS} FROM found")
@@ -77,7 +78,7 @@ def _set_aside(engine: DuckDBPyConnection, total: Counter[str], target: Path) ->
         f"CREATE TEMP TABLE refused AS SELECT {_COLUMNS}, coalesce(reason, 'duplicate') AS reason FROM events "
         f"WHERE {refused} ORDER BY arrival"
     )
-    engine.execute(f"COPY refused TO '{quoted_path(target)}' {_FILE}")
+    engine.execute(f"COPY refused TO {path_literal(target)} {_FILE}")
     total.update(dict(engine.execute("SELECT reason, count(*) FROM refused GROUP BY reason").fetchall()))
     engine.execute(f"DELETE FROM events WHERE {refused}")
 
@@ -99,8 +100,3 @@ def _add(total: Counter[str], engine: DuckDBPyConnection, query: str) -> None:
     answer = engine.execute(query)
     names = [column[0] for column in answer.description or ()]
     total.update(dict(zip(names, answer.fetchall()[0], strict=True)))
-
-
-def quoted_path(path: Path) -> str:
-    """A path inside a literal of SQL."""
-    return str(path).replace("'", "''")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +40,8 @@ SPARK = Dialect(
     "spark", "from_utc_timestamp(timestamp_micros({moment}), {zone})", "weekday({local}) + 1", backslashes=True
 )
 """In a Spark session whose time zone is UTC."""
+
+
+def path_literal(path: str | Path) -> str:
+    """A path as a text literal of DuckDB's SQL, quotes included."""
+    return DUCKDB.literal(str(path))

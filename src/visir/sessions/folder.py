@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.sessions.bucket import quoted_path
+from visir.sessions.dialect import path_literal
 from visir.storage import FolderKind, Manifest
 
 SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a log: visir intent sessions LOG")
@@ -24,5 +24,4 @@ def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
 
 def table_of(*files: Path) -> str:
     """The table expression of Parquet files, which are read as one."""
-    names = ", ".join(f"'{quoted_path(file)}'" for file in files)
-    return f"read_parquet([{names}])"
+    return f"read_parquet([{', '.join(map(path_literal, files))}])"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from visir.files import read_json
-from visir.sessions.bucket import quoted_path
 from visir.sessions.describe.intervals import Moments
+from visir.sessions.dialect import path_literal
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of
 from visir.storage import Scratch
@@ -85,7 +85,7 @@ class SessionLog:
     def buckets(self, by: By) -> Iterator[None]:
         """For each bucket in turn the view `bucket`, whose column `unit` is the visitor or the customer."""
         for one in sorted(self._buckets(by).glob("part=*")):
-            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM '{quoted_path(one)}/*.parquet'")
+            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM {path_literal(one / '*.parquet')}")
             yield
 
     def shares(
@@ -153,13 +153,13 @@ class SessionLog:
             return target
         for number, (sessions, _) in enumerate(self.parts):
             unit = "coalesce('c' || min(customer) OVER (PARTITION BY visitor), 'v' || visitor)"
-            query = f"SELECT {unit} AS unit, {columns} FROM '{quoted_path(sessions)}'"
+            query = f"SELECT {unit} AS unit, {columns} FROM {path_literal(sessions)}"
             self._write(query, target, count, f"from{number}_")
         return target
 
     def _write(self, query: str, target: Path, count: int, name: str) -> None:
         self.db.execute(
-            f"COPY (SELECT *, hash(unit) % {count} AS part FROM ({query})) TO '{quoted_path(target)}' (FORMAT parquet, "
+            f"COPY (SELECT *, hash(unit) % {count} AS part FROM ({query})) TO {path_literal(target)} (FORMAT parquet, "
             f"PARTITION_BY (part), COMPRESSION lz4, OVERWRITE_OR_IGNORE, FILENAME_PATTERN '{name}{{i}}')"
         )
 

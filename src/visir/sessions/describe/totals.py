@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from visir.sessions.describe.session_log import SessionLog
 from visir.sessions.describe.statistic import Statistic, StatisticCell
+from visir.sessions.dialect import DUCKDB
 
 
 def totals(log: SessionLog) -> Statistic:
@@ -50,5 +51,4 @@ def totals(log: SessionLog) -> Statistic:
 
 def local_day(log: SessionLog) -> str:
     """SQL of the day on which a session began, in the declared time zone."""
-    zone = str(log.declared["zone"]).replace("'", "''")
-    return f"CAST(timezone('{zone}', make_timestamptz(CAST(began AS BIGINT))) AS DATE)"
+    return f"CAST({DUCKDB.local('began', str(log.declared['zone']))} AS DATE)"

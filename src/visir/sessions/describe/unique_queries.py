@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from visir.sessions.bucket import quoted_path
 from visir.sessions.describe.outcome_shares import OUTCOMES
 from visir.sessions.describe.session_log import SessionLog
 from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
+from visir.sessions.dialect import path_literal
 
 TOTAL = "Total"
 
@@ -32,8 +32,8 @@ def unique_queries(log: SessionLog) -> Statistic:
     for sessions, events in log.parts:
         log.db.execute(
             "INSERT INTO texts SELECT s.purchase, s.device, e.query, count(*) "
-            f"FROM (SELECT visitor, session, query FROM '{quoted_path(events)}' WHERE action = 'query') e "
-            f"JOIN (SELECT visitor, session, purchase, device FROM '{quoted_path(sessions)}' WHERE queries > 0) s "
+            f"FROM (SELECT visitor, session, query FROM {path_literal(events)} WHERE action = 'query') e "
+            f"JOIN (SELECT visitor, session, purchase, device FROM {path_literal(sessions)} WHERE queries > 0) s "
             "USING (visitor, session) WHERE s.device IS NOT NULL GROUP BY ALL"
         )
     # A query without its words was submitted, but nobody can say whether it is unique.
