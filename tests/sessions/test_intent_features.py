@@ -172,7 +172,7 @@ def log_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def drawn(log_folder: Path) -> SessionExamples:
-    return draw(log_folder, Sample("identified", min_pages=10, told="session"))
+    return draw(log_folder, Sample("identified", min_pages=10, setting_from="session"))
 
 
 def test_labels_of_the_validation_fold_change_no_feature(drawn: SessionExamples) -> None:
@@ -208,7 +208,9 @@ def test_events_after_a_step_change_no_feature_at_it(step: int, drawn: SessionEx
             own = {"page": "another", "channel": "new", "time": row["time"] + 1_000}
             row = {**row, **own, "action": "page"}
         cut.append(row)
-    again = draw(folder_of(cut, tmp_path), Sample("identified", min_pages=10, count="all", told="session"))
+    again = draw(
+        folder_of(cut, tmp_path), Sample("identified", min_pages=10, counted_pages="all", setting_from="session")
+    )
     place = {key: row for row, key in enumerate(zip(again.visitor, again.session.tolist(), strict=True))}
     at = [place[key] for key in zip(drawn.visitor, drawn.session.tolist(), strict=True)]
     # Orders of earlier sessions became pages above, so what the past holds differs; what the session holds must not.
@@ -223,7 +225,7 @@ def test_the_future_changes_no_history(drawn: SessionExamples, tmp_path: Path) -
         event(f"new{number}", 11 * 24 * 60 + number, None, "order", customer=f"c{number}", device="tv")
         for number in range(60)
     ]
-    again = draw(folder_of(rows + future, tmp_path), Sample("identified", min_pages=10, told="session"))
+    again = draw(folder_of(rows + future, tmp_path), Sample("identified", min_pages=10, setting_from="session"))
     place = {key: row for row, key in enumerate(zip(again.visitor, again.session.tolist(), strict=True))}
     past = np.flatnonzero(drawn.began < noon)
     at = [place[drawn.visitor[row], int(drawn.session[row])] for row in past]

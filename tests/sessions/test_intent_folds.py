@@ -20,7 +20,7 @@ for package in ("duckdb", "sklearn"):
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> SessionExamples:
     where = folder_of(random_log(60), tmp_path_factory.mktemp("log"))
-    return draw(where, Sample("identified", min_pages=8, told="session"))
+    return draw(where, Sample("identified", min_pages=8, setting_from="session"))
 
 
 def test_a_person_is_in_one_fold_and_every_session_is_predicted_once(drawn: SessionExamples) -> None:

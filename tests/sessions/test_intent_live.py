@@ -55,7 +55,7 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
                 learnt.matrix(rows["last"], score.step)[0],
                 score.probability,
             )
-    assert not live.aside
+    assert not live.rejected
     compared = 0
     for setting, sample in zip(SETTINGS, SAMPLES, strict=True):
         part, examples = loaded.parts[setting], draw(log_folder, sample)
@@ -158,7 +158,7 @@ def test_what_cannot_be_used_is_counted(model: PurchaseModel) -> None:
         event("a", 2, None, "dance"),
     ]
     assert [one[2] for one in steps(live, rows)] == [0, 1, 2]
-    assert live.aside == {"duplicate": 1, "late": 1, "no_time": 1, "no_visitor": 1}
+    assert live.rejected == {"duplicate": 1, "late": 1, "no_time": 1, "no_visitor": 1}
 
 
 def test_answers_end_with_the_order_and_with_the_last_step(model: PurchaseModel) -> None:

@@ -109,7 +109,7 @@ def test_the_corrected_t_by_hand() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_weights_make_up_for_a_rare_class(model: str, log_folder: Path) -> None:
-    examples = draw(log_folder, Sample("identified", min_pages=6, told="session"))
+    examples = draw(log_folder, Sample("identified", min_pages=6, setting_from="session"))
     rare = np.flatnonzero(~examples.purchase | (np.cumsum(examples.purchase) % 5 == 0))
     learnt = LearntFeatures.of(features_of("identified"), examples)
     matrix, purchase = learnt.matrix(examples, 4)[rare], examples.purchase[rare]

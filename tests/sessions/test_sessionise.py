@@ -56,17 +56,17 @@ def read(folder: Path, part: str) -> list[Row]:
 def judged(folder: Path, rows: list[Row], buckets: int) -> None:
     """What the engine finds is what the referee finds: sessions, every event's place, every reason, every count."""
     counts, found = run(folder, rows, buckets=buckets, threads=1)
-    sessions, kept, aside = find_sessions(rows, zone=ZONE, since=SINCE, until=UNTIL)
+    sessions, kept, rejected = find_sessions(rows, zone=ZONE, since=SINCE, until=UNTIL)
     assert found == sessions
     events = read(folder, "events")
     assert {e["arrival"]: (e["visitor"], e["session"], e["place"], e["late"]) for e in events} == kept
-    assert {one["arrival"]: one["reason"] for one in read(folder, "aside")} == aside
-    assert counts.read == len(rows) == counts.kept + sum(counts.aside.values())
-    assert {reason: n for reason, n in counts.aside.items() if n} == {
-        reason: list(aside.values()).count(reason) for reason in set(aside.values())
+    assert {one["arrival"]: one["reason"] for one in read(folder, "rejected")} == rejected
+    assert counts.read == len(rows) == counts.accepted + sum(counts.rejected.values())
+    assert {reason: n for reason, n in counts.rejected.items() if n} == {
+        reason: list(rejected.values()).count(reason) for reason in set(rejected.values())
     }
     assert counts.flags["late"] == sum(late for *_, late in kept.values())
-    assert (counts.kept, counts.sessions) == (len(kept), len(sessions))
+    assert (counts.accepted, counts.sessions) == (len(kept), len(sessions))
     assert counts.identified == sum(one["customer"] is not None for one in sessions)
     assert counts.purchases == sum(one["purchase"] for one in sessions)
 
@@ -176,7 +176,7 @@ def test_wall_clocks_are_read_as_the_standard_library_reads_them(tmp_path: Path,
         for number, (moment, is_real, again) in enumerate(zip(first, real, twice, strict=True), start=1)
         if is_real
     }
-    assert counts.aside["impossible_time"] == real.count(False)
+    assert counts.rejected["impossible_time"] == real.count(False)
     assert counts.flags["ambiguous_time"] == sum(twice)
     assert (sum(twice) > 0) == (zone != "Asia/Kolkata")
 
@@ -204,7 +204,7 @@ def test_times_are_read_exactly_or_set_aside(tmp_path: Path, unit: str, written:
     pq.write_table(pa.table({"visitor": ["a"], "time": [written], "action": ["page"]}), tmp_path / "log.parquet")
     counts = sessionise(tmp_path / "log.parquet", replace(preset("events"), unit=unit), tmp_path / "out")
     assert [one["time"] for one in read(tmp_path, "events")] == ([] if microseconds is None else [microseconds])
-    assert counts.aside["no_time"] == (microseconds is None)
+    assert counts.rejected["no_time"] == (microseconds is None)
 
 
 def test_files_with_a_renamed_column_and_a_malformed_line(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_files_with_a_renamed_column_and_a_malformed_line(tmp_path: Path) -> Non
     )
     counts = sessionise(tmp_path / "log", mapping, tmp_path / "out")
     # Five lines: two of a, one of "b,c", one without visitor; and one that is no row.
-    assert (counts.read, counts.kept, counts.malformed, counts.aside["no_visitor"]) == (4, 3, 1, 1)
+    assert (counts.read, counts.accepted, counts.malformed, counts.rejected["no_visitor"]) == (4, 3, 1, 1)
     lines = pq.read_table(tmp_path / "out" / "malformed.parquet").to_pylist()
     assert [(one["file"], one["line"], one["text"]) for one in lines] == [("1.csv", 4, "a,12,page,surplus")]
     assert [(one["visitor"], one["events"], one["purchase"]) for one in read(tmp_path, "sessions")] == [
@@ -247,7 +247,7 @@ def test_a_session_of_a_hundred_thousand_events(tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "log.parquet")
     counts = sessionise(tmp_path / "log.parquet", preset("events"), tmp_path / "out")
     # Written backwards: every event but the first to arrive is late.
-    assert (counts.sessions, counts.kept, counts.flags["late"]) == (1, count, count - 1)
+    assert (counts.sessions, counts.accepted, counts.flags["late"]) == (1, count, count - 1)
 
 
 def test_the_number_of_buckets_and_threads_changes_nothing_that_is_found(tmp_path: Path) -> None:

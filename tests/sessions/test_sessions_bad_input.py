@@ -44,7 +44,7 @@ def read(folder: Path, kind: str, files: Named[str, bytes]) -> tuple[LogCounts, 
     where = folder / "out" / "malformed.parquet"
     lines: list[dict[str, Any]] = pq.read_table(where).to_pylist() if where.is_file() else []
     assert counts.malformed == len(lines)
-    assert counts.read == counts.kept + sum(counts.aside.values())
+    assert counts.read == counts.accepted + sum(counts.rejected.values())
     return counts, lines
 
 
@@ -89,7 +89,7 @@ def test_what_is_no_fault_of_a_line_is_read(tmp_path: Path) -> None:
     # A byte order mark, blank lines, ends of Windows, NaN, and a file without a line; null is a row that tells nothing.
     log = b"\xef\xbb\xbf" + JSON.replace(b"\n", b"\r\n") + b'\n  \n{"visitor":"a","time":NaN}\nnull\n'
     counts, lines = read(tmp_path, "json", {"a.json": log, "b.json": b""})
-    assert (counts.kept, counts.aside["no_time"], counts.aside["no_visitor"], lines) == (ROWS, 1, 1, [])
+    assert (counts.accepted, counts.rejected["no_time"], counts.rejected["no_visitor"], lines) == (ROWS, 1, 1, [])
 
 
 @pytest.mark.parametrize("after", [1, 3, 900, 1001])
@@ -106,7 +106,7 @@ def test_an_open_quote_deep_in_a_large_file_does_not_swallow_what_follows(tmp_pa
     log = b"visitor,time,what\n" + b"".join(b"v%d,%d,page\n" % (k % 50, k) for k in range(500_000))
     cut = log.index(b"\n", 3_000_000) + 1
     counts, lines = read(tmp_path, "csv", {"a.csv": log[:cut] + b'"v1,5,page\n' + log[cut:]})
-    assert (counts.kept, counts.malformed) == (500_000, 1)
+    assert (counts.accepted, counts.malformed) == (500_000, 1)
     assert (lines[0]["line"], lines[0]["text"]) == (log[:cut].count(b"\n") + 1, '"v1,5,page')
 
 
@@ -122,7 +122,7 @@ def test_faults_of_csv_are_told_by_line(tmp_path: Path) -> None:
     ]
     counts, lines = read(tmp_path, "csv", {"a.csv": CSV + b"".join(line for line, _ in bad) + b"v1,7,page\n"})
     assert [one["line"] for one in lines] == [1002, 1003, 1004, 1005]  # lines 1 to 1001 are the log's
-    assert counts.kept == ROWS + 4
+    assert counts.accepted == ROWS + 4
     for one, (_, fault) in zip(lines, [one for one in bad if one[1]], strict=True):
         assert fault in one["fault"]
     assert len(lines[-1]["text"]) == 2_000_008  # whole
@@ -217,7 +217,7 @@ def test_a_column_that_one_file_lacks_is_empty_there(tmp_path: Path) -> None:
     ):
         (tmp_path / kind).mkdir()
         counts, _ = read(tmp_path / kind, kind, files)
-        assert (counts.aside["no_visitor"], counts.flags["unknown_action"]) == (1, 1)
+        assert (counts.rejected["no_visitor"], counts.flags["unknown_action"]) == (1, 1)
 
 
 def test_ends_of_lines_of_an_old_mac_are_read(tmp_path: Path) -> None:

@@ -125,6 +125,6 @@ def test_card_and_what_was_set_aside(found: Characterisation) -> None:
     # 81 rows read, 80 kept, one bot; reasons that did not occur are left out
     assert aside_table(found.counts).texts() == [
         ["rows read", "81", "100.00", ""],
-        ["kept", "80", "98.77", ""],
-        ["set aside: bot", "1", "1.23", "meets the declared condition for bots"],
+        ["accepted", "80", "98.77", ""],
+        ["rejected: bot", "1", "1.23", "meets the declared condition for bots"],
     ]

@@ -1,4 +1,4 @@
-"""The few words that engines do not share. Everything else in `definition` is one text for all of them."""
+"""The few words of SQL that engines do not share. Everything else in `definition` is one text for all of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from pathlib import Path
 class Dialect:
     """How an engine writes a text, the local time of a moment, and the day of the week.
 
-    `local_time` takes `{moment}` (microseconds since 1970, UTC) and `{zone}` (a literal); `iso_weekday` takes `{local}`
-    and is 1 on Monday. `backslashes` is whether a backslash in a text literal escapes what follows.
+    Args:
+        name: Of the engine.
+        local_time: Takes `{moment}` (microseconds since 1970, UTC) and `{zone}` (a literal).
+        iso_weekday: Takes `{local}`; 1 on Monday.
+        backslashes: Whether a backslash in a text literal escapes what follows.
     """
 
     name: str
@@ -20,7 +23,7 @@ class Dialect:
     backslashes: bool = False
 
     def literal(self, value: str) -> str:
-        """`value` as a text literal of SQL."""
+        """`value` as a text literal of SQL, quotes included."""
         if self.backslashes:
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         return "'" + value.replace("'", "''") + "'"

@@ -13,7 +13,8 @@ SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a 
 def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
     """The files of sessions, each with the file of their events, in the order of their names.
 
-    Raises `FolderError` where the folder is none of sessions, or a file is missing or of another size than written.
+    Raises:
+        FolderError: It is not a folder of sessions, or a file is missing or of another size than written.
     """
     folder = Path(folder)
     manifest = Manifest.read(folder, SESSIONS)
@@ -23,5 +24,5 @@ def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
 
 
 def table_of(*files: Path) -> str:
-    """The table expression of Parquet files, which are read as one."""
+    """The table expression of Parquet files that are read as one."""
     return f"read_parquet([{', '.join(map(path_literal, files))}])"

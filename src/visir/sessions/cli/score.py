@@ -22,7 +22,7 @@ def score(
     """Answer a stream of events (JSON lines, or CSV with a head; columns as in docs/sessions.md; times in µs).
 
     One JSON line per answer, at once: when a session begins (step 0), then whenever a page opens, up to the model's
-    last step or the first order. What was set aside is told at the end on standard error.
+    last step or the first order. Rejected events are counted at the end on standard error.
     """
     from dataclasses import asdict
 
@@ -38,8 +38,8 @@ def score(
         for answer in live.tell(event):
             typer.echo(orjson.dumps(asdict(answer)).decode())
         sys.stdout.flush()
-    for reason, count in sorted(live.aside.items()):
-        typer.echo(f"set aside: {count:,} {reason}", err=True)
+    for reason, count in sorted(live.rejected.items()):
+        typer.echo(f"rejected: {count:,} {reason}", err=True)
 
 
 def _events(stream: TextIO, live: LiveScorer) -> Iterator[dict[str, Any]]:
@@ -69,7 +69,7 @@ def _events(stream: TextIO, live: LiveScorer) -> Iterator[dict[str, Any]]:
                 row["time"] = int(row["time"]) if row.get("time") else None
                 row["price"] = float(row["price"]) if row.get("price") else None
         except ValueError as fault:
-            live.aside["malformed"] += 1
+            live.rejected["malformed"] += 1
             typer.echo(f"line {number}: {fault}", err=True)
             continue
         yield row

@@ -84,7 +84,7 @@ class Predict(LogExperiment):
 
         sample = Sample(self.setting, self.sessions, work.seed, self.min_pages)
         plan = StudyPlan((sample,), folds=self.folds, schemes=("grouped",), seed=work.seed)
-        key = hash_json({"sample": sample.told_as(), "folds": self.folds, "seed": work.seed})[:10]
+        key = hash_json({"sample": sample.to_dict(), "folds": self.folds, "seed": work.seed})[:10]
         out = folder / f"predict-{self.setting}-{key}"
         # One study at a time: it has a process for every core.
         with work.locks.here, locked(folder / f"{out.name}.lock", waiting=f"{out}: waiting", elsewhere="--out"):

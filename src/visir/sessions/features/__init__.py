@@ -35,9 +35,9 @@ FEATURES: tuple[SessionFeature, ...] = (
 def features_of(setting: Setting, which: FeatureSet = "extended") -> tuple[SessionFeature, ...]:
     """Anonymous sessions have no history; the baseline set is the part that the table ticks."""
     return tuple(
-        one
-        for one in FEATURES
-        if (one.scope == "session" or setting == "identified") and (one.baseline or which == "extended")
+        feature
+        for feature in FEATURES
+        if (feature.scope == "session" or setting == "identified") and (feature.baseline or which == "extended")
     )
 
 

@@ -32,7 +32,7 @@ def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -
 
 def places(names: Sequence[str], words: CodedTexts) -> Ints:
     """States: listed names, then "none told", then "never seen in training"."""
-    return words.into(names, missing=len(names), unseen=len(names) + 1)
+    return words.codes_in(names, missing=len(names), unseen=len(names) + 1)
 
 
 def start(names: Sequence[str]) -> int:

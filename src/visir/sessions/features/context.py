@@ -37,7 +37,7 @@ def _place(
     """The place among the names seen in training; NaN where there is none, or a new one."""
 
     def values(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-        place = column(examples, step).into(state["names"], missing=-1, unseen=-1).astype(np.float64)
+        place = column(examples, step).codes_in(state["names"], missing=-1, unseen=-1).astype(np.float64)
         return np.where(place < 0, np.nan, place)
 
     return values

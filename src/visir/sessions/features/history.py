@@ -34,8 +34,8 @@ def _sessions(examples: SessionExamples, step: int, state: FeatureState) -> Floa
 
 def _devices(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     earlier = examples.earlier
-    told = earlier.device.codes >= 0
-    pairs = np.unique(np.column_stack([earlier.owner[told], earlier.device.codes[told]]), axis=0)
+    with_device = earlier.device.codes >= 0
+    pairs = np.unique(np.column_stack([earlier.owner[with_device], earlier.device.codes[with_device]]), axis=0)
     return _if_known(examples, step, np.bincount(pairs[:, 0], minlength=len(examples)))
 
 

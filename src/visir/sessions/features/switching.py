@@ -21,9 +21,9 @@ def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
     now = CodedTexts(examples.device.names, examples.device.codes[used])
     names = sorted(_named(last) | _named(now))
     counts = np.full((len(names), len(names)), SMOOTHING)
-    before, after = last.into(names, -1, -1), now.into(names, -1, -1)
-    told = (before >= 0) & (after >= 0)
-    np.add.at(counts, (before[told], after[told]), 1.0)
+    before, after = last.codes_in(names, -1, -1), now.codes_in(names, -1, -1)
+    both_known = (before >= 0) & (after >= 0)
+    np.add.at(counts, (before[both_known], after[both_known]), 1.0)
     stays = counts.diagonal() / counts.sum(axis=1) if names else np.zeros(0)
     overall = (counts.trace() / counts.sum()) if names else 0.5
     return {"names": names, "leaves": (1 - stays).tolist(), "overall": float(1 - overall)}
@@ -31,7 +31,7 @@ def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
 
 def _probability(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     names = state["names"]
-    place = examples.known_device(step).into(names, missing=len(names), unseen=len(names))
+    place = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
     leaves = np.asarray([*state["leaves"], state["overall"]], np.float64)[place]
     return np.where(examples.is_known(step), leaves, np.nan)
 

@@ -4,7 +4,7 @@ The definition of a session is that of `sessionise`, one event at a time: a visi
 without a request, or when another customer logs in. What is told of a session at a step is what `examples.draw` finds
 of it later, so the features are the same numbers, bit for bit.
 
-What can only be done later is not done: an event that comes after a later one of its visitor is set aside and counted
+What can only be done later is not done: an event that comes after a later one of its visitor is rejected and counted
 (a log would put it in its place), and so are events without a visitor or a time, and repetitions.
 """
 
@@ -78,7 +78,7 @@ class LiveScorer:
 
     def __init__(self, model: PurchaseModel) -> None:
         self.model = model
-        self.aside: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
         self._idle = round(model.card["idle_minutes"] * 60_000_000)
         self._zone = ZoneInfo(model.card["zone"])
         self._open: OrderedDict[str, _Open] = OrderedDict()  # the one that waits longest first
@@ -106,16 +106,16 @@ class LiveScorer:
         row = {name: event.get(name) or None for name in COLUMNS}
         visitor, time = row["visitor"], event.get("time")
         if visitor is None:
-            return self._set_aside("no_visitor")
+            return self._reject("no_visitor")
         if isinstance(time, bool) or not isinstance(time, int) or time < 0:
-            return self._set_aside("no_time")
+            return self._reject("no_time")
         self._expire(time)
         session, customer = self._open.get(visitor), row["customer"]
         if session is not None and time < session.last:
-            return self._set_aside("late")
+            return self._reject("late")
         same = (*(row[name] for name in COLUMNS if name != "price"), event.get("price"), time)
         if session is not None and same in session.moment:
-            return self._set_aside("duplicate")
+            return self._reject("duplicate")
         known = session.told.get("customer") if session else None
         begins = session is None or time - session.last > self._idle
         if begins or (customer is not None and known is not None and known[0] != customer):
@@ -214,6 +214,6 @@ class LiveScorer:
             orders=session.orders,
         )
 
-    def _set_aside(self, reason: str) -> list[Score]:
-        self.aside[reason] += 1
+    def _reject(self, reason: str) -> list[Score]:
+        self.rejected[reason] += 1
         return []

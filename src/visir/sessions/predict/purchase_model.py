@@ -87,7 +87,7 @@ def train(
         "model": model,
         "features": which,
         "seed": seed,
-        "samples": [one.told_as() for one in samples],
+        "samples": [one.to_dict() for one in samples],
         "found": found,
         "zone": read_json(Path(sessions) / "counts.json")["declared"]["zone"],
         "idle_minutes": idle_minutes(Path(sessions)),

@@ -129,7 +129,7 @@ def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Pa
     import sklearn
 
     asked = {
-        "samples": [one.told_as() for one in plan.samples],
+        "samples": [one.to_dict() for one in plan.samples],
         "models": list(plan.models),
         "folds": plan.folds,
         "schemes": list(plan.schemes),

@@ -178,12 +178,14 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
     """The protocol, as names and values."""
     asked, log = summary.card["asked"], summary.card["log"]
     sample = asked["samples"][0]
-    told = {"start": "its first request", "session": "the whole session (selects by the future)"}[sample["told"]]
+    told = {"start": "its first request", "session": "the whole session (selects by the future)"}[
+        sample["setting_from"]
+    ]
     return [
         ("log", f"{log['mapping']}; hours in {log['zone']}; sessions end after {log['idle_minutes']:g} idle minutes"),
         (
             "examples",
-            f"sessions of at least {sample['min_pages']} pages ({sample['count']}); the setting told by {told}",
+            f"sessions of at least {sample['min_pages']} pages ({sample['counted_pages']}); the setting told by {told}",
         ),
         ("steps", "pages opened so far; dwell times of the pages left by then"),
         ("history", "sessions of the customer that were over, idle time included, before this one began"),

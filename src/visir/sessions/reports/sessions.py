@@ -15,7 +15,7 @@ from visir.sessions.describe import Characterisation, Statistic
 from visir.sessions.describe.outcome_shares import BUYING, OTHER, RATE
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
-from visir.sessions.reports.tables import aside_table, cannot_table, card_rows, statistic_table, tidy_statistic
+from visir.sessions.reports.tables import cannot_table, card_rows, rejected_table, statistic_table, tidy_statistic
 from visir.storage import Change
 
 _OUTCOMES = ("sessions with a purchase", "sessions without")
@@ -65,7 +65,7 @@ def write_sessions_report(
         cards=_cards(found),
         sections=sections,
         missing=to_html(replace(cannot_table(found), caption="")) if missing else "",
-        aside=to_html(aside_table(found.counts)),
+        rejected=to_html(rejected_table(found.counts)),
         card=card_rows(found),
         command=command,
         beside=sorted((beside or {}).items()),

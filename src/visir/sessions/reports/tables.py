@@ -57,12 +57,12 @@ def cannot_table(found: Characterisation) -> Table:
     return Table.of([Column("thesis"), Column("what"), Column("why not")], rows, caption="What this log cannot tell")
 
 
-def aside_table(counts: Mapping[str, Any]) -> Table:
+def rejected_table(counts: Mapping[str, Any]) -> Table:
     """What was set aside and why, and what is remarkable among what was kept, as far as it occurred."""
     read = int(counts["read"])
     rows: list[list[Cell]] = [["rows read", read, 100.0 if read else None, ""]]
-    rows.append(["kept", int(counts["kept"]), _percent(int(counts["kept"]), read), ""])
-    for heading, told, words in (("set aside", counts["aside"], REASONS), ("kept", counts["flags"], FLAGS)):
+    rows.append(["accepted", int(counts["accepted"]), _percent(int(counts["accepted"]), read), ""])
+    for heading, told, words in (("rejected", counts["rejected"], REASONS), ("accepted", counts["flags"], FLAGS)):
         for name, count in told.items():
             if count:
                 label = f"{heading}: {name.replace('_', ' ')}"
