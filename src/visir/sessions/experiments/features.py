@@ -34,14 +34,16 @@ class Features(LogExperiment):
         """See `Act.measure`."""
         from visir.sessions.features import FEATURES
 
-        declared = {one.name: one.dynamic if self.gives == "dynamic" else one.baseline for one in FEATURES}
+        declared = {
+            feature.name: feature.dynamic if self.gives == "dynamic" else feature.baseline for feature in FEATURES
+        }
         ran, protocol = {"system": "visir's features"}, {"features": "as declared"}
         if self.log and self.gives == "dynamic":
             folder = sessions_of(self, work)
-            told = counts_of(folder)
+            counts = counts_of(folder)
             declared = self._changing(folder / "log", work)
-            ran, protocol = self.ran(told), {**self.protocol(told), "features": "dynamic where values change"}
-        values = {f"{one.scope}: {one.name}": float(declared[one.name]) for one in FEATURES}
+            ran, protocol = self.ran(counts), {**self.protocol(counts), "features": "dynamic where values change"}
+        values = {f"{feature.scope}: {feature.name}": float(declared[feature.name]) for feature in FEATURES}
         return Measured(values, ran, protocol)
 
     def _changing(self, log: object, work: Work) -> dict[str, bool]:
@@ -54,8 +56,9 @@ class Features(LogExperiment):
         learnt = LearntFeatures.of(features, examples, np.ones(len(examples), bool))
         matrices = [learnt.matrix(examples, step) for step in sample.steps]
         return {
-            one.name: any(
-                not np.array_equal(before[:, at], after[:, at], equal_nan=True) for before, after in pairwise(matrices)
+            feature.name: any(
+                not np.array_equal(before[:, column], after[:, column], equal_nan=True)
+                for before, after in pairwise(matrices)
             )
-            for at, one in enumerate(features)
+            for column, feature in enumerate(features)
         }
