@@ -39,10 +39,10 @@ class Characterisation:
 
     def statistic(self, name: str) -> Statistic:
         """One of them by its name. Raises `KeyError` with the names there are."""
-        for one in self.statistics:
-            if one.name == name:
-                return one
-        raise KeyError(f"{name}: one of {', '.join(one.name for one in self.statistics)}")
+        for statistic in self.statistics:
+            if statistic.name == name:
+                return statistic
+        raise KeyError(f"{name}: one of {', '.join(statistic.name for statistic in self.statistics)}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -52,7 +52,7 @@ class Characterisation:
             "declared": self.declared,
             "engine": self.engine,
             "suppress": self.suppress,
-            "statistics": [one.to_dict() for one in self.statistics],
+            "statistics": [statistic.to_dict() for statistic in self.statistics],
         }
 
 
@@ -71,7 +71,7 @@ def describe(
     with open_log(folder, threads=threads, memory=memory) as log:
         if not log.counts["sessions"]:
             raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was set aside, and why")
-        found = (
+        statistics = (
             totals(log),
             *lengths(log),
             weekdays(log),
@@ -85,4 +85,6 @@ def describe(
         )
         counts, declared, engine = log.counts, log.declared, log.engine
     name = Path(folder).resolve().name
-    return Characterisation(name, counts, declared, engine, tuple(suppressed(one, suppress) for one in found), suppress)
+    return Characterisation(
+        name, counts, declared, engine, tuple(suppressed(statistic, suppress) for statistic in statistics), suppress
+    )

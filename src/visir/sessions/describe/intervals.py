@@ -59,15 +59,15 @@ class Moments:
         return p * (1 - p) / self.variance
 
 
-def share(of: Moments, *, scale: float = 100.0) -> StatisticCell:
+def share(moments: Moments, *, scale: float = 100.0) -> StatisticCell:
     """y / n in percent with its interval; no value where n is 0."""
-    if not of.n:
+    if not moments.n:
         return StatisticCell(None, support=0)
-    low, high = wilson(of.y / of.n, of.effective, quantile(of.units))
-    return StatisticCell(scale * of.y / of.n, scale * low, scale * high, support=int(of.y))
+    low, high = wilson(moments.y / moments.n, moments.effective, quantile(moments.units))
+    return StatisticCell(scale * moments.y / moments.n, scale * low, scale * high, support=int(moments.y))
 
 
-def mean(of: Moments, *, support: int) -> StatisticCell:
+def mean(moments: Moments, *, support: int) -> StatisticCell:
     """y / n for a y that is no part of n (queries per session), with its interval; no value where n is 0.
 
     The interval is Garwood's for a Poisson count, of as many counts as the mean is worth by its variance over visitors:
@@ -76,15 +76,17 @@ def mean(of: Moments, *, support: int) -> StatisticCell:
     """
     from scipy.special import chdtri
 
-    if not of.n:
+    if not moments.n:
         return StatisticCell(None, support=0)
-    value = of.y / of.n
+    value = moments.y / moments.n
     tail = (1 - CONFIDENCE) / 2
-    if not of.y:
-        return StatisticCell(value, 0.0, float(chdtri(2, tail)) / 2 * of.nn / of.n**2, support=support)
-    spread = of.variance if 0 < of.variance < float("inf") else value / of.n
+    if not moments.y:
+        return StatisticCell(value, 0.0, float(chdtri(2, tail)) / 2 * moments.nn / moments.n**2, support=support)
+    spread = moments.variance if 0 < moments.variance < float("inf") else value / moments.n
     counts = value**2 / spread
-    low, high = (float(chdtri(2 * k, one)) / (2 * counts) for k, one in ((counts, 1 - tail), (counts + 1, tail)))
+    low, high = (
+        float(chdtri(2 * k, probability)) / (2 * counts) for k, probability in ((counts, 1 - tail), (counts + 1, tail))
+    )
     return StatisticCell(value, value * low, value * high, support=support)
 
 
@@ -102,7 +104,7 @@ def quantile(units: int) -> float:
     return float(stdtrit(max(units - 1, 1), 0.5 + CONFIDENCE / 2))
 
 
-def standardised(of: Sequence[Moments]) -> list[StatisticCell]:
+def standardised(groups: Sequence[Moments]) -> list[StatisticCell]:
     """Rates y / n, minus their mean over the groups, divided by their standard deviation over the groups.
 
     The deviation is that of a population: rates {0.5, 0.2, 0.3} give {1.34, −1.07, −0.27} (thesis section 6.2). That of
@@ -114,21 +116,21 @@ def standardised(of: Sequence[Moments]) -> list[StatisticCell]:
     the rate is worth, the groups independent. The derivatives of z (delta method) would do for common groups, but not
     where one has hardly any purchases: it moves all the others.
     """
-    rates = np.array([one.y / one.n for one in of])
+    rates = np.array([group.y / group.n for group in groups])
     if len(rates) < 2 or rates.std() <= 1e-12:
-        return [StatisticCell(None) for _ in of]
-    worth = np.array([one.effective for one in of])
+        return [StatisticCell(None) for _ in groups]
+    worth = np.array([group.effective for group in groups])
     drawn = np.random.default_rng(0).beta(rates * worth + 0.5, (1 - rates) * worth + 0.5, (DRAWS, len(rates)))
     ends = np.quantile(_standard(drawn), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
     z = _standard(rates[None])[0]
     # Near the bound of √(k − 1) all draws can lie on one side of the value.
     return [
-        StatisticCell(float(one), min(float(low), float(one)), max(float(high), float(one)))
-        for one, low, high in zip(z, *ends, strict=True)
+        StatisticCell(float(value), min(float(low), float(value)), max(float(high), float(value)))
+        for value, low, high in zip(z, *ends, strict=True)
     ]
 
 
 def _standard(rates: NDArray[np.float64]) -> NDArray[np.float64]:
     """Row by row."""
-    found: NDArray[np.float64] = (rates - rates.mean(axis=1, keepdims=True)) / rates.std(axis=1, keepdims=True)
-    return found
+    standard: NDArray[np.float64] = (rates - rates.mean(axis=1, keepdims=True)) / rates.std(axis=1, keepdims=True)
+    return standard

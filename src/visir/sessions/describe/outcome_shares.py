@@ -33,22 +33,22 @@ class StatisticHeading:
 
 
 def shares_by_outcome(
-    log: SessionLog, about: StatisticHeading, column: str, keys: Sequence[int], said: Callable[[int], str]
+    log: SessionLog, about: StatisticHeading, column: str, keys: Sequence[int], label: Callable[[int], str]
 ) -> Statistic:
     """The share of purchase and of non-purchase sessions that falls on each value of a column that is always known."""
-    found = log.shares("purchase", column)
-    cells = tuple(tuple(share(moments(found, outcome, key)) for outcome in OUTCOMES) for key in keys)
+    shares = log.shares("purchase", column)
+    cells = tuple(tuple(share(moments(shares, outcome, key)) for outcome in OUTCOMES) for key in keys)
     return Statistic(
         about.name,
         about.title,
         about.source,
         about.corner,
-        rows=tuple(said(key) for key in keys),
+        rows=tuple(label(key) for key in keys),
         columns=(BUYING, OTHER),
         units=("%", "%"),
         cells=cells,
         of="of all sessions with a purchase, and of all without",
-        notes=(*_empty(found), _ALIKE + " They do not say how another week would differ."),
+        notes=(*_empty(shares), _ALIKE + " They do not say how another week would differ."),
     )
 
 
@@ -63,20 +63,20 @@ def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> S
     where = f"{column} IS NOT NULL"
     shares = log.shares("purchase", column, where=where)
     rates = log.shares(column, "purchase", where=where)
-    of = [moments(rates, name, True) for name in names]
-    standard = standardised(of)
+    moments_of_names = [moments(rates, name, True) for name in names]
+    standard = standardised(moments_of_names)
     cells: list[StatisticRow] = []
-    for name, rate, z in zip(names, of, standard, strict=True):
-        least = int(min(rate.y, rate.n - rate.y))  # who knows the rate and the sessions knows both outcomes
-        told = share(rate)
+    for name, rate, z in zip(names, moments_of_names, standard, strict=True):
+        support = int(min(rate.y, rate.n - rate.y))  # who knows the rate and the sessions knows both outcomes
+        rate_cell = share(rate)
         cells.append(
             (
                 *(share(moments(shares, outcome, name)) for outcome in OUTCOMES),
-                StatisticCell(told.value, told.low, told.high, support=least),
-                StatisticCell(z.value, z.low, z.high, support=least),
+                StatisticCell(rate_cell.value, rate_cell.low, rate_cell.high, support=support),
+                StatisticCell(z.value, z.low, z.high, support=support),
             )
         )
-    left = log.counts["sessions"] - log.known[column]
+    left = log.counts["sessions"] - log.known_counts[column]
     notes = [*_empty(shares), _ALIKE]
     if left:
         notes.insert(0, f"{left:,} sessions of which the log does not tell the {column} are left out.")
@@ -98,5 +98,5 @@ def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> S
     )
 
 
-def _empty(found: dict[Any, Any]) -> list[str]:
-    return [f"The log has no {said.lower()} session." for outcome, said in OUTCOMES.items() if outcome not in found]
+def _empty(shares: dict[Any, Any]) -> list[str]:
+    return [f"The log has no {name.lower()} session." for outcome, name in OUTCOMES.items() if outcome not in shares]

@@ -54,21 +54,21 @@ class SessionLog:
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """What the engine answers; for answers that are small."""
-        found: list[tuple[Any, ...]] = self.db.execute(query).fetchall()
-        return found
+        rows: list[tuple[Any, ...]] = self.db.execute(query).fetchall()
+        return rows
 
-    def one(self, query: str) -> Any:
+    def value(self, query: str) -> Any:
         """The single value of an answer."""
         return self.rows(query)[0][0]
 
     @cached_property
-    def known(self) -> dict[str, int]:
+    def known_counts(self) -> dict[str, int]:
         """Of how many sessions each of these is known: customer, device, channel; and how many hold a query."""
-        told = self.rows(
+        counts = self.rows(
             "SELECT count(customer), count(device), count(channel), count(*) FILTER (WHERE queries > 0) "
             f"FROM {self.sessions}"
         )[0]
-        return dict(zip(("customer", "device", "channel", "query"), map(int, told), strict=True))
+        return dict(zip(("customer", "device", "channel", "query"), map(int, counts), strict=True))
 
     @cached_property
     def devices(self) -> tuple[str, ...]:
@@ -84,8 +84,8 @@ class SessionLog:
 
     def buckets(self, by: By) -> Iterator[None]:
         """For each bucket in turn the view `bucket`, whose column `unit` is the visitor or the customer."""
-        for one in sorted(self._buckets(by).glob("part=*")):
-            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM {path_literal(one / '*.parquet')}")
+        for folder in sorted(self._buckets(by).glob("part=*")):
+            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM {path_literal(folder / '*.parquet')}")
             yield
 
     def shares(
@@ -111,34 +111,40 @@ class SessionLog:
                 f"SELECT unit, {base} AS base, {cell} AS cell, sum({weight}) AS y FROM {source} WHERE {where} "
                 "GROUP BY 1, 2, 3)"
             )
-            for at, of, *sums in self.rows(
+            for base_value, cell_value, *sums in self.rows(
                 "SELECT base, cell, sum(y), sum(y * y), sum(y * n) FROM counted GROUP BY 1, 2"
             ):
-                _add(y[at][of], sums)
+                _add(y[base_value][cell_value], sums)
             # Every unit and base once: n is spread over its cells, Σy = n.
-            for at, *sums in self.rows(
+            for base_value, *sums in self.rows(
                 "SELECT base, sum(n), sum(n * n), count(*) FROM "
                 "(SELECT base, unit, any_value(n) AS n FROM counted GROUP BY 1, 2) GROUP BY 1"
             ):
-                _add(n[at], sums)
+                _add(n[base_value], sums)
         return {
-            at: {
-                of: Moments(sums[0], sums[1], sums[2], n[at][0], n[at][1], int(n[at][2])) for of, sums in cells.items()
+            base_value: {
+                cell_value: Moments(
+                    sums[0], sums[1], sums[2], n[base_value][0], n[base_value][1], int(n[base_value][2])
+                )
+                for cell_value, sums in cells.items()
             }
-            for at, cells in y.items()
+            for base_value, cells in y.items()
         }
 
     def means(self, base: str, counted: str, *, where: str = "true") -> dict[Any, Moments]:
         """The sum of `counted` over the sessions of each `base`: moments whose y / n is the mean per session."""
         total: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
         for _ in self.buckets("visitors"):
-            for at, *sums in self.rows(
+            for base_value, *sums in self.rows(
                 "SELECT base, sum(y), sum(y * y), sum(y * n), sum(n), sum(n * n), count(*) FROM ("
                 f"SELECT unit, {base} AS base, sum({counted}) AS y, count(*) AS n FROM bucket WHERE {where} "
                 "GROUP BY 1, 2) GROUP BY 1"
             ):
-                _add(total[at], sums)
-        return {at: Moments(sums[0], sums[1], sums[2], sums[3], sums[4], int(sums[5])) for at, sums in total.items()}
+                _add(total[base_value], sums)
+        return {
+            base_value: Moments(sums[0], sums[1], sums[2], sums[3], sums[4], int(sums[5]))
+            for base_value, sums in total.items()
+        }
 
     def _buckets(self, by: By) -> Path:
         """The sessions, hashed by unit, written on the first call."""
@@ -164,13 +170,13 @@ class SessionLog:
         )
 
 
-def moments(found: dict[Any, dict[Any, Moments]], base: Any, cell: Any) -> Moments:
+def moments(moments_by_base: dict[Any, dict[Any, Moments]], base: Any, cell: Any) -> Moments:
     """One of the answers of `SessionLog.shares`, also where nothing was counted."""
-    cells = found.get(base, {})
+    cells = moments_by_base.get(base, {})
     if cell in cells or not cells:
         return cells.get(cell, Moments(0, 0, 0, 0, 0, 0))
-    of = next(iter(cells.values()))
-    return Moments(0, 0, 0, of.n, of.nn, of.units)
+    other_cell = next(iter(cells.values()))
+    return Moments(0, 0, 0, other_cell.n, other_cell.nn, other_cell.units)
 
 
 @contextmanager
@@ -181,7 +187,7 @@ def open_log(folder: str | Path, *, threads: int | None = None, memory: str | No
     """
     folder = Path(folder)
     parts = parts_of(folder)
-    told = read_json(folder / "counts.json")
+    document = read_json(folder / "counts.json")
     any_order = {"preserve_insertion_order": False}
     with (
         Scratch.temporary("sessions") as scratch,
@@ -189,9 +195,9 @@ def open_log(folder: str | Path, *, threads: int | None = None, memory: str | No
             folder, "Describing sessions", scratch=scratch, threads=threads, memory=memory, **any_order
         ) as engine,
     ):
-        yield SessionLog(folder, parts, scratch, engine, told["counts"], told["declared"], told["engine"])
+        yield SessionLog(folder, parts, scratch, engine, document["counts"], document["declared"], document["engine"])
 
 
 def _add(sums: list[float], more: list[Any]) -> None:
-    for at, one in enumerate(more):
-        sums[at] += int(one)
+    for position, value in enumerate(more):
+        sums[position] += int(value)

@@ -86,36 +86,41 @@ def suppressed(statistic: Statistic, fewer_than: int) -> Statistic:
     if fewer_than <= 1 or statistic.cannot:
         return statistic
     support = [[cell.support for cell in row] for row in statistic.cells]
-    hidden = [[one is not None and one < fewer_than for one in row] for row in support]
+    hidden = [[count is not None and count < fewer_than for count in row] for row in support]
     if statistic.linked:
-        hidden = [[any(row) and one is not None for one in of] for row, of in zip(hidden, support, strict=True)]
+        hidden = [
+            [any(row) and count is not None for count in counts] for row, counts in zip(hidden, support, strict=True)
+        ]
     height, width = len(statistic.rows), len(statistic.columns)
     if statistic.sums:
-        down = statistic.sums == "columns"
+        by_column = statistic.sums == "columns"
         lines = [
-            [(row, at) for row in range(height)] if down else [(at, column) for column in range(width)]
-            for at in range(width if down else height)
+            [(row, number) for row in range(height)] if by_column else [(number, column) for column in range(width)]
+            for number in range(width if by_column else height)
         ]
         for line in lines:
             counted = [(row, column) for row, column in line if support[row][column] is not None]
-            gone = [(row, column) for row, column in counted if hidden[row][column]]
-            rest = [one for one in counted if one not in gone]
-            if len(gone) == 1 and rest:
-                row, column = min(rest, key=lambda one: (support[one[0]][one[1]] or 0, one))
-                for at in range(width) if statistic.linked else (column,):
-                    hidden[row][at] = support[row][at] is not None
+            hidden_cells = [(row, column) for row, column in counted if hidden[row][column]]
+            rest = [position for position in counted if position not in hidden_cells]
+            if len(hidden_cells) == 1 and rest:
+                row, column = min(rest, key=lambda position: (support[position[0]][position[1]] or 0, position))
+                for other_column in range(width) if statistic.linked else (column,):
+                    hidden[row][other_column] = support[row][other_column] is not None
     for column in map(statistic.columns.index, statistic.together):
         if any(row[column] for row in hidden):
             hidden = [[*row[:column], True, *row[column + 1 :]] for row in hidden]
     if statistic.rest:
-        row, other = (statistic.rows.index(one) for one in statistic.rest)
+        row, other = (statistic.rows.index(name) for name in statistic.rest)
         hidden[row] = list(hidden[other])
     count = sum(map(sum, hidden))
     if not count:
         return statistic
     cells = tuple(
-        tuple(StatisticCell(None, hidden=True) if gone else cell for cell, gone in zip(row, away, strict=True))
-        for row, away in zip(statistic.cells, hidden, strict=True)
+        tuple(
+            StatisticCell(None, hidden=True) if is_hidden else cell
+            for cell, is_hidden in zip(row, hidden_row, strict=True)
+        )
+        for row, hidden_row in zip(statistic.cells, hidden, strict=True)
     )
-    said = f"{count} {'cell is' if count == 1 else 'cells are'} hidden: fewer than {fewer_than:,}, or would tell those."
-    return replace(statistic, cells=cells, notes=(*statistic.notes, said))
+    note = f"{count} {'cell is' if count == 1 else 'cells are'} hidden: fewer than {fewer_than:,}, or would tell those."
+    return replace(statistic, cells=cells, notes=(*statistic.notes, note))

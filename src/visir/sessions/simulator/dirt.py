@@ -43,7 +43,7 @@ class Dirt:
     late: float = 0.0
 
     def __post_init__(self) -> None:
-        shares = [(one.name, getattr(self, one.name)) for one in fields(self)]
+        shares = [(kind.name, getattr(self, kind.name)) for kind in fields(self)]
         wrong = [(name, share) for name, share in shares if not 0 <= share <= 1]
         faults = [f"{name}: a share lies between 0 and 1, found {share}" for name, share in wrong]
         raise_faults(ConfigurationError, "dirt", faults)
@@ -86,15 +86,15 @@ def _copied(log: CodedEvents, name: str, which: NDArray[np.int64]) -> CodedEvent
         scrolled = np.full(len(which), len(ACTIONS), np.int8)
         return log.rows(which, action=scrolled, time=log.time[which] + 1)
     if name == "bot":
-        who = (len(log.visitors) + log.time[which] % _BOTS).astype(np.int32)
-        return log.rows(which, visitor=who, customer=nothing.astype(np.int32), device=nothing.astype(np.int8))
+        bots = (len(log.visitors) + log.time[which] % _BOTS).astype(np.int32)
+        return log.rows(which, visitor=bots, customer=nothing.astype(np.int32), device=nothing.astype(np.int8))
     return log.rows(which)
 
 
 def _joined(parts: list[CodedEvents]) -> CodedEvents:
     """One log; the bots' numbers are none that a person has."""
     log = parts[0]
-    columns = [one.name for one in fields(CodedEvents) if one.name not in ("visitors", "people")]
+    columns = [column.name for column in fields(CodedEvents) if column.name not in ("visitors", "people")]
     rows = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
     bots = -(2**62) + log.visitors[:1].repeat(_BOTS) * _BOTS + np.arange(_BOTS)
     return replace(log, **rows, visitors=np.concatenate([log.visitors, bots]))
@@ -111,7 +111,7 @@ def _overtaken(log: CodedEvents, clean: NDArray[np.bool_]) -> int:
 
 
 def _chosen(log: CodedEvents, dirt: Dirt, name: str, seed: int) -> NDArray[np.bool_]:
-    stream = [one.name for one in fields(dirt)].index(name)
+    stream = [kind.name for kind in fields(dirt)].index(name)
     drawn = splitmix64(seed_of(seed, 1, stream), log.time)
     return np.asarray(drawn / 2.0**64 < getattr(dirt, name))
 

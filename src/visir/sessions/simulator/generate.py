@@ -63,14 +63,14 @@ def generate(
     shop = shop or Shop()
     causes = causes_of(shop, seed)
     with new_folder(out, LOG, replace=replace) as change, Progress("generating", sessions, "sessions") as advance:
-        people = found = bought = rows = 0
-        soiled: Counter[str] = Counter()
+        people = simulated = bought = rows = 0
+        dirt_counts: Counter[str] = Counter()
         for number, part in enumerate(parts(sessions, seed=seed, shop=shop)):
             name = f"part-{number:05d}.parquet"
             log = coded(part)
             if dirt is not None:
                 log, counted = add_dirt(log, dirt, seed)
-                soiled.update(counted)
+                dirt_counts.update(counted)
             table = events_table(shop, causes, log)
             plain = [field for field in table.column_names if field not in ("time", "price")]
             path = change.file(f"events/{name}")
@@ -78,11 +78,11 @@ def generate(
             if planted:
                 pq.write_table(planted_table(shop, causes, part), change.file(f"planted/{name}"))
             people += part.people
-            found += len(part.sessions["person"])
+            simulated += len(part.sessions["person"])
             bought += int(part.sessions["purchase"].sum())
             rows += table.num_rows
-            advance(min(found, sessions) - min(found - len(part.sessions["person"]), sessions))
-        counts = GeneratedLog(people, found, bought, rows, dict(soiled))
+            advance(min(simulated, sessions) - min(simulated - len(part.sessions["person"]), sessions))
+        counts = GeneratedLog(people, simulated, bought, rows, dict(dirt_counts))
         if planted:
             change.write_json("truth.json", truth(shop).to_dict())
         change.write("mapping.toml", _mapping(shop).encode())
@@ -106,11 +106,11 @@ def parts(
     faults += [f"seed must not be negative, found {seed}"] if seed < 0 else []
     raise_faults(ConfigurationError, "generated log", faults)
     causes = causes_of(shop or Shop(), seed)
-    first = found = 0
-    while found < sessions:
-        part = simulate(causes, first, first + people_per_part, most_sessions=sessions - found)
+    first = simulated = 0
+    while simulated < sessions:
+        part = simulate(causes, first, first + people_per_part, most_sessions=sessions - simulated)
         first += part.people
-        found += len(part.sessions["person"])
+        simulated += len(part.sessions["person"])
         yield part
 
 
@@ -119,7 +119,7 @@ def _mapping(shop: Shop) -> str:
 
     The end is a day after the last session begins, so that this session is not cut.
     """
-    own = "\n".join(f'{name} = "{name}"' for name in EVENTS.names)
+    columns = "\n".join(f'{name} = "{name}"' for name in EVENTS.names)
     actions = "\n".join(f'{name} = "{name}"' for name in ACTIONS)
     end = shop.begin + timedelta(weeks=shop.weeks, days=1)
     return f'''about = "A generated log (visir.sessions.simulator)."
@@ -131,10 +131,10 @@ bot = "device IS NULL"
 until = {end.isoformat()}T00:00:00Z
 
 [raw]
-{own}
+{columns}
 
 [events]
-{own}
+{columns}
 
 [actions]
 {actions}

@@ -27,14 +27,14 @@ def different_texts(shop: Shop, sessions: NDArray[np.int64]) -> Floats:
     """
     words = _words()
     intents = np.array([shop.intents_of_others, shop.intents_of_purchases])
-    found = np.zeros(sessions.shape)
+    expected = np.zeros(sessions.shape)
     for device in range(sessions.shape[1]):
         holding = np.array([_more_than(shop, intent, device) for intent in range(intents.shape[1])])
         for outcome in range(2):
-            asked = (intents[outcome] @ holding) @ words
-            none = np.exp(sessions[outcome, device] * np.log1p(-asked))
-            found[outcome, device] = (1 - none).sum()
-    return found
+            word_chances = (intents[outcome] @ holding) @ words
+            none = np.exp(sessions[outcome, device] * np.log1p(-word_chances))
+            expected[outcome, device] = (1 - none).sum()
+    return expected
 
 
 def _words() -> Floats:
@@ -52,15 +52,15 @@ def _words() -> Floats:
 
 def _more_than(shop: Shop, intent: int, device: int) -> Floats:
     """(`_MOST`,) chance that a session holds more than k different queries, followed page by page."""
-    one, typed = shop.intents[intent], shop.typed[device]
-    stay = 1 - 1 / one.pages[device]
-    chain = np.array(one.chain)
+    causes, typed = shop.intents[intent], shop.typed[device]
+    stay = 1 - 1 / causes.pages[device]
+    chain = np.array(causes.chain)
     ended = np.zeros(_MOST + 1)
     arriving = np.zeros((len(BODY), _MOST + 1))
-    arriving[:, 0] = one.start
+    arriving[:, 0] = causes.start
     while arriving.sum() > 1e-13:
         new = typed * arriving[SEARCH]
-        new[1:] *= 1 - one.retype  # the first query of a session is new
+        new[1:] *= 1 - causes.retype  # the first query of a session is new
         arriving[SEARCH] -= new
         arriving[SEARCH, 1:] += new[:-1]
         ended += (1 - stay) * arriving.sum(axis=0)
