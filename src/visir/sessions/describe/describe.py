@@ -25,9 +25,13 @@ from visir.sessions.describe.weekdays import weekdays
 class Characterisation:
     """What distinguishes the sessions that buy.
 
-    - `name`: of the folder; `counts`, `declared`, `engine`: what is known of the log (counts.json)
-    - `statistics`: in the order of the thesis, also those that the log cannot tell
-    - `suppress`: cells of fewer sessions than this are hidden; 0 for none
+    Args:
+        name: Of the folder.
+        counts: The counts of `counts.json`.
+        declared: The declarations of `counts.json`.
+        engine: The engine of `counts.json`.
+        statistics: In the order of the thesis, also those that cannot be computed from this log.
+        suppress: Cells of fewer sessions than this are hidden; 0 for none.
     """
 
     name: str
@@ -38,7 +42,11 @@ class Characterisation:
     suppress: int
 
     def statistic(self, name: str) -> Statistic:
-        """One of them by its name. Raises `KeyError` with the names there are."""
+        """A statistic by its name.
+
+        Raises:
+            KeyError: There is none of this name; the names are listed.
+        """
         for statistic in self.statistics:
             if statistic.name == name:
                 return statistic
@@ -61,10 +69,26 @@ def describe(
 ) -> Characterisation:
     """Tables 6.1 to 6.6 and Figures 6.2 to 6.5 of a folder that `sessionise` wrote.
 
-    Shares and rates have 95 % intervals (`intervals`). What the log cannot tell is said in `Statistic.cannot`.
-    `suppress` hides cells of fewer sessions (see `suppressed`); `memory` bounds the engine ("2GB"). The same folder
-    gives the same numbers, whatever the threads. Raises `VisirError` where the folder is no folder of sessions, or
-    holds none.
+    Shares and rates have 95 % intervals (`intervals`). What cannot be computed from the log says why in
+    `Statistic.unavailable`. The same folder gives the same numbers, whatever the threads.
+
+    Args:
+        folder: A folder of sessions.
+        suppress: Hide cells of fewer sessions than this (see `suppressed`); 0 for none.
+        threads: Default: one per core.
+        memory: What the engine may hold ("2GB").
+
+    Raises:
+        VisirError: The folder is no folder of sessions, or holds none.
+
+    Example:
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> from visir.sessions import preset, sessionise
+        >>> log = pa.table({"visitor": ["ann", "bob"], "time": [0, 0], "action": ["order", "page"]})
+        >>> pq.write_table(log, "log.parquet")
+        >>> _ = sessionise("log.parquet", preset("events"), "out")
+        >>> describe("out").statistic("table-6-1").value("Purchase sessions", "Total").value
+        1
     """
     if suppress < 0:
         raise VisirError(f"cells of fewer than {suppress} sessions: there are none.", hint="0 hides nothing")

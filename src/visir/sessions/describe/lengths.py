@@ -17,7 +17,13 @@ _SHORT, _PER_DECADE = 20, 16
 
 @dataclass(frozen=True)
 class _Group:
-    """Sessions of one device and outcome: how many have each length, and how many of them are no longer than that."""
+    """Sessions of one device and outcome.
+
+    Args:
+        lengths: The lengths that occur, ascending.
+        cumulative: How many sessions are no longer than each.
+        moments: Of the share longer than the median, for the design effect.
+    """
 
     lengths: list[int]
     cumulative: list[int]
@@ -87,7 +93,7 @@ def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
 
 
 def _groups(log: SessionLog) -> dict[tuple[str, bool], _Group]:
-    """Every group's lengths, counted; memory goes with the number of different lengths."""
+    """The lengths of every group, counted; memory follows the number of different lengths."""
     counted: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
     for device, bought, length, count in log.rows(
         f"SELECT device, purchase, length, count(*) FROM {log.sessions} WHERE device IS NOT NULL "

@@ -1,8 +1,8 @@
 """How the sessions of each outcome spread over days, hours, channels or devices, and which of these convert best.
 
 Every percentage here is of *all purchase sessions*, or of all non-purchase sessions: columns add up to 100 %. So do
-those of Tables 6.2 (99.90 and 99.10 %) and 6.4 (100.02 and 100.01 %), and section 6.4.2's 48.55 + 51.45 % and
-58.55 + 41.44 % over the days of the week. The other reading, which share of a device's sessions are purchases, is the
+those of Tables 6.2 (99.90 and 99.10 %) and 6.4 (100.02 and 100.01 %), and section 6.4.2's 48.55 + 51.45 % and 58.55 +
+41.44 % over the days of the week. The other reading, which share of a device's sessions are purchases, is the
 conversion rate.
 """
 
@@ -24,7 +24,7 @@ _ALIKE = "Intervals (95 %) hold sessions of one visitor together."
 
 @dataclass(frozen=True)
 class StatisticHeading:
-    """What a statistic is called: see `Statistic`."""
+    """Name, title, source and corner of a `Statistic`."""
 
     name: str
     title: str
@@ -35,7 +35,15 @@ class StatisticHeading:
 def shares_by_outcome(
     log: SessionLog, about: StatisticHeading, column: str, keys: Sequence[int], label: Callable[[int], str]
 ) -> Statistic:
-    """The share of purchase and of non-purchase sessions that falls on each value of a column that is always known."""
+    """The share of purchase and of non-purchase sessions with each value of a column that is always known.
+
+    Args:
+        log: The sessions.
+        about: Name and title.
+        column: A column of sessions.
+        keys: Its values, in order.
+        label: A value in words.
+    """
     shares = log.shares("purchase", column)
     cells = tuple(tuple(share(moments(shares, outcome, key)) for outcome in OUTCOMES) for key in keys)
     return Statistic(
@@ -55,7 +63,12 @@ def shares_by_outcome(
 def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> Statistic:
     """Shares of each outcome over the values of a column, conversion rates, and these standardised over the values.
 
-    Sessions whose value is not told are left out, and counted in a note.
+    Sessions without a value are left out, and counted in a note.
+
+    Args:
+        log: The sessions.
+        about: Name and title.
+        column: A column of sessions.
     """
     names = log.names(column)
     if not names:

@@ -1,7 +1,7 @@
 """A folder of sessions, opened for counting: the engine adds up, Python sees only sums.
 
-Sessions are hashed into buckets by visitor (and, for what is about customers, by customer), so that everything a
-visitor did lies in one bucket: sums over visitors are sums over buckets, and memory follows a bucket, not the log.
+Sessions are hashed into buckets by visitor (and by customer, for what is about customers), so that everything of a
+visitor is in one bucket: sums over visitors are sums over buckets, and memory follows a bucket, not the log.
 """
 
 from __future__ import annotations
@@ -32,11 +32,19 @@ By = Literal["visitors", "customers"]
 
 @dataclass(frozen=True)
 class SessionLog:
-    """The sessions of a folder that `sessionise` wrote; `parts` are its files of sessions, each with that of
-    their events; `counts`, `declared` and `engine` are those of its counts.json.
+    """The sessions of a folder that `sessionise` wrote.
 
-    What belongs together when intervals are computed is a *unit*: a visitor (browser), or all browsers of one customer;
-    a browser with several customers is with the first of them by the alphabet.
+    What belongs together when intervals are computed is a *unit*: a visitor (browser), or all browsers of one customer.
+    A browser with several customers is with the first of them by the alphabet.
+
+    Args:
+        folder: The folder.
+        parts: Its files of sessions, each with the file of their events.
+        scratch: Where buckets are written.
+        db: The engine.
+        counts: The counts of `counts.json`.
+        declared: The declarations of `counts.json`.
+        engine: The engine that found the sessions, of `counts.json`.
     """
 
     folder: Path
@@ -53,17 +61,17 @@ class SessionLog:
         return table_of(*(sessions for sessions, _ in self.parts))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """What the engine answers; for answers that are small."""
+        """The rows of an answer of the engine, for answers that are small."""
         rows: list[tuple[Any, ...]] = self.db.execute(query).fetchall()
         return rows
 
     def value(self, query: str) -> Any:
-        """The single value of an answer."""
+        """The single value of an answer of the engine."""
         return self.rows(query)[0][0]
 
     @cached_property
     def known_counts(self) -> dict[str, int]:
-        """Of how many sessions each of these is known: customer, device, channel; and how many hold a query."""
+        """How many sessions have a known customer, device and channel, and how many hold a query."""
         counts = self.rows(
             "SELECT count(customer), count(device), count(channel), count(*) FILTER (WHERE queries > 0) "
             f"FROM {self.sessions}"
@@ -98,10 +106,18 @@ class SessionLog:
         weight: str = "1",
         by: By = "visitors",
     ) -> dict[Any, dict[Any, Moments]]:
-        """How many of the sessions of each `base` are of each `cell`; both are SQL over `source`, neither may be null.
+        """How many of the sessions of each `base` are of each `cell`.
 
-        `source` is SQL over the view `bucket` with a column `unit`; `weight` is what one session counts. The answer is
-        `{base: {cell: moments}}`, in no order.
+        Args:
+            base: SQL over `source`; never null.
+            cell: SQL over `source`; never null.
+            source: SQL over the view `bucket`, with a column `unit`.
+            where: SQL over `source`: which sessions count.
+            weight: SQL over `source`: what one session counts.
+            by: What the units are.
+
+        Returns:
+            base → cell → moments, in no order.
         """
         y: dict[Any, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
         n: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0])
@@ -132,7 +148,16 @@ class SessionLog:
         }
 
     def means(self, base: str, counted: str, *, where: str = "true") -> dict[Any, Moments]:
-        """The sum of `counted` over the sessions of each `base`: moments whose y / n is the mean per session."""
+        """The sum of a quantity over the sessions of each `base`.
+
+        Args:
+            base: SQL over sessions; never null.
+            counted: SQL over sessions: the quantity.
+            where: SQL over sessions: which of them count.
+
+        Returns:
+            base → moments whose y / n is the mean per session.
+        """
         total: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
         for _ in self.buckets("visitors"):
             for base_value, *sums in self.rows(
@@ -147,7 +172,7 @@ class SessionLog:
         }
 
     def _buckets(self, by: By) -> Path:
-        """The sessions, hashed by unit, written on the first call."""
+        """The sessions, hashed by unit; written on the first call."""
         if (self.scratch.path / by).exists():
             return self.scratch.path / by
         target = self.scratch.folder(by, "part=*/*.parquet")
@@ -171,7 +196,7 @@ class SessionLog:
 
 
 def moments(moments_by_base: dict[Any, dict[Any, Moments]], base: Any, cell: Any) -> Moments:
-    """One of the answers of `SessionLog.shares`, also where nothing was counted."""
+    """The moments of one base and cell in an answer of `SessionLog.shares`, also where nothing was counted."""
     cells = moments_by_base.get(base, {})
     if cell in cells or not cells:
         return cells.get(cell, Moments(0, 0, 0, 0, 0, 0))
@@ -181,9 +206,15 @@ def moments(moments_by_base: dict[Any, dict[Any, Moments]], base: Any, cell: Any
 
 @contextmanager
 def open_log(folder: str | Path, *, threads: int | None = None, memory: str | None = None) -> Iterator[SessionLog]:
-    """Open a folder of sessions; scratch files lie in the system's temporary folder and go at the end.
+    """Open a folder of sessions. Scratch files are in the system's temporary folder and are removed at the end.
 
-    Raises `VisirError` where the folder is none that `sessionise` wrote.
+    Args:
+        folder: A folder that `sessionise` wrote.
+        threads: Default: one per core.
+        memory: What the engine may hold ("2GB").
+
+    Raises:
+        VisirError: It is not such a folder.
     """
     folder = Path(folder)
     parts = parts_of(folder)

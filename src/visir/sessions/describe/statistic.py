@@ -10,11 +10,13 @@ from typing import Any, Literal
 class StatisticCell:
     """One cell: a number (or words), its 95 % interval where it is an estimate, and what it rests on.
 
-    - `value`: None where it is not defined (a share of nothing) or hidden
-    - `low`, `high`: ends of the interval, in the unit of `value`
-    - `support`: the sessions (of Table 6.3 customers, of Figure 6.5 transitions) that the cell counts; cells of fewer
-      are the ones that `suppressed` hides. None: nothing to hide.
-    - `hidden`: whether it was hidden
+    Args:
+        value: None where it is not defined (a share of nothing) or hidden.
+        low: Lower end of the interval, in the unit of `value`.
+        high: Upper end.
+        support: The sessions (of Table 6.3 customers, of Figure 6.5 transitions) that the cell counts; `suppressed`
+            hides cells of few. None: nothing to hide.
+        hidden: Whether it was hidden.
     """
 
     value: float | int | str | None
@@ -31,15 +33,22 @@ StatisticRow = tuple[StatisticCell, ...]
 class Statistic:
     """One table or figure of thesis sections 6.3 and 6.4, computed from a log.
 
-    - `name`: "table-6-4"; `title`; `source`: where the thesis has it
-    - `corner`: what the rows are ("device"); `rows`, `columns`: their names; `cells`: rows × columns
-    - `units`: unit of each column ("%", "queries per session", "")
-    - `of`: what the percentages are percentages of
-    - `cannot`: why it cannot be computed from this log, "" where it can; there are no rows then
-    - `sums`: along which direction shares add up to a whole, so that one hidden cell would follow from the others
-    - `linked`: whether the cells of a row follow from one another, so that a row is hidden as a whole
-    - `together`: columns whose every value depends on all rows: hidden as soon as one cell is
-    - `rest`: (row, other row): what the other leaves of the whole, and so is hidden with it
+    Args:
+        name: "table-6-4".
+        title: In words.
+        source: Where the thesis has it.
+        corner: What the rows are ("device").
+        rows: Names of the rows.
+        columns: Names of the columns.
+        units: Unit of each column ("%", "queries per session", "").
+        cells: Rows × columns.
+        of: What the percentages are percentages of.
+        notes: Sentences for readers.
+        unavailable: Why it cannot be computed from this log, "" where it can; without rows then.
+        sums: Along which direction shares add up to a whole, so that one hidden cell would follow from the others.
+        linked: Whether the cells of a row follow from one another, so that a row is hidden as a whole.
+        together: Columns whose every value depends on all rows: hidden as soon as one cell is.
+        rest: (row, other row): the first is what the other leaves of the whole, and so is hidden with it.
     """
 
     name: str
@@ -52,7 +61,7 @@ class Statistic:
     cells: tuple[StatisticRow, ...]
     of: str = ""
     notes: tuple[str, ...] = ()
-    cannot: str = ""
+    unavailable: str = ""
     sums: Literal["columns", "rows", ""] = field(default="columns", repr=False)
     linked: bool = field(default=False, repr=False)
     together: tuple[str, ...] = field(default=(), repr=False)
@@ -60,11 +69,15 @@ class Statistic:
 
     @classmethod
     def without(cls, name: str, title: str, source: str, why: str) -> Statistic:
-        """What a log cannot tell, and why not."""
-        return cls(name, title, source, "", (), (), (), (), cannot=f"Cannot be computed: {why}.")
+        """A statistic that cannot be computed from this log, with the reason."""
+        return cls(name, title, source, "", (), (), (), (), unavailable=f"Cannot be computed: {why}.")
 
     def value(self, row: str, column: str) -> StatisticCell:
-        """One cell by its names. Raises `KeyError` with the names there are."""
+        """One cell by the names of its row and column.
+
+        Raises:
+            KeyError: There is no such row or column; the names are listed.
+        """
         if row not in self.rows or column not in self.columns:
             raise KeyError(f"{self.name} has rows {self.rows} and columns {self.columns}")
         return self.cells[self.rows.index(row)][self.columns.index(column)]
@@ -77,13 +90,17 @@ class Statistic:
 def suppressed(statistic: Statistic, fewer_than: int) -> Statistic:
     """The statistic without its cells of fewer than `fewer_than` sessions.
 
-    A single hidden share would follow from the others, which add up to a whole; so the smallest of those is hidden
-    with it. Where cells of a row follow from one another (shares and conversion rates), the row is hidden as a whole.
+    A single hidden share would follow from the others, which add up to a whole; so the smallest of those is hidden with
+    it. Where cells of a row follow from one another (shares and conversion rates), the row is hidden as a whole.
     Standardised rates are hidden all at once: two of them give away mean and deviation, and these two hidden rates.
     Zeros are hidden too: that nobody did something is a statement about everybody. This keeps small cells from sight;
     it is no proof that nobody can be recognised.
+
+    Args:
+        statistic: With all its cells.
+        fewer_than: Cells of fewer sessions are hidden; 0 or 1 hides nothing.
     """
-    if fewer_than <= 1 or statistic.cannot:
+    if fewer_than <= 1 or statistic.unavailable:
         return statistic
     support = [[cell.support for cell in row] for row in statistic.cells]
     hidden = [[count is not None and count < fewer_than for count in row] for row in support]

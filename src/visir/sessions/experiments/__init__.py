@@ -1,1 +1,1 @@
-"""What studies of chapter 6 do with logs: acts, shapes and drawings, registered in `visir.sessions.application`."""
+"""What studies of chapter 6 compute from logs, registered in `visir.sessions.application`."""

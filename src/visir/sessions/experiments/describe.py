@@ -12,12 +12,13 @@ from visir.studies.act import CannotTell, Measured, Work
 
 
 class Describe(LogExperiment):
-    """One column of what `visir intent describe` says of a log; labels are its rows, in the words of the thesis.
+    """One column of a statistic of `visir intent describe`; labels are its rows, in the words of the thesis.
 
-    - `statistic`: by its name there, "table-6-4"
-    - `column`: of it, "Purchase sessions"; of Figure 6.5, the device that is gone to; of Figure 6.2, "PC, purchase"
+    A log from which it cannot be computed (no customers, no searches) leaves the cell "not run", with the reason.
 
-    A log that cannot tell it (no customers, no searches) leaves the cell "not run", with the reason.
+    Args:
+        statistic: Its name, "table-6-4".
+        column: "Purchase sessions"; of Figure 6.5 the device that is gone to; of Figure 6.2 "PC, purchase".
     """
 
     run: Literal["describe"] = "describe"
@@ -35,8 +36,8 @@ class Describe(LogExperiment):
         if self.statistic not in statistics:
             raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, statistics))
         statistic = statistics[self.statistic]
-        if statistic["cannot"]:
-            raise CannotTell(statistic["cannot"])
+        if statistic["unavailable"]:
+            raise CannotTell(statistic["unavailable"])
         column = self._column(statistic["columns"])
         cells = {row: cells[column]["value"] for row, cells in zip(statistic["rows"], statistic["cells"], strict=True)}
         named = Counter(map(table_label, cells))

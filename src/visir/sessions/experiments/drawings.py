@@ -57,7 +57,7 @@ def _bars(name: str, axis: str, thesis: str, means: Means) -> Iterator[Drawing]:
 
 
 def switches(means: Means, printed: Printed) -> Iterator[Drawing]:
-    """Figure 6.5: from which device people go on on which."""
+    """Figure 6.5: from which device people go on to which."""
     devices = [device for device in DEVICES if device in means]
     if not devices:
         return
@@ -74,7 +74,7 @@ def switches(means: Means, printed: Printed) -> Iterator[Drawing]:
 
 
 def importance(means: Means, printed: Printed) -> Iterator[Drawing]:
-    """Figure 6.6: what a prediction rests on."""
+    """Figure 6.6: which features a prediction uses."""
     for setting, thesis in (
         ("anonymous", "The thesis: week day first, then dwell times and the page score."),
         ("identified", "The thesis: number of orders and days since the last, then dwell times and the page score."),

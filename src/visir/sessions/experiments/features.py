@@ -14,11 +14,13 @@ from visir.studies.act import Measured, Work
 class Features(LogExperiment):
     """visir's own feature set beside the ticks of the table: 1 for a tick, 0 for a dash.
 
-    - `gives`: "dynamic" or "baseline", the columns
-    - `log`: where one is given, a feature counts as dynamic when its values on `sessions` identified sessions change
-      from one step to another; without one, when visir declares it so
-
     Labels: "session: …" and "history: …", as in the table.
+
+    Args:
+        gives: "dynamic" or "baseline", the columns.
+        log: A log; a feature then counts as dynamic when its values on `sessions` identified sessions change from one
+            step to another. Without a log, when visir declares it so.
+        sessions: How many sessions.
     """
 
     run: Literal["features"] = "features"

@@ -1,4 +1,4 @@
-"""Logs of shops that cells need: the sessions of each found once for all studies, and what describes them kept."""
+"""Logs of shops that cells of studies need: sessions and descriptions are computed once for all studies."""
 
 from __future__ import annotations
 
@@ -22,18 +22,24 @@ DESCRIPTION = FolderKind("described", "a description of a log")
 
 
 class LogExperiment(Act):
-    """A cell about the sessions of a log.
+    """A cell of a study about the sessions of a log.
 
-    - `log`: "generated:40000", a name of `places.toml`, or a file or folder
-    - `mapping`: how it is read: a preset of `visir intent sessions`, or a TOML file. By default a folder as `visir
-      intent generate` writes it (events/, mapping.toml) is read as it says, anything else by the preset of its name.
+    Args:
+        log: "generated:40000", a name of `places.toml`, or a file or folder.
+        mapping: How it is read: a preset of `visir intent sessions`, or a TOML file. By default a folder that `visir
+            intent generate` wrote (events/, mapping.toml) is read by its own mapping, anything else by the preset of
+            its name.
     """
 
     log: str
     mapping: str = ""
 
     def ran(self, counts: dict[str, Any]) -> dict[str, str]:
-        """What it was that ran; `told` is the counts.json of the sessions."""
+        """What ran, for the card of the cell.
+
+        Args:
+            counts: The counts.json of the sessions.
+        """
         name = f"generated log, {_count(self.log):,} sessions" if self.generated else self.log
         return {"system": self.system, "collection": name}
 
@@ -63,10 +69,10 @@ class LogExperiment(Act):
 
 
 def sessions_of(act: LogExperiment, work: Work) -> Path:
-    """The folder of an act's log, where `visir intent sessions` wrote the folder "log".
+    """The folder of an experiment's log; `visir intent sessions` wrote its subfolder "log".
 
-    It is named by what is asked and, of a real log, by the names and sizes of its files: another log in the same place
-    is another folder.
+    It is named by the log and the mapping and, of a real log, by the names and sizes of its files: another log in the
+    same place has another folder.
     """
     from visir.sessions import load_mapping, preset, sessionise
     from visir.sessions.simulator import generate
@@ -88,13 +94,13 @@ def sessions_of(act: LogExperiment, work: Work) -> Path:
 
 
 def counts_of(folder: Path) -> dict[str, Any]:
-    """What is known of the sessions of a folder of `sessions_of`: its counts.json."""
+    """The counts.json of a folder of `sessions_of`."""
     counts: dict[str, Any] = read_json(folder / _SESSIONS / "counts.json")
     return counts
 
 
 def description_of(folder: Path, work: Work) -> dict[str, dict[str, Any]]:
-    """Everything of thesis section 6.4, by name, as `visir intent describe` says it; worked out once."""
+    """Everything of thesis section 6.4, by name, as `visir intent describe` writes it; computed once."""
     from visir.sessions.describe import describe
 
     path = folder / _DESCRIBED

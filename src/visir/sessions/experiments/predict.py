@@ -24,16 +24,21 @@ MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "cali
 class Predict(LogExperiment):
     """One curve of the prediction study (`visir intent predict`): a setting, a model, a feature set.
 
-    - `setting`, `sessions` (at most; all by default), `min_pages`: which sessions are predicted. Fewer pages have fewer
-      steps: the last is two before, and never the eleventh.
-    - `folds`: of the cross-validation, grouped by person
-    - `gives`: "measures" of `model` with `features`, × 100; "all bought", those of calling every session a purchase,
-      which is what F1 is to be held against; of the random forest with the extended set "importance", percent of the
-      decrease in impurity, mean over steps, or "static share", that of all static features by step
-
     Labels: "step 0" … for F1, "ROC-AUC, step 0" … for the others of `MEASURES`; the names of features. All cells of a
     setting share one study of all models, which goes on where it was stopped. A log without sessions of the setting
     leaves the cell "not run", with the reason.
+
+    Args:
+        setting: Which sessions are predicted.
+        gives: "measures" of `model` with `features`, × 100. "all bought": those of calling every session a purchase, to
+            compare F1 with. Of the random forest with the extended set "importance" (percent of the decrease in
+            impurity, mean over steps) or "static share" (that of all static features by step).
+        model: Name of the model.
+        features: The feature set.
+        sessions: At most so many; all by default.
+        min_pages: Pages that a session must have. Fewer pages have fewer steps: the last is two before, and never the
+            eleventh.
+        folds: Of the cross-validation, grouped by person.
     """
 
     run: Literal["predict"] = "predict"
@@ -77,7 +82,7 @@ class Predict(LogExperiment):
         return Measured(values, self.ran(counts), {**self.protocol(counts), **facts})
 
     def _study(self, folder: Path, work: Work) -> dict[str, Any]:
-        """The summary of the study, which is run where it is not there yet."""
+        """The summary of the study, which is run where it is missing."""
         from visir.sessions.examples import Sample, draw
         from visir.sessions.predict.study import STUDY, StudyPlan, load_study, run_study
         from visir.sessions.predict.summary import summarise

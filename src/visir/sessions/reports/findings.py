@@ -1,4 +1,4 @@
-"""What a characterisation says, in sentences: the questions of sections 6.4.1 to 6.4.5, answered from the log."""
+"""A characterisation in sentences: the questions of sections 6.4.1 to 6.4.5, answered from the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ _SPACE = "\N{NO-BREAK SPACE}"
 
 
 def findings(characterisation: Characterisation) -> dict[str, tuple[str, ...]]:
-    """{section: sentences}; of what is missing or hidden nothing is said."""
+    """The sentences of each section; nothing of what is missing or hidden.
+
+    Args:
+        characterisation: Of a log.
+
+    Returns:
+        Section → sentences.
+    """
     statistic = characterisation.statistic
     sections = {
         "length": _lengths(statistic("figure-6-2-percentiles")),
@@ -35,7 +42,7 @@ def _lengths(statistic: Statistic) -> tuple[str, ...]:
 
 
 def _busiest(statistic: Statistic, when: str) -> tuple[str, ...]:
-    if statistic.cannot:
+    if statistic.unavailable:
         return ()
     most = []
     for column in (BUYING, OTHER):
@@ -59,7 +66,7 @@ def _rates(statistic: Statistic) -> tuple[str, ...]:
 
 
 def _customers(statistic: Statistic) -> tuple[str, ...]:
-    if statistic.cannot:
+    if statistic.unavailable:
         return ()
     bought, left = (statistic.value("> 1 device", column) for column in ("Purchasers", "Non-purchasers"))
     if not (_number(bought) and _number(left)):
@@ -75,7 +82,7 @@ def _stays(statistic: Statistic) -> tuple[str, ...]:
 
 
 def _queries(statistic: Statistic) -> tuple[str, ...]:
-    if statistic.cannot:
+    if statistic.unavailable:
         return ()
     bought, left = (statistic.value(ALL, f"{outcome}: queries per session") for outcome in ("Purchase", "Non-purchase"))
     if not (_number(bought) and _number(left)):
@@ -88,7 +95,7 @@ def _number(cell: StatisticCell) -> bool:
 
 
 def _with(cell: StatisticCell, unit: str = f"{_SPACE}%") -> str:
-    """A number with its interval, in as many digits as tell something."""
+    """A number with its interval, in as many digits as say something."""
     whole = isinstance(cell.value, int)
     digits = 0 if whole else 2 if float(cell.value or 0) < 10 else 1
     number = f"{float(cell.value or 0):,.{digits}f}{unit}"

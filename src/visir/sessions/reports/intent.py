@@ -115,7 +115,17 @@ def optimism_table(summary: Summary) -> Table:
 def write_intent_report(
     path: str | Path, summary: Summary, command: Sequence[str] = (), *, replace: bool = False
 ) -> Path:
-    """Write the page of a study: one HTML file without scripts that fetches nothing; returns its path."""
+    """Write the page of a study: one HTML file without scripts that fetches nothing.
+
+    Args:
+        path: The file.
+        summary: Of the study.
+        command: The command line that makes the page again.
+        replace: Replace the file where it exists.
+
+    Returns:
+        The path.
+    """
     settings = plots.settings_of(summary)
     steps = sorted({row.step for row in summary.rows if row.scheme == "grouped"})
     shown = [step for step in (0, 1, steps[-1]) if step in steps] if steps else []

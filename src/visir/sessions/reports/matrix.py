@@ -1,4 +1,4 @@
-"""What can and what cannot be computed of thesis chapter 6 from each of several logs: one matrix, asked of the code."""
+"""What can be computed of thesis chapter 6 from each of several logs: one matrix, from the code alone."""
 
 from __future__ import annotations
 
@@ -33,10 +33,13 @@ _DESCRIBED = (
 
 
 def matrix(logs: Mapping[str, str | Path]) -> Table:
-    """Tables 6.1 to 6.7 and Figures 6.2 to 6.7 by row, {name: folder of sessions} by column.
+    """Tables 6.1 to 6.7 and Figures 6.2 to 6.7 by row, logs by column.
 
-    "yes", with what of the printed rows the log lacks or how little it has; or "no" and the reason. All of it is what
-    `describe` says of the log and what `draw` finds in it; nothing is known of logs by their names.
+    A cell is "yes", with what of the printed rows the log lacks or how little it has; or "no" and the reason. All of it
+    comes from `describe` and `draw`; nothing is known of logs by their names.
+
+    Args:
+        logs: Name → folder of sessions.
     """
     characterisations = {name: describe(folder) for name, folder in logs.items()}
     rows: list[list[Cell]] = [
@@ -57,8 +60,8 @@ def matrix(logs: Mapping[str, str | Path]) -> Table:
 
 def _described(characterisation: Characterisation, name: str) -> str:
     statistic = characterisation.statistic(name)
-    if statistic.cannot:
-        return f"no: {statistic.cannot.removeprefix('Cannot be computed: ').rstrip('.')}"
+    if statistic.unavailable:
+        return f"no: {statistic.unavailable.removeprefix('Cannot be computed: ').rstrip('.')}"
     limits = [_lacking(statistic)]
     if name == "figure-6-3":
         column = statistic.columns.index("Days in the log")

@@ -100,10 +100,16 @@ def lying_bars(
     skip: Sequence[str] = (),
     rates: str = "",
 ) -> str:
-    """Two bars for each row, lying, with their intervals; `rates` names a column that is drawn beside them as dots.
+    """Two bars for each row, lying, with their intervals.
 
-    Rows in `skip` (totals) are left out. The dashed line among the rates is their mean over the rows, unless one is
-    hidden.
+    Args:
+        statistic: What to draw.
+        columns: Of the bars: with a purchase, and without.
+        labels: Of these columns, in the legend.
+        axis: What the axis shows.
+        skip: Rows that are left out (totals).
+        rates: A column that is drawn beside the bars as dots. The dashed line is its mean over the rows, unless one is
+            hidden.
     """
     shown = [(name, row) for name, row in zip(statistic.rows, statistic.cells, strict=True) if name not in skip]
     with drawing(7.6, max(2.2, 1.1 + 0.5 * len(shown)), columns=2 if rates else 1) as (figure, drawn):
@@ -115,7 +121,7 @@ def lying_bars(
             for place, (_, row) in enumerate(shown):
                 _bar(left, row[index], place + (number - 0.5) * 0.38, 0.35, colour, upright=False)
             left.barh(0, 0, color=colour, label=label)
-        _named(left, [name for name, _ in shown])
+        _name_rows(left, [name for name, _ in shown])
         left.set_xlim(left=0)
         left.set_xlabel(axis)
         if rates:
@@ -126,7 +132,7 @@ def lying_bars(
             numbers = [float(cell.value) for cell in values if isinstance(cell.value, (int, float))]
             if numbers and not any(cell.hidden for cell in values):
                 right.axvline(sum(numbers) / len(numbers), color=FAINT, linewidth=1, linestyle=DASHES[1])
-            _named(right, ["" for _ in shown])
+            _name_rows(right, ["" for _ in shown])
             right.set_xlim(left=0)
             right.set_xlabel(f"{rates.lower()}, %")
         figure.legend(loc="outside upper left", ncols=2, fontsize=9)
@@ -136,7 +142,9 @@ def lying_bars(
 def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], float] | None = None) -> str:
     """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier.
 
-    `printed`: (row, column) → a published value, small below the measured one.
+    Args:
+        statistic: The transitions.
+        printed: (row, column) → a published value, written small below the measured one.
     """
     names = [_short(name) for name in statistic.rows]
     count = len(names)
@@ -172,7 +180,11 @@ def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], fl
 def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> str:
     """Figure 6.5 as the thesis draws it: devices on a circle, arrows as thick as the transition is likely.
 
-    A device's own number is its self-transition. Arrows below `least` percent are left out; the weakest is dashed.
+    A device's own number is its self-transition; the weakest arrow is dashed.
+
+    Args:
+        statistic: The transitions.
+        threshold: Arrows below so many percent are left out.
     """
     names = [_short(name) for name in statistic.rows]
     count = len(names)
@@ -246,7 +258,7 @@ def _dot(axes: Axes, cell: StatisticCell, place: float) -> None:
     axes.plot(cell.value, place, "o", color=SERIES[2], markersize=6)
 
 
-def _named(axes: Axes, names: Sequence[str]) -> None:
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.set_yticks(range(len(names)), [_short(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")

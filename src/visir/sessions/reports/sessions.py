@@ -15,7 +15,7 @@ from visir.sessions.describe import Characterisation, Statistic
 from visir.sessions.describe.outcome_shares import BUYING, OTHER, RATE
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
-from visir.sessions.reports.tables import cannot_table, card_rows, rejected_table, statistic_table, tidy_statistic
+from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table, tidy_statistic, unavailable_table
 from visir.storage import Change
 
 _OUTCOMES = ("sessions with a purchase", "sessions without")
@@ -33,7 +33,7 @@ _PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 @dataclass(frozen=True)
 class ReportedStatistic:
-    """One statistic on the page: why it cannot be computed, or its figures, its table, and what is to be said of it."""
+    """One statistic on the page, with its figures and its table."""
 
     statistic: Statistic
     figures: tuple[Figure, ...]
@@ -44,18 +44,25 @@ class ReportedStatistic:
 def write_sessions_report(
     path: str | Path, characterisation: Characterisation, *, command: str = "", beside: Mapping[str, str] | None = None
 ) -> Path:
-    """Write the page as a single HTML file and return its path: no network, no script, no other file.
-
-    - `command`: the command line that makes it again; `beside`: {file name: what it holds} of the files beside it
+    """Write the page as a single HTML file: no network, no script, no other file.
 
     The same characterisation gives the same bytes. Everything that came from the log is escaped.
+
+    Args:
+        path: The file.
+        characterisation: What to show.
+        command: The command line that makes the page again.
+        beside: File name → what it holds, of the files beside the page.
+
+    Returns:
+        The path.
     """
     sentences = findings(characterisation)
     sections = [
         (anchor, heading, sentences.get(anchor, ()), tuple(_part(characterisation.statistic(name)) for name in names))
         for anchor, heading, names in _PLACES
     ]
-    missing = [statistic for statistic in characterisation.statistics if statistic.cannot]
+    missing = [statistic for statistic in characterisation.statistics if statistic.unavailable]
     return write_page(
         path,
         "sessions.html.j2",
@@ -64,7 +71,7 @@ def write_sessions_report(
         characterisation=characterisation,
         cards=_cards(characterisation),
         sections=sections,
-        missing=to_html(replace(cannot_table(characterisation), caption="")) if missing else "",
+        missing=to_html(replace(unavailable_table(characterisation), caption="")) if missing else "",
         rejected=to_html(rejected_table(characterisation.counts)),
         card=card_rows(characterisation),
         command=command,
@@ -73,9 +80,15 @@ def write_sessions_report(
 
 
 def write_sessions_tables(change: Change, folder: str, characterisation: Characterisation) -> dict[str, str]:
-    """Every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value), in a subfolder.
+    """Write every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value) into a subfolder.
 
-    Returns {file: what it is}.
+    Args:
+        change: The folder that is written.
+        folder: The name of the subfolder.
+        characterisation: What to write.
+
+    Returns:
+        File → what it is.
     """
     files: dict[str, str] = {}
     forms: tuple[tuple[str, Callable[[Table], str], Callable[[Statistic], Table]], ...] = (
@@ -84,7 +97,7 @@ def write_sessions_tables(change: Change, folder: str, characterisation: Charact
         ("csv", to_csv, tidy_statistic),
     )
     for statistic in characterisation.statistics:
-        if statistic.cannot:
+        if statistic.unavailable:
             continue
         for suffix, form, table in forms:
             change.write(f"{folder}/{statistic.name}.{suffix}", form(table(statistic)).encode())
@@ -107,7 +120,7 @@ def _cards(characterisation: Characterisation) -> list[tuple[str, str, str]]:
 
 
 def _part(statistic: Statistic) -> ReportedStatistic:
-    if statistic.cannot:
+    if statistic.unavailable:
         return ReportedStatistic(statistic, (), "", folded=False)
     folded = statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles"
     table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")

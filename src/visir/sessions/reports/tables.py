@@ -14,12 +14,19 @@ _DIGITS = {"%": 2, "σ": 2}
 
 
 def statistic_table(statistic: Statistic, *, intervals: bool = True) -> Table:
-    """One table or figure as it is printed: each estimate followed by its 95 % interval, unless these are not wanted.
+    """One table or figure as it is printed: each estimate followed by its 95 % interval.
 
-    A value that is not defined is a dash, a hidden one says so. Raises `ValueError` for one that cannot be computed.
+    A value that is not defined is a dash; a hidden one says so.
+
+    Args:
+        statistic: What to print.
+        intervals: Whether to show the intervals.
+
+    Raises:
+        ValueError: The statistic cannot be computed from its log.
     """
-    if statistic.cannot:
-        raise ValueError(statistic.cannot)
+    if statistic.unavailable:
+        raise ValueError(statistic.unavailable)
     columns = [Column(statistic.corner)]
     cells: list[list[Cell]] = [[row] for row in statistic.rows]
     for position, (name, unit) in enumerate(zip(statistic.columns, statistic.units, strict=True)):
@@ -32,7 +39,7 @@ def statistic_table(statistic: Statistic, *, intervals: bool = True) -> Table:
         if shown:
             columns.append(Column("95 %", digits))
         for row, value in zip(cells, values, strict=True):
-            row.append(HIDDEN if value.hidden else _said(value) if mixed else value.value)
+            row.append(HIDDEN if value.hidden else _cell_text(value) if mixed else value.value)
             if shown:
                 row.append(_interval(value, columns[-2]))
     percentages = [f"Percentages: {statistic.of}."] if statistic.of else []
@@ -51,18 +58,18 @@ def tidy_statistic(statistic: Statistic) -> Table:
     return Table.of([Column(name) for name in names], rows, caption=statistic.title)
 
 
-def cannot_table(characterisation: Characterisation) -> Table:
-    """What the log cannot tell, and why not."""
+def unavailable_table(characterisation: Characterisation) -> Table:
+    """The statistics that cannot be computed from the log, with the reasons."""
     rows = [
-        [statistic.source, statistic.title, statistic.cannot]
+        [statistic.source, statistic.title, statistic.unavailable]
         for statistic in characterisation.statistics
-        if statistic.cannot
+        if statistic.unavailable
     ]
     return Table.of([Column("thesis"), Column("what"), Column("why not")], rows, caption="What this log cannot tell")
 
 
 def rejected_table(counts: Mapping[str, Any]) -> Table:
-    """What was set aside and why, and what is remarkable among what was kept, as far as it occurred."""
+    """How many rows were rejected and why, and what is remarkable among the accepted, as far as it occurred."""
     read = int(counts["read"])
     rows: list[list[Cell]] = [["rows read", read, 100.0 if read else None, ""]]
     rows.append(["accepted", int(counts["accepted"]), _percent(int(counts["accepted"]), read), ""])
@@ -104,7 +111,7 @@ def card_rows(characterisation: Characterisation) -> list[tuple[str, str]]:
     return [(label, value) for label, value in rows if value]
 
 
-def _said(value: StatisticCell) -> Cell:
+def _cell_text(value: StatisticCell) -> Cell:
     """A number among words and numbers of other kinds: in digits of its own."""
     if isinstance(value.value, float):
         return f"{value.value:,.2f}"

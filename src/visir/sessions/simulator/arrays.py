@@ -1,4 +1,4 @@
-"""A shop's causes as arrays, and room for what people do: what the compiled simulation reads and writes."""
+"""A shop's causes as arrays, and empty arrays for what people do: what the compiled simulation reads and writes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SimulationArrays(NamedTuple):
 
 
 def causes_of(shop: Shop, seed: int) -> CauseArrays:
-    """The shop's causes as the simulation wants them."""
+    """The shop's causes as the simulation reads them."""
     populations = (shop.anonymous, shop.customers)
     means = np.array([mean_sessions(population.mean_sessions) for population in populations])
     share = shop.identified / means[1]
@@ -128,7 +128,7 @@ def _wall(shop: Shop) -> NDArray[np.int64]:
 
 
 def empty_arrays(events: int, sessions: int) -> SimulationArrays:
-    """Empty arrays."""
+    """Arrays for so many events and sessions, not filled yet."""
     kinds = {"time": "i8", "session": "i4", "query": "i4", "price": "f8", "person": "i8", "browser": "i2"}
     kinds |= dict.fromkeys(("recognised", "customer", "regular", "purchase"), "?") | {"chance": "f8", "pages": "i2"}
     sizes = [events] * EVENT_FIELDS + [sessions] * (len(SimulationArrays._fields) - EVENT_FIELDS)

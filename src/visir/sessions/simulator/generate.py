@@ -1,4 +1,4 @@
-"""A generated log on disk: part after part, in bounded memory."""
+"""A simulated log on disk: part after part, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from visir.sessions.simulator.arrays import causes_of
 from visir.sessions.simulator.dirt import Dirt, add_dirt
 from visir.sessions.simulator.shop import Shop
 from visir.sessions.simulator.simulate import SimulatedPeople, simulate
-from visir.sessions.simulator.table import EVENTS, coded, events_table, planted_table
+from visir.sessions.simulator.table import EVENTS, code_events, events_table, planted_table
 from visir.sessions.simulator.truth import truth
 from visir.storage import FolderKind, new_folder
 
@@ -29,7 +29,15 @@ PEOPLE = 50_000
 
 @dataclass(frozen=True, slots=True)
 class GeneratedLog:
-    """What a generated log holds: its people, sessions, purchase sessions, rows, and its dirt by kind (see `Dirt`)."""
+    """What a simulated log holds.
+
+    Args:
+        people: People who came.
+        sessions: Sessions.
+        purchases: Sessions with an order.
+        rows: Events, dirt included.
+        dirt: Rows of each kind of dirt (see `Dirt`).
+    """
 
     people: int
     sessions: int
@@ -48,26 +56,38 @@ def generate(
     planted: bool = False,
     replace: bool = False,
 ) -> GeneratedLog:
-    """Write a log with at least `sessions` sessions into a new folder `out`: the last person's sessions are all there.
+    """Write a log with at least so many sessions into a new folder; the last person's sessions are all in it.
 
     - `events/part-*.parquet`: the log, columns as in the preset `events`. A part holds 50,000 people in the order of
-      time (with `dirt`: of arrival); a person is in one part only
+      time (with `dirt`: of arrival); a person is in one part only.
     - `mapping.toml`: how to read it, `load_mapping(out / "mapping.toml")`
-    - `planted/part-*.parquet` and `truth.json`, if asked for: what nobody can see, one row per session
-      (`visir.sessions.simulator.table.PLANTED`), and `truth(shop)`
+    - `planted/part-*.parquet` and `truth.json`, if `planted`: what nobody can see, one row per session
+      (`table.PLANTED`), and `truth(shop)`
     - `generated.json`: the shop, the seed, the counts
 
-    Person `i` of a seed is the same in a log of any size, so a larger log begins with the smaller one. Raises
-    `VisirError` where `out` exists (unless `replace`), `ConfigurationError` where `sessions` or `seed` is out of range.
+    Person `i` of a seed is the same in a log of any size, so a larger log begins with the smaller one.
+
+    Args:
+        out: The folder to make.
+        sessions: At least so many sessions.
+        seed: Another seed is another log.
+        shop: The causes; by default `Shop()`.
+        dirt: What to add to the clean log.
+        planted: Whether to write what nobody can see.
+        replace: Replace `out` where it exists.
+
+    Raises:
+        VisirError: `out` exists.
+        ConfigurationError: `sessions` or `seed` is out of range.
     """
     shop = shop or Shop()
     causes = causes_of(shop, seed)
     with new_folder(out, LOG, replace=replace) as change, Progress("generating", sessions, "sessions") as advance:
         people = simulated = bought = rows = 0
         dirt_counts: Counter[str] = Counter()
-        for number, part in enumerate(parts(sessions, seed=seed, shop=shop)):
+        for number, part in enumerate(simulated_parts(sessions, seed=seed, shop=shop)):
             name = f"part-{number:05d}.parquet"
-            log = coded(part)
+            log = code_events(part)
             if dirt is not None:
                 log, counted = add_dirt(log, dirt, seed)
                 dirt_counts.update(counted)
@@ -98,10 +118,20 @@ def generate(
     return counts
 
 
-def parts(
+def simulated_parts(
     sessions: int, *, seed: int = 0, shop: Shop | None = None, people_per_part: int = PEOPLE
 ) -> Iterator[SimulatedPeople]:
-    """The same log as arrays, part after part: whole people, until there are `sessions` sessions."""
+    """The same log as arrays, part after part: whole people, until there are so many sessions.
+
+    Args:
+        sessions: At least so many sessions.
+        seed: Another seed is another log.
+        shop: The causes; by default `Shop()`.
+        people_per_part: How many people a part holds.
+
+    Raises:
+        ConfigurationError: `sessions` or `seed` is out of range.
+    """
     faults = [f"sessions must be at least 1, not {sessions}"] if sessions < 1 else []
     faults += [f"seed must not be negative, found {seed}"] if seed < 0 else []
     raise_faults(ConfigurationError, "generated log", faults)
@@ -115,7 +145,7 @@ def parts(
 
 
 def _mapping(shop: Shop) -> str:
-    """The preset `events` with the shop's time zone, and what tells dirt: bots name no device, the log has an end.
+    """The preset `events` with the shop's time zone, and what reveals dirt: bots name no device, the log has an end.
 
     The end is a day after the last session begins, so that this session is not cut.
     """

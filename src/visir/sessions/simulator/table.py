@@ -56,7 +56,8 @@ _WORDS = pa.array([f"{text:05d}" for text in range(QUERIES)])
 class CodedEvents:
     """Events as numbers, -1 for nothing: row i of the log arrives before row i + 1.
 
-    `visitor` and `customer` are rows of `visitors` and `people`, the numbers that become names; the others are codes.
+    `visitor` and `customer` are positions in `visitors` and `people`, the numbers that become names; the others are
+    codes.
     """
 
     visitor: NDArray[np.int32]
@@ -72,12 +73,17 @@ class CodedEvents:
     people: NDArray[np.int64]
 
     def rows(self, which: NDArray[Any], **replaced: Any) -> CodedEvents:
-        """Those rows (indices or a mask), with other values in some columns."""
+        """Some rows, with other values in some columns.
+
+        Args:
+            which: Indices or a mask.
+            replaced: Column → other values.
+        """
         columns = {name: replaced[name] if name in replaced else getattr(self, name)[which] for name in EVENTS.names}
         return CodedEvents(**columns, visitors=self.visitors, people=self.people)
 
 
-def coded(simulated: SimulatedPeople) -> CodedEvents:
+def code_events(simulated: SimulatedPeople) -> CodedEvents:
     """The events in the order of time, people mixed."""
     events, sessions = simulated.events, simulated.sessions
     visitors, visitor = np.unique(_browsers(sessions), return_inverse=True)
@@ -119,10 +125,10 @@ def events_table(shop: Shop, causes: CauseArrays, log: CodedEvents) -> pa.Table:
 
 
 def planted_table(shop: Shop, causes: CauseArrays, simulated: SimulatedPeople) -> pa.Table:
-    """What was planted, one row per session (see `PLANTED`; weekday 1 is Monday), people after each other.
+    """What was planted, one row per session (see `PLANTED`; weekday 1 is Monday), one person after the other.
 
-    `visitor` and `began` are those of the session that is found in the events. `regular`, `intent` and `chance` (of a
-    purchase, as the session begins) are what nobody can see.
+    `visitor` and `began` are those of the session in the events. Nobody can see `regular`, `intent` and `chance` (of a
+    purchase, as the session begins).
     """
     sessions = simulated.sessions
     events = simulated.events["session"]

@@ -19,11 +19,18 @@ _MOST = 60
 
 
 def different_texts(shop: Shop, sessions: NDArray[np.int64]) -> Floats:
-    """(2, d) expected different texts, where a log has so many `sessions` (2, d) of each outcome on each device.
+    """Expected different texts of each outcome and device.
 
-    Outcome 0 is without a purchase. A text that is asked on two devices counts on both, as in `describe`. Exact for
-    sessions that are drawn one by one: Σ over words of 1 - (1 - q)ⁿ, q the chance that a session asks the word; no word
-    comes twice among the different ones of a session.
+    A text that is submitted on two devices counts on both, as in `describe`. Exact for sessions that are drawn one by
+    one: Σ over words of 1 - (1 - q)ⁿ, q the chance that a session submits the word. No word comes twice among the
+    different ones of a session.
+
+    Args:
+        shop: The causes.
+        sessions: (2, d) how many sessions of each outcome (0 without a purchase) the log has on each device.
+
+    Returns:
+        (2, d) expected numbers.
     """
     words = _words()
     intents = np.array([shop.intents_of_others, shop.intents_of_purchases])
