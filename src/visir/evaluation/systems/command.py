@@ -1,4 +1,4 @@
-"""A command under stress: whatever searches when it is called: a script, another toolkit, a client of a service."""
+"""A command as a system: whatever searches when it is called: a script, another toolkit, a client of a service."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import hashlib
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, RunError, VisirError
-from visir.evaluation.stress.runs import answered
-from visir.evaluation.stress.subject import Condition, Setup, Subject
+from visir.evaluation.systems.base import System
+from visir.evaluation.systems.run_folder import answered
 from visir.files import read_json
+from visir.records import Task, Ties
 from visir.search.exact import Searched
 from visir.search.formats import read_run
 from visir.storage import FolderKind, changing
@@ -24,7 +26,7 @@ CALLS = FolderKind("stress-calls", "a folder of queries and runs")
 _TAIL = 2_000
 
 
-class CommandSubject(Subject):
+class CommandSystem(System):
     """A command line with `{queries}` and `{run}` in it, called once for each perturbation (text-to-image only).
 
     - `{queries}`: a file of lines "id, tab, text", UTF-8; white space inside a text is one space. The unperturbed call
@@ -47,19 +49,28 @@ class CommandSubject(Subject):
             )
         super().__init__(name or Path(self.words[0]).name)
 
-    def offered(self, task: str) -> list[str] | None:
+    def answers(self, task: str) -> bool:
+        """Tasks whose queries are texts: text-to-image."""
+        return task == "t2i"
+
+    def conditions(self, task: str) -> list[str] | None:
         """Any perturbation of captions, no corruption of pictures."""
         return None if task == "t2i" else []
 
-    def answer(self, setup: Setup, task: str, condition: Condition) -> Searched:
-        """Write the queries, call the command, read its run."""
-        chosen = condition.view.captions.filter(pc.is_in(condition.view.captions["id"], condition.queries))
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+        """Write the queries of each task, call the command, read its run."""
+        return [self._search(task, depth, ties) for task in tasks]
+
+    def _search(self, task: Task, depth: int, ties: Ties) -> Searched:
+        rows = np.flatnonzero(pc.is_in(task.queries.ids, task.asked()).to_numpy(zero_copy_only=False))
+        queries_asked = task.queries.take(rows)
+        assert queries_asked.texts is not None, "queries of this task are texts"
         lines = "".join(
-            f"{one}\t{' '.join(text.split())}\n"
-            for one, text in zip(chosen["id"].to_pylist(), chosen["text"].to_pylist(), strict=True)
+            f"{query}\t{' '.join(text.split())}\n"
+            for query, text in zip(queries_asked.ids.to_pylist(), queries_asked.texts.to_pylist(), strict=True)
         ).encode()
-        queries, run = self.folder / f"{condition.name}.tsv", self.folder / f"{condition.name}{self.suffix}"
-        done = self.folder / f"{condition.name}.done"
+        queries, run = self.folder / f"{task.condition}.tsv", self.folder / f"{task.condition}{self.suffix}"
+        done = self.folder / f"{task.condition}.done"
         mark = {"command": self.words, "queries": hashlib.blake2b(lines, digest_size=16).hexdigest()}
         if not (run.is_file() and _same(done, mark)):
             busy = f"{self.folder}: another process is writing there; waiting for it"
@@ -70,8 +81,8 @@ class CommandSubject(Subject):
                 places = {"{queries}": str(queries), "{run}": str(change.file(run.name))}
                 self._call([_filled(one, places) for one in self.words], run)
                 change.write_json(done.name, mark)
-        found = read_run(run, task=task, gallery=setup.galleries[task], name=self.name)
-        return answered(found, setup, condition, self.notes, str(run))
+        answer = read_run(run, task=task.name, gallery=task.gallery, name=self.name)
+        return answered(answer, task, depth, ties, self.notes, str(run))
 
     def _call(self, words: list[str], run: Path) -> None:
         started = time.perf_counter()
@@ -79,7 +90,7 @@ class CommandSubject(Subject):
             said = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
         except OSError as fault:
             raise RunError(f"{words[0]}: cannot be run: {fault.strerror}.", hint="is it installed, on PATH?") from fault
-        self.spent += time.perf_counter() - started
+        self.seconds["command"] = self.seconds.get("command", 0.0) + time.perf_counter() - started
         if said.returncode != 0:
             tail = (said.stderr or said.stdout)[-_TAIL:].strip()
             raise RunError(f"{shlex.join(words)}: exit status {said.returncode}.\n{tail}", hint="mend the command")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +10,8 @@ import pyarrow.compute as pc
 
 from visir.errors import RunError, VisirError, raise_faults
 from visir.evaluation.gallery_check import check
-from visir.evaluation.stress.subject import DEPTH, PLAIN, Condition, Setup, Subject
-from visir.records import TASKS, Run
+from visir.evaluation.systems.base import System
+from visir.records import PLAIN, TASKS, Run, Task, Ties
 from visir.robustness.corruptions import CORRUPTIONS
 from visir.robustness.perturbations import PERTURBATIONS, find
 from visir.search.exact import Searched
@@ -21,7 +22,7 @@ from visir.storage import MANIFEST
 SUFFIXES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
 
 
-class RunsSubject(Subject):
+class RunFolder(System):
     """A folder of runs named for what was asked: `none.trec`, `nearby_char.trec`, … in any known run format.
 
     Files in the folder itself are text-to-image runs; image-to-text ones (queries: corrupted pictures) lie in its
@@ -49,37 +50,57 @@ class RunsSubject(Subject):
             RunError, str(self.folder), faults, hint=f"known: {', '.join(PERTURBATIONS)}; i2t: {', '.join(CORRUPTIONS)}"
         )
 
-    def offered(self, task: str) -> list[str]:
-        """The perturbations there is a run for."""
-        return [one for one in self.files[task] if one != PLAIN]
+    def answers(self, task: str) -> bool:
+        """Whether there are runs of this task."""
+        return bool(self.files.get(task))
 
-    def answer(self, setup: Setup, task: str, condition: Condition) -> Searched:
-        """Read the condition's run, refusing one over another gallery."""
-        files = self.files[task]
-        if condition.name not in files:
+    def conditions(self, task: str) -> list[str]:
+        """The perturbations there is a run for."""
+        return [name for name in self.files[task] if name != PLAIN]
+
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+        """Read the run of each task's condition. A run over another gallery is refused."""
+        return [self._read(task, depth, ties) for task in tasks]
+
+    def _read(self, task: Task, depth: int, ties: Ties) -> Searched:
+        files = self.files[task.name]
+        if task.condition not in files:
             raise RunError(
-                f"{self.folder}: there is no {task} run {condition.name!r}.",
+                f"{self.folder}: there is no {task.name} run {task.condition!r}.",
                 hint=f"there are {', '.join(files) or 'none'}",
             )
-        path = files[condition.name]
-        run = read_run(path, task=task, gallery=setup.galleries[task], name=self.name)
-        return answered(run, setup, condition, self.notes, str(path))
+        path = files[task.condition]
+        run = read_run(path, task=task.name, gallery=task.gallery, name=self.name)
+        return answered(run, task, depth, ties, self.notes, str(path))
 
 
-def answered(run: Run, setup: Setup, condition: Condition, notes: list[str], where: str) -> Searched:
-    """A run from outside as an answer: its gallery checked, its depth, what it left out counted, its ranks taken."""
-    task = run.task
-    note = check(run, setup.galleries[task])
-    if run.depth < DEPTH and run.depth < run.gallery.size:
-        raise RunError(f"{where}: answers are {run.depth} deep; rsum looks at the first {DEPTH}.", hint="search deeper")
-    missing = len(condition.queries) - int(pc.sum(pc.is_in(condition.queries, run.queries)).as_py() or 0)
+def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], place: str) -> Searched:
+    """A run from outside as the answer to a task: its gallery and depth are checked, its ranks are taken.
+
+    The ranks are of the task's queries, and of others that the run answers and the task judges.
+
+    Args:
+        run: The run.
+        task: What was asked.
+        depth: How deep answers must go, where there are so many candidates.
+        ties: How the ranks of equal scores are counted.
+        notes: Takes what a reader must know.
+        place: The file of the run, for errors.
+
+    Raises:
+        RunError: The run is not deep enough.
+        ProtocolError: The run was made over another gallery.
+    """
+    note = check(run, task.gallery)
+    if run.depth < depth and run.depth < run.gallery.size:
+        raise RunError(f"{place}: answers are {run.depth} deep; rsum looks at the first {depth}.", hint="search deeper")
+    asked = task.asked()
+    missing = len(asked) - int(pc.sum(pc.is_in(asked, run.queries)).as_py() or 0)
     notes += [note] if note and note not in notes else []
     if missing:
-        notes.append(
-            f"{condition.name}: {missing:,} of {len(condition.queries):,} queries are not answered; they failed"
-        )
-    asked = pa.concat_arrays([condition.queries, run.queries]).unique()
-    return Searched(run, ranks_of(run, setup.qrels[task].select(asked), setup.ties))
+        notes.append(f"{task.condition}: {missing:,} of {len(asked):,} queries are not answered; they failed")
+    queries = pa.concat_arrays([asked, run.queries]).unique()
+    return Searched(run, ranks_of(run, task.judgements().select(queries), ties))
 
 
 _KINDS = {"t2i": "perturbation of captions", "i2t": "corruption of pictures"}
