@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from visir.collections.descriptor import Format, JudgementFormat
 from visir.collections.draft import Draft
 from visir.collections.formats import FORMATS, JUDGEMENTS
-from visir.collections.readers.garbage import collector_paused
+from visir.collections.readers.gc_paused import gc_paused
 from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError, nearest
 from visir.records import Collection
@@ -53,7 +53,7 @@ def open_collection(
     images = query.pop("images", None) if images is None else images
     judgements = query.pop("judgements", None) if judgements is None else judgements
     split = query.pop("split", None) if split is None else split
-    with collector_paused():
+    with gc_paused():
         read = found.read(path, **found.resolve({**query, **options}))
     if isinstance(read, Draft):
         place_images(read, images)
@@ -73,7 +73,7 @@ def read_draft(
     images = query.pop("images", None) if images is None else images
     for word in ("judgements", "split"):  # these do not change what is wrong with the source
         query.pop(word, None)
-    with collector_paused():
+    with gc_paused():
         read = found.read(path, **found.resolve({**query, **options}))
     if isinstance(read, Draft):
         place_images(read, images)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from visir.collections.draft import Draft
 from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError
-from visir.records.catalogue import ATTRIBUTES, Catalogue, plant
+from visir.records.catalogue import ATTRIBUTES, Catalogue, register_path
 from visir.records.columns import text_column
 
 DEEPEST = 64
@@ -93,7 +93,9 @@ class ProductDraft:
             label = f"{place}: {one!r}"
             self._pictures.add_image(one, _file_name(self._plain("pictures that are no file name", label, picture)))
             names = tuple(name.strip() for name in path)
-            self._leaves.append(self._paths.get(names) or self._paths.setdefault(names, plant(names, self._categories)))
+            if names not in self._paths:
+                self._paths[names] = register_path(names, self._categories)
+            self._leaves.append(self._paths[names])
             self._titles.append(text_of(self._plain("titles that are not text", label, title)))
             self._attributes.add(one, self._clean(label, attributes))
 

@@ -67,7 +67,7 @@ def planted(n: int, *, seed: int = 0, size: int = 128, noise: float = 0.2, unsee
 
     Raises `CollectionError` that lists everything wrong with the arguments.
     """
-    _refuse(n, seed, size, noise, unseen)
+    _check_arguments(n, seed, size, noise, unseen)
     subjects = _drawn(seed, _SUBJECT, n) % np.uint64(len(SUBJECTS))
     materials = _drawn(seed, _MATERIAL, n) % np.uint64(len(MATERIALS))
     makers = _drawn(seed, _MAKER, n) % np.uint64(len(MAKERS))
@@ -122,7 +122,7 @@ def _drawn(seed: int, stream: int, n: int) -> npt.NDArray[np.uint64]:
     return splitmix64(seed_of(seed, stream), np.arange(n))
 
 
-def _refuse(n: int, seed: int, size: int, noise: float, unseen: int) -> None:
+def _check_arguments(n: int, seed: int, size: int, noise: float, unseen: int) -> None:
     faults = [
         fault
         for wrong, fault in (

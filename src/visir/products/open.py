@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from visir.collections.readers.garbage import collector_paused
+from visir.collections.readers.gc_paused import gc_paused
 from visir.errors import CollectionError
 from visir.products.descriptor import CatalogueFormat
 from visir.products.formats import FORMATS
@@ -39,7 +39,7 @@ def open_catalogue(
     found, path = (FORMATS.get(format), path) if format is not None else _sniffed(path)
     if path.is_dir() and not found.folder:
         raise CollectionError(f"{path}: a folder; {found.name} is a file.", hint=f"layout: {found.layout}")
-    with collector_paused():
+    with gc_paused():
         read = found.read(path, **found.resolve(options))
     if isinstance(read, Catalogue):
         if images is not None:

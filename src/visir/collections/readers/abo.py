@@ -11,7 +11,7 @@ import pyarrow as pa
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
 from visir.collections.readers import rows as tables
-from visir.collections.readers.abo_listings import TEXTS, Counts, listing_files, read_listings
+from visir.collections.readers.abo_listings import TEXTS, ListingCounts, listing_files, read_listings
 from visir.collections.readers.names import whole
 from visir.collections.readers.published import compare_counts
 from visir.errors import CollectionError, nearest
@@ -74,7 +74,7 @@ def read(
         if one not in TEXTS:
             raise CollectionError(f"abo: unknown text {one!r}", hint=nearest(one, TEXTS))
     draft = Draft("ABO", folder.absolute(), f"Amazon Berkeley Objects {folder.absolute().name}/, {text} in {language}")
-    counts = Counts()
+    counts = ListingCounts()
     images = read_listings(draft, metadata, wanted, language.split(","), counts)
     files = abo_images(folder)
     split_of = _benchmark(folder) if splits == "mvr" else {}
@@ -158,7 +158,7 @@ def _share(item: str, seed: int) -> str:
     return "test" if tenth == 9 else "val" if tenth == 8 else "train"
 
 
-def _tell(draft: Draft, counts: Counts, unknown: int, splits: str, seed: int) -> None:
+def _tell(draft: Draft, counts: ListingCounts, unknown: int, splits: str, seed: int) -> None:
     if splits == "seeded":
         draft.notes.append(f"split by visir with seed {seed}")
     if counts.no_image:

@@ -9,7 +9,7 @@ from visir.collections.draft import Draft
 from visir.collections.readers import rows as tables
 from visir.collections.readers.locate import PICTURES, note_unread, walk
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.table import COLUMN_OPTIONS, Columns, Filling
+from visir.collections.readers.table import COLUMN_OPTIONS, Filling, TableColumns
 from visir.errors import CollectionError
 
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
@@ -32,7 +32,7 @@ def read(path: Path, **columns: str | None) -> Draft:
     filling: Filling | None = None
     for file in found:
         there = tables.header(path / file)
-        here = Columns.find(path / file, there, **columns)
+        here = TableColumns.find(path / file, there, **columns)
         if here.image is None:
             raise CollectionError(f"{path / file}: no column file_name.", hint=f"there are: {', '.join(there)}")
         filling = filling or Filling(draft, here)

@@ -24,7 +24,7 @@ _COCO = re.compile(r"^COCO_(?:train|val|test)20\d\d_(?=\d{12}\.)")
 
 
 @dataclass(frozen=True)
-class Place:
+class PictureLocation:
     """One picture found: its source's rank, its path inside the source, and the two columns of the collection."""
 
     rank: int
@@ -155,8 +155,8 @@ def _given(images: object) -> list[Path]:
 
 def _index(
     draft: Draft, sources: list[Path], wanted: set[str], *, explicit: bool
-) -> tuple[dict[str, list[Place]], dict[int, str]]:
-    index: dict[str, list[Place]] = {}
+) -> tuple[dict[str, list[PictureLocation]], dict[int, str]]:
+    index: dict[str, list[PictureLocation]] = {}
     used: dict[int, str] = {}
     for rank, source in enumerate(sources):
         prefix = relative(source, draft.root)
@@ -176,11 +176,11 @@ def _index(
             base = _base(member)
             if base in wanted:
                 path = member if inside is not None else (member if prefix == "." else f"{prefix}/{member}")
-                index.setdefault(base, []).append(Place(rank, member, path, inside))
+                index.setdefault(base, []).append(PictureLocation(rank, member, path, inside))
     return index, used
 
 
-def _match(draft: Draft, name: str, index: dict[str, list[Place]]) -> Place | None:
+def _match(draft: Draft, name: str, index: dict[str, list[PictureLocation]]) -> PictureLocation | None:
     base = _base(name)
     places = index.get(base) or index.get(_COCO.sub("", base))
     if not places:

@@ -38,7 +38,7 @@ def is_table(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Fault:
+class RowFault:
     """What can be wrong with a row.
 
     Attributes:
@@ -50,12 +50,12 @@ class Fault:
     one: str
 
 
-UNEVEN = Fault("rows with too few or too many values", "{}")
-NOT_CSV = Fault("rows that are not readable as CSV", "not readable as CSV ({})")
-NOT_JSON = Fault("lines that are not valid JSON", "not valid JSON: {}")
-NO_OBJECT = Fault("lines that are no JSON object", "expected an object {{…}}, found {}")
+UNEVEN = RowFault("rows with too few or too many values", "{}")
+NOT_CSV = RowFault("rows that are not readable as CSV", "not readable as CSV ({})")
+NOT_JSON = RowFault("lines that are not valid JSON", "not valid JSON: {}")
+NO_OBJECT = RowFault("lines that are no JSON object", "expected an object {{…}}, found {}")
 
-Aside = Callable[[Fault, str, str], None]
+Aside = Callable[[RowFault, str, str], None]
 """Takes a row that cannot be read: what is wrong with it, the place, and the detail."""
 
 
@@ -82,7 +82,7 @@ def json_lines(
 
     `parse` reads a line, and raises `ValueError` when it cannot.
     """
-    aside = aside or _refusing(path)
+    aside = aside or _raising(path)
     for number, line in enumerate(iter_lines(path), start=1):
         if not line or line.isspace():
             continue
@@ -103,7 +103,7 @@ def json_lines(
 
 def csv_columns(path: Path, aside: Aside | None = None) -> list[str]:
     """The names in the first line of a CSV or TSV file; none when it is empty."""
-    return next(_cells(path, aside or _refusing(path)), (0, []))[1]
+    return next(_cells(path, aside or _raising(path)), (0, []))[1]
 
 
 def header(path: Path) -> list[str]:
@@ -137,15 +137,15 @@ def one_column(path: Path, columns: list[str], asked: str | None, known: tuple[s
     return there[0] if there else None
 
 
-def _refusing(path: Path) -> Aside:
-    def refuse(fault: Fault, place: str, detail: str) -> None:
+def _raising(path: Path) -> Aside:
+    def raise_fault(fault: RowFault, place: str, detail: str) -> None:
         raise CollectionError(f"{path}, {place}: {fault.one.format(detail)}.")
 
-    return refuse
+    return raise_fault
 
 
 def _delimited(path: Path, aside: Aside | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    set_aside = aside or _refusing(path)
+    set_aside = aside or _raising(path)
     cells = _cells(path, set_aside)
     _, columns = next(cells, (0, []))
     if not columns and aside is None:

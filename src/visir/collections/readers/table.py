@@ -26,7 +26,7 @@ COLUMN_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """Which column holds what."""
 
     image: str | None
@@ -45,7 +45,7 @@ class Columns:
         id_column: str | None = None,
         caption_id_column: str | None = None,
         split_column: str | None = None,
-    ) -> Columns:
+    ) -> TableColumns:
         """From what was asked for and the usual names."""
         find = tables.one_column
         image = find(path, there, image_column, tables.IMAGE_COLUMNS, "image")
@@ -75,7 +75,7 @@ def read(path: Path, **columns: str | None) -> Draft:
     """
     draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
     there = tables.header(path)
-    found = Columns.find(path, there, **columns)
+    found = TableColumns.find(path, there, **columns)
     if found.image is None and found.image_id is None:
         raise CollectionError(f"{path}: no column of images.", hint=f"image_column= names it; there are {there}")
     Filling(draft, found).add(tables.read_rows(path))
@@ -87,7 +87,7 @@ class Filling:
     """Puts rows into a draft. `folder` is put before file names, `split` is that of rows without one."""
 
     draft: Draft
-    columns: Columns
+    columns: TableColumns
     folder: str = ""
     split: str = ""
     captions_of: dict[str, int] = field(default_factory=dict)

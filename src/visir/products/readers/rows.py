@@ -78,5 +78,5 @@ def _into(draft: ProductDraft) -> tables.Aside:
     return lambda fault, place, detail: draft.aside(fault.many, f"{place}: {detail}")
 
 
-def _ignore(fault: tables.Fault, place: str, detail: str) -> None:
+def _ignore(fault: tables.RowFault, place: str, detail: str) -> None:
     """Rows are read once more for what they hold, and counted then."""
