@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from visir.products.descriptor import CatalogueFormat
-from visir.products.generated import FORMAT as GENERATED
+from visir.collections.descriptor import Format
+from visir.products import generated
 from visir.products.readers import abo, amazon, fashion, flipkart, table
 from visir.registry import Registry
 
-FORMATS: Registry[CatalogueFormat] = Registry("catalogue format")
+FORMATS: Registry[Format] = Registry("catalogue format")
 
-for _one in (flipkart.FORMAT, fashion.FORMAT, amazon.FORMAT, abo.FORMAT, table.FORMAT, GENERATED):
-    FORMATS.add(_one.name, _one)
+for _reader in (flipkart, fashion, amazon, abo, table, generated):
+    FORMATS.add(_reader.FORMAT.name, _reader.FORMAT)

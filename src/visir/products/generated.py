@@ -20,14 +20,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from visir.collections.descriptor import Option
+from visir.collections.descriptor import Format, Option
 from visir.collections.scenes import SCHEME
 from visir.collections.scenes.animals import ANIMALS
 from visir.collections.scenes.facts import SUBJECTS
 from visir.collections.scenes.render import LARGEST, SMALLEST
 from visir.collections.scenes.vehicles import VEHICLES
 from visir.errors import CollectionError, raise_faults
-from visir.products.descriptor import CatalogueFormat
 from visir.records.catalogue import Catalogue, path_id
 from visir.splitmix import seed_of, splitmix64
 
@@ -137,7 +136,7 @@ def _check_arguments(n: int, seed: int, size: int, noise: float, unseen: int) ->
     raise_faults(CollectionError, "generated products", faults)
 
 
-FORMAT = CatalogueFormat(
+FORMAT = Format(
     name="generated",
     title="generated products with planted structure",
     layout="generated:NUMBER; nothing on disk: pictures are drawn when looked at",

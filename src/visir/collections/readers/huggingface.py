@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from visir.collections.cells import ArrowArchive, image_columns
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
+from visir.collections.readers.columns import CAPTION_COLUMNS, one_column
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.rows import CAPTION_COLUMNS, one_column
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
 from visir.storage import FolderKind, Store
