@@ -49,9 +49,9 @@ def open_collection(
     Example:
         >>> collection = open_collection("scenes:12?size=64", split="test")
         >>> collection.images["id"].to_pylist()
-        ['scene-0-000009']
+        ['scene-0-000006']
         >>> collection.captions["text"][0].as_py()
-        'x'
+        'Beside a lake, there is a big, chequered green snail.'
     """
     if isinstance(path_or_spec, Collection):
         return path_or_spec.split(split)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from visir.collections.descriptor import Format
-from visir.products import generated
+from visir.products.generated import FORMAT as GENERATED
 from visir.products.readers import abo, amazon, fashion, flipkart, table
 from visir.registry import Registry
 
 FORMATS: Registry[Format] = Registry("catalogue format")
 
-for _reader in (flipkart, fashion, amazon, abo, table, generated):
-    FORMATS.add(_reader.FORMAT.name, _reader.FORMAT)
+for _format in (flipkart.FORMAT, fashion.FORMAT, amazon.FORMAT, abo.FORMAT, table.FORMAT, GENERATED):
+    FORMATS.add(_format.name, _format)

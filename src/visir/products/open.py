@@ -37,8 +37,8 @@ def open_catalogue(
         >>> catalogue = open_catalogue("generated:20")
         >>> catalogue.products.num_rows, catalogue.categories.num_rows
         (20, 113)
-        >>> catalogue.products["title"][0].as_py()
-        'x'
+        >>> catalogue.products["title"][2].as_py(), catalogue.products["category_id"][0].as_py()
+        ('Hollis 102 teapot', 'Vehicles > Rockets > Tin rockets')
     """
     if isinstance(path_or_spec, Catalogue):
         return path_or_spec
