@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def collector_paused() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Pause it for the length of a block.
 
     A parsed annotation file is millions of small lists and dictionaries without a single cycle; every collection walks

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 
 from visir.errors import VisirError
 from visir.fingerprint import hash_columns, hash_json
-from visir.robustness.language.words import Words
+from visir.robustness.language.tagged_captions import TaggedCaptions
 from visir.storage import FolderKind, Store
 
 WORDS = FolderKind("words", "a folder of tagged words", remedy="delete it: the captions are tagged again")
 FILE = "words.parquet"
 
 
-def kept(texts: pa.StringArray, how: str, tag: Callable[[pa.StringArray], Words]) -> Words:
+def cached_words(texts: pa.StringArray, how: str, tag: Callable[[pa.StringArray], TaggedCaptions]) -> TaggedCaptions:
     """`tag(texts)`, or what it gave last time: `VISIR_CACHE`/words, which can be deleted at any time.
 
     `how` names the tagger and its version. Of damaged words the captions are tagged again, with a warning; where words
@@ -39,16 +39,16 @@ def kept(texts: pa.StringArray, how: str, tag: Callable[[pa.StringArray], Words]
     return words
 
 
-def _table(words: Words) -> pa.Table:
+def _table(words: TaggedCaptions) -> pa.Table:
     """A row per token: the row of its text, where it lies, tag, lemma."""
     rows = np.repeat(np.arange(len(words), dtype=np.int32), np.diff(words.offsets))
     return pa.table({"text": rows, "start": words.starts, "end": words.ends, "tag": words.tags, "lemma": words.lemmas})
 
 
-def _read(texts: pa.StringArray, table: pa.Table) -> Words:
+def _read(texts: pa.StringArray, table: pa.Table) -> TaggedCaptions:
     columns = {name: table[name].combine_chunks() for name in ("text", "start", "end", "tag", "lemma")}
     counts = np.bincount(columns["text"].to_numpy(), minlength=len(texts))
-    return Words(
+    return TaggedCaptions(
         texts,
         np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
         columns["start"].to_numpy().astype(np.int32),

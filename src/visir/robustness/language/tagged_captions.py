@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class TaggedCaption:
     """One caption, cut: token i is `text[starts[i] : ends[i]]`, with part of speech `tags[i]` and lemma `lemmas[i]`.
 
     Tokens never overlap and stand in order; what lies between them is white space. Cutting loses nothing: whoever
@@ -31,7 +31,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class TaggedCaptions:
     """Many captions, cut, in columns: those of caption i lie from `offsets[i]` to `offsets[i + 1]`.
 
     - `texts` (n,); `offsets` (n + 1,) int64; `starts`, `ends` (m,) int32, positions of characters in their text
@@ -48,22 +48,22 @@ class Words:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def sentences(self) -> list[Sentence]:
+    def sentences(self) -> list[TaggedCaption]:
         """All of them as plain Python values, which loops over words are fastest on."""
         starts, ends = self.starts.tolist(), self.ends.tolist()
         tags, lemmas = _plain(self.tags), _plain(self.lemmas)
         edges = self.offsets.tolist()
         return [
-            Sentence(text, starts[a:b], ends[a:b], tags[a:b], lemmas[a:b])
+            TaggedCaption(text, starts[a:b], ends[a:b], tags[a:b], lemmas[a:b])
             for text, a, b in zip(self.texts.to_pylist(), edges[:-1], edges[1:], strict=True)
         ]
 
-    def take(self, rows: NDArray[np.integer[Any]]) -> Words:
+    def take(self, rows: NDArray[np.integer[Any]]) -> TaggedCaptions:
         """Those captions only, in this order; one may come several times."""
         counts = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         tokens = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][rows] - offsets[:-1], counts)
-        return Words(
+        return TaggedCaptions(
             self.texts.take(pa.array(rows)),
             offsets,
             self.starts[tokens],

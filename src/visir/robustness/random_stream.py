@@ -11,7 +11,7 @@ T = TypeVar("T")
 _MASK = (1 << 64) - 1
 
 
-class Draw:
+class RandomStream:
     """A stream of whole numbers, named by values: the same on every machine, in any order, in any process.
 
     SplitMix64 (Steele, Lea & Flood 2014) in plain integers, from a state that BLAKE2b makes of the name. Python's own
