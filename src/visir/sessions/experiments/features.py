@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from visir.sessions.experiments.logged import OfLog, sessions_of, told_of
+from visir.sessions.experiments.log_experiment import LogExperiment, counts_of, sessions_of
 from visir.studies.act import Measured, Work
 
 
-class Features(OfLog):
+class Features(LogExperiment):
     """visir's own feature set beside the ticks of the table: 1 for a tick, 0 for a dash.
 
     - `gives`: "dynamic" or "baseline", the columns
@@ -34,28 +34,31 @@ class Features(OfLog):
         """See `Act.measure`."""
         from visir.sessions.features import FEATURES
 
-        declared = {one.name: one.dynamic if self.gives == "dynamic" else one.baseline for one in FEATURES}
+        declared = {
+            feature.name: feature.dynamic if self.gives == "dynamic" else feature.baseline for feature in FEATURES
+        }
         ran, protocol = {"system": "visir's features"}, {"features": "as declared"}
         if self.log and self.gives == "dynamic":
             folder = sessions_of(self, work)
-            told = told_of(folder)
+            counts = counts_of(folder)
             declared = self._changing(folder / "log", work)
-            ran, protocol = self.ran(told), {**self.protocol(told), "features": "dynamic where values change"}
-        values = {f"{one.scope}: {one.name}": float(declared[one.name]) for one in FEATURES}
+            ran, protocol = self.ran(counts), {**self.protocol(counts), "features": "dynamic where values change"}
+        values = {f"{feature.scope}: {feature.name}": float(declared[feature.name]) for feature in FEATURES}
         return Measured(values, ran, protocol)
 
     def _changing(self, log: object, work: Work) -> dict[str, bool]:
         """Which features have, for any session, one value at a step and another at a later one."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.features import Learnt, features_of
+        from visir.sessions.features import LearntFeatures, features_of
 
         sample = Sample("identified", self.sessions, work.seed)
         examples, features = draw(str(log), sample), features_of("identified")
-        learnt = Learnt.of(features, examples, np.ones(len(examples), bool))
+        learnt = LearntFeatures.of(features, examples, np.ones(len(examples), bool))
         matrices = [learnt.matrix(examples, step) for step in sample.steps]
         return {
-            one.name: any(
-                not np.array_equal(before[:, at], after[:, at], equal_nan=True) for before, after in pairwise(matrices)
+            feature.name: any(
+                not np.array_equal(before[:, column], after[:, column], equal_nan=True)
+                for before, after in pairwise(matrices)
             )
-            for at, one in enumerate(features)
+            for column, feature in enumerate(features)
         }

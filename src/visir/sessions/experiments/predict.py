@@ -11,7 +11,7 @@ from pydantic import Field
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
-from visir.sessions.experiments.logged import OfLog, sessions_of, told_of
+from visir.sessions.experiments.log_experiment import LogExperiment, counts_of, sessions_of
 from visir.storage import locked, put
 from visir.studies.act import CannotTell, Measured, Work
 
@@ -21,7 +21,7 @@ MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "cali
 """What is measured → what stands before "step 0": nothing for F1, which is all that the thesis prints."""
 
 
-class Predict(OfLog):
+class Predict(LogExperiment):
     """One curve of the prediction study (`visir intent predict`): a setting, a model, a feature set.
 
     - `setting`, `sessions` (at most; all by default), `min_pages`: which sessions are predicted. Fewer pages have fewer
@@ -52,39 +52,39 @@ class Predict(OfLog):
     def measure(self, work: Work) -> Measured:
         """See `Act.measure`."""
         folder = sessions_of(self, work)
-        found, told = self._study(folder, work), told_of(folder)
-        drawn = found["card"]["found"][self.setting]
+        summary, counts = self._study(folder, work), counts_of(folder)
+        drawn = summary["card"]["drawn"][self.setting]
         if self.gives == "measures":
-            rows = [one for one in found["rows"] if (one["model"], one["which"]) == (self.model, self.features)]
+            rows = [row for row in summary["rows"] if (row["model"], row["which"]) == (self.model, self.features)]
             values = {
-                before + _STEP.format(one["step"]): 100 * one["means"][measure]
+                before + _STEP.format(row["step"]): 100 * row["means"][measure]
                 for measure, before in MEASURES.items()
-                for one in rows
-                if one["means"][measure] is not None  # folds in which nobody buys have no ROC-AUC
+                for row in rows
+                if row["means"][measure] is not None  # folds in which nobody buys have no ROC-AUC
             }
         elif self.gives == "all bought":
-            steps = sorted({one["step"] for one in found["rows"]})
+            steps = sorted({row["step"] for row in summary["rows"]})
             values = _all_bought(drawn["purchases"] / drawn["sessions"], steps)
         elif self.gives == "importance":
-            part = found["importance"].get("impurity", {}).get(self.setting, {})
+            part = summary["importance"].get("impurity", {}).get(self.setting, {})
             values = {name: 100 * value for name, value in part.items()}
         else:
-            values = {_STEP.format(step): 100 * share for step, share in found["static_share"].items()}
+            values = {_STEP.format(step): 100 * share for step, share in summary["static_share"].items()}
         bought = f"{drawn['sessions']:,}, {drawn['purchases']:,} with a purchase"
-        said = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages before an order"}
-        said |= {"folds": f"{self.folds}, grouped by person"}
-        said |= {f"version of {name}": one for name, one in found["card"]["versions"].items()}
-        return Measured(values, self.ran(told), {**self.protocol(told), **said})
+        facts = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages before an order"}
+        facts |= {"folds": f"{self.folds}, grouped by person"}
+        facts |= {f"version of {name}": version for name, version in summary["card"]["versions"].items()}
+        return Measured(values, self.ran(counts), {**self.protocol(counts), **facts})
 
     def _study(self, folder: Path, work: Work) -> dict[str, Any]:
         """The summary of the study, which is run where it is not there yet."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.predict.study import STUDY, Plan, load_study, run_study
+        from visir.sessions.predict.study import STUDY, StudyPlan, load_study, run_study
         from visir.sessions.predict.summary import summarise
 
         sample = Sample(self.setting, self.sessions, work.seed, self.min_pages)
-        plan = Plan((sample,), folds=self.folds, schemes=("grouped",), seed=work.seed)
-        key = hash_json({"sample": sample.told_as(), "folds": self.folds, "seed": work.seed})[:10]
+        plan = StudyPlan((sample,), folds=self.folds, schemes=("grouped",), seed=work.seed)
+        key = hash_json({"sample": sample.to_dict(), "folds": self.folds, "seed": work.seed})[:10]
         out = folder / f"predict-{self.setting}-{key}"
         # One study at a time: it has a process for every core.
         with work.locks.here, locked(folder / f"{out.name}.lock", waiting=f"{out}: waiting", elsewhere="--out"):
@@ -96,8 +96,8 @@ class Predict(OfLog):
                         raise CannotTell(fault.message.partition(": ")[2] or fault.message) from fault
                 cells = run_study(folder / "log", plan, out)
                 put(out, STUDY, {_SUMMARY: json_bytes(summarise(load_study(out)[0], cells).to_json())})
-            found: dict[str, Any] = read_json(out / _SUMMARY)
-        return found
+            summary: dict[str, Any] = read_json(out / _SUMMARY)
+        return summary
 
 
 def _all_bought(share: float, steps: Sequence[int]) -> dict[str, float]:
@@ -105,5 +105,5 @@ def _all_bought(share: float, steps: Sequence[int]) -> dict[str, float]:
 
     It ranks nothing, so its ROC-AUC is ½ and its PR-AUC the share; it names no chance that could be off.
     """
-    told = {"f1": 2 * share / (1 + share), "roc_auc": 0.5, "pr_auc": share}
-    return {MEASURES[one] + _STEP.format(step): 100 * value for one, value in told.items() for step in steps}
+    scores = {"f1": 2 * share / (1 + share), "roc_auc": 0.5, "pr_auc": share}
+    return {MEASURES[measure] + _STEP.format(step): 100 * value for measure, value in scores.items() for step in steps}

@@ -21,7 +21,7 @@ _SESSIONS, _DESCRIBED, _LOCK = "log", "described/described.json", "lock"
 DESCRIPTION = FolderKind("described", "a description of a log")
 
 
-class OfLog(Act):
+class LogExperiment(Act):
     """A cell about the sessions of a log.
 
     - `log`: "generated:40000", a name of `places.toml`, or a file or folder
@@ -32,19 +32,19 @@ class OfLog(Act):
     log: str
     mapping: str = ""
 
-    def ran(self, told: dict[str, Any]) -> dict[str, str]:
+    def ran(self, counts: dict[str, Any]) -> dict[str, str]:
         """What it was that ran; `told` is the counts.json of the sessions."""
         name = f"generated log, {_count(self.log):,} sessions" if self.generated else self.log
         return {"system": self.system, "collection": name}
 
-    def protocol(self, told: dict[str, Any]) -> dict[str, str]:
+    def protocol(self, counts: dict[str, Any]) -> dict[str, str]:
         """Rows of the card of every cell about this log."""
-        declared = told["declared"]
+        declared, sizes = counts["declared"], counts["counts"]
         return {
-            "log": f"{self.log}: {told['counts']['sessions']:,} sessions of {told['counts']['visitors']:,} visitors",
+            "log": f"{self.log}: {sizes['sessions']:,} sessions of {sizes['visitors']:,} visitors",
             "session ends": f"after {declared['idle_minutes']:g} minutes without a request",
             "hours": str(declared["zone"]),
-            "engine": str(told["engine"]),
+            "engine": str(counts["engine"]),
         }
 
     @property
@@ -62,16 +62,16 @@ class OfLog(Act):
         return path, self.log
 
 
-def sessions_of(act: OfLog, work: Work) -> Path:
+def sessions_of(act: LogExperiment, work: Work) -> Path:
     """The folder of an act's log, where `visir intent sessions` wrote the folder "log".
 
     It is named by what is asked and, of a real log, by the names and sizes of its files: another log in the same place
     is another folder.
     """
     from visir.sessions import load_mapping, preset, sessionise
-    from visir.sessions.generated import generate
+    from visir.sessions.simulator import generate
 
-    folder = work.shared / "sessions" / _named(act, work)
+    folder = work.shared / "sessions" / _folder_name(act, work)
     with work.locks.of(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
         if (folder / _SESSIONS / "counts.json").is_file():
             return folder
@@ -87,13 +87,13 @@ def sessions_of(act: OfLog, work: Work) -> Path:
     return folder
 
 
-def told_of(folder: Path) -> dict[str, Any]:
+def counts_of(folder: Path) -> dict[str, Any]:
     """What is known of the sessions of a folder of `sessions_of`: its counts.json."""
-    found: dict[str, Any] = read_json(folder / _SESSIONS / "counts.json")
-    return found
+    counts: dict[str, Any] = read_json(folder / _SESSIONS / "counts.json")
+    return counts
 
 
-def described(folder: Path, work: Work) -> dict[str, dict[str, Any]]:
+def description_of(folder: Path, work: Work) -> dict[str, dict[str, Any]]:
     """Everything of thesis section 6.4, by name, as `visir intent describe` says it; worked out once."""
     from visir.sessions.describe import describe
 
@@ -101,21 +101,21 @@ def described(folder: Path, work: Work) -> dict[str, dict[str, Any]]:
     with work.locks.of(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
         if not path.is_file():
             put(path.parent, DESCRIPTION, {path.name: json_bytes(describe(folder / _SESSIONS).to_dict())})
-    return {one["name"]: one for one in read_json(path)["statistics"]}
+    return {statistic["name"]: statistic for statistic in read_json(path)["statistics"]}
 
 
-def _named(act: OfLog, work: Work) -> str:
+def _folder_name(act: LogExperiment, work: Work) -> str:
     if act.generated:
         return f"generated-{_count(act.log)}-seed{work.seed}"
     events, mapping = act.source()
-    files = sorted(one for one in events.rglob("*") if one.is_file()) if events.is_dir() else [events]
-    said = {
+    files = sorted(file for file in events.rglob("*") if file.is_file()) if events.is_dir() else [events]
+    identity = {
         "log": act.log,
         "mapping": read_bytes(Path(mapping)).decode() if mapping.endswith(".toml") else mapping,
-        "files": [[one.name, one.stat().st_size] for one in files],
+        "files": [[file.name, file.stat().st_size] for file in files],
     }
     words = re.sub(r"\W+", "-", act.log).strip("-")
-    return f"{words}-{hash_json(said)[:10]}"
+    return f"{words}-{hash_json(identity)[:10]}"
 
 
 def _count(log: str) -> int:
