@@ -23,7 +23,7 @@ KEPT = 2048
 """Vectors of texts that are kept: 6 MB at 768 dimensions."""
 
 
-class PinnedTexts:
+class DeterministicTextEncoder:
     """An encoder of texts that gives a text one vector, alone or in any company; thread-safe.
 
     A network's vectors depend on the company by rounding (1e-7): padding changes how an attention's sums are cut, and
@@ -47,10 +47,10 @@ class PinnedTexts:
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
         below = encoder.backbone("text")
-        self._below = None if below is None else PinnedTexts(below)
+        self._below = None if below is None else DeterministicTextEncoder(below)
         self._lock = threading.Lock()
-        self._texts = Shapes[str](encoder.embed_texts_alike, 2)
-        self._heads = Shapes[NDArray[np.float32]](lambda some: encoder.project("text", np.stack(some)), 4)
+        self._texts = BatchShapes[str](encoder.embed_texts_alike, 2)
+        self._heads = BatchShapes[NDArray[np.float32]](lambda some: encoder.project("text", np.stack(some)), 4)
         self._kept: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -97,7 +97,7 @@ class PinnedTexts:
         return groups
 
 
-class Shapes(Generic[Given]):
+class BatchShapes(Generic[Given]):
     """A network's vectors of inputs that are alike, in batches of the sizes that give the defined bits.
 
     `network`: inputs to (n, d) vectors; `least`: a vector is defined as the first of so many of the same input.

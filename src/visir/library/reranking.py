@@ -9,15 +9,15 @@ from dataclasses import replace
 from visir.encoders.inputs import Pixels
 from visir.encoders.matching import Matcher
 from visir.errors import ImageError
-from visir.library.answer import Hit
 from visir.library.kept import Kept
 from visir.library.layout import LibraryError
 from visir.library.library import Library
+from visir.library.results import LibraryHit
 
 PAIRS_KEPT = 512
 
 
-class Rescoring:
+class Reranker:
     """Orders hits by a matching head, one query at a time, and remembers the last ones, for their next pages.
 
     The hits of one query go through the model together and without those of any other, so that scores do not depend on
@@ -28,7 +28,9 @@ class Rescoring:
         self._kept: Kept[tuple[str, tuple[str, ...]], Mapping[str, float]] = Kept(PAIRS_KEPT)
         self._model = threading.Lock()
 
-    def rescored(self, matcher: Matcher, library: Library, text: str, hits: Sequence[Hit], most: int) -> list[Hit]:
+    def reranked(
+        self, matcher: Matcher, library: Library, text: str, hits: Sequence[LibraryHit], most: int
+    ) -> list[LibraryHit]:
         """The first `most` hits by falling matching score, ties by id; the rest behind them, in their old order.
 
         A picture that cannot be opened any more has no matching score; it comes behind those that have one. Scores of

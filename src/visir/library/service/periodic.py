@@ -7,20 +7,20 @@ import traceback
 from collections.abc import Callable
 
 from visir.errors import VisirError
-from visir.library.service.logs import Log
+from visir.library.service.logs import ServiceLog
 
 LONGEST = 5.0
 """Seconds after which a task that failed is tried again, at the most."""
 
 
-class Repeated:
+class PeriodicTask:
     """Calls `work` every so many seconds on a thread of its own, until `stop`.
 
     Whatever `work` raises is written into the log, once for each text, and it is called again: a little later each
     time. It has a thread to itself, so that one task whose disk hangs holds up no other.
     """
 
-    def __init__(self, work: Callable[[], object], *, every: float, name: str, log: Log) -> None:
+    def __init__(self, work: Callable[[], object], *, every: float, name: str, log: ServiceLog) -> None:
         self._work, self._every, self._name, self._log = work, every, name, log
         self._stop = threading.Event()
         self._said = ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-Rows: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+RowReader: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 LONGEST = 1 << 24
 """Bytes of one text."""
@@ -61,7 +61,7 @@ _RULES: dict[str, dict[str, str]] = {
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 
 
-def faults_of_rows(rows: Rows, ours: Rows) -> list[str]:
+def row_faults(rows: RowReader, ours: RowReader) -> list[str]:
     """What in a database visir would not have written, as sentences.
 
     Args:

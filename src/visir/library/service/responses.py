@@ -11,12 +11,12 @@ import orjson
 
 if TYPE_CHECKING:
     from visir.library import Item, Library
-    from visir.library.answer import Answer
+    from visir.library.results import ResultPage
 
 _KEPT = 50_000
 
 
-class Cards:
+class ItemCards:
     """What a list shows of each picture, as JSON text that is made once: 50,000 of them take about 20 MB.
 
     They belong to one generation of a library, and go with it.
@@ -54,8 +54,8 @@ class Cards:
         return card, orjson.dumps(card)[1:]
 
 
-def results(answer: Answer, known: Mapping[str, tuple[dict[str, Any], bytes]]) -> bytes:
-    """An answer as the JSON of `wire.Results`; `known` is what `Cards.of` said of its hits."""
+def results(answer: ResultPage, known: Mapping[str, tuple[dict[str, Any], bytes]]) -> bytes:
+    """An answer as the JSON of `wire.Results`; `known` is what `ItemCards.of` said of its hits."""
     hits = []
     for hit in answer.hits:
         if hit.item not in known:  # deleted between the search and now

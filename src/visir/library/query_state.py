@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.library.answer import Hit
-from visir.library.asked import Asked, Encoding
 from visir.library.filters import satisfying
 from visir.library.kept import Kept
 from visir.library.library import Library
 from visir.library.query import DEEPEST, Query, System
+from visir.library.query_encoding import EncodedQuery, QueryEncoder
+from visir.library.results import LibraryHit
 from visir.records import Run
 from visir.search.filtered import Among, part_of
 from visir.search.fusion import Normalisation, fuse
@@ -31,15 +31,15 @@ NORMALISATION: Normalisation = "maximum"
 not depend on how deep the lists go."""
 
 
-class State:
+class LibraryState:
     """A library as it was opened, its models, and what was worked out for it; replaced as a whole when the library
     changes: a library of other models may have come into its place.
     """
 
-    def __init__(self, library: Library, encoding: Encoding) -> None:
+    def __init__(self, library: Library, encoding: QueryEncoder) -> None:
         self.library, self.encoding = library, encoding
         self.held: tuple[str, ...] = tuple(library.indexes)
-        self._filters: Kept[Any, Filter] = Kept(FILTERS_KEPT)
+        self._filters: Kept[Any, AllowedItems] = Kept(FILTERS_KEPT)
         self.about: Kept[str, Any] = Kept(8)
 
     def rows(self, system: str) -> NDArray[np.int64]:
@@ -52,7 +52,7 @@ class State:
         rows: NDArray[np.int64] = self.about.get(f"rows of {system}", look)
         return rows
 
-    def filter(self, query: Query) -> Filter | None:
+    def filter(self, query: Query) -> AllowedItems | None:
         """What the query may find; None for everything. Raises `FilterError`."""
         if not query.conditions and not query.category:
             return None
@@ -61,13 +61,13 @@ class State:
             hash(key)
         except TypeError:  # a value that is no value: the filter says so
             key = (repr(key), None)  # type: ignore[assignment]
-        return self._filters.get(key, lambda: Filter(self, query))
+        return self._filters.get(key, lambda: AllowedItems(self, query))
 
 
-class Filter:
+class AllowedItems:
     """The items that some conditions allow: which, and, prepared when it is first asked, every system among them."""
 
-    def __init__(self, state: State, query: Query) -> None:
+    def __init__(self, state: LibraryState, query: Query) -> None:
         self._state, library = state, state.library
         self._library = library
         self._mask = satisfying(library.columns, query.conditions, library.fields, category=query.category)
@@ -90,18 +90,18 @@ class Filter:
 
 
 @dataclass
-class Asking:
+class QueryState:
     """One query under way. `runs`: of each system, with this query under `name`; `lists`: the same as (item, score)."""
 
     query: Query
     system: System = "dense"
-    filter: Filter | None = None
+    filter: AllowedItems | None = None
     total: int = 0
-    vectors: Asked | None = None
+    vectors: EncodedQuery | None = None
     name: str = ""
     runs: Mapping[str, Run] = field(default_factory=dict)
     lists: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
-    ranked: list[Hit] = field(default_factory=list)
+    ranked: list[LibraryHit] = field(default_factory=list)
     fault: VisirError | None = None
 
     @property
@@ -118,7 +118,7 @@ class Asking:
             # As a value: the frames of its traceback would keep a library open that has been replaced since.
             self.fault = fault.with_traceback(None)
 
-    def begin(self, state: State, *, matching: bool) -> None:
+    def begin(self, state: LibraryState, *, matching: bool) -> None:
         """Check the query, and find what it may find."""
         query = self.query
         query.check(state.held, matching=matching)
@@ -140,7 +140,7 @@ class Asking:
         """How many of the best are looked at: a page's, those before it, and one more, which tells of a next page."""
         return max(self.query.offset + self.query.k, self.query.rerank) + 1
 
-    def depth(self, state: State) -> int:
+    def depth(self, state: LibraryState) -> int:
         """How far down the systems' lists go: a function of this query alone, and the same for each of its pages where
         the order depends on it (fused lists, and approximate kinds, which find other documents when asked for more).
         """
@@ -155,7 +155,7 @@ def kind_is_exact(library: Library, system: str) -> bool:
     return bool(getattr(library.indexes[system], "exact", False))
 
 
-class Stages:
+class StageTimer:
     """Seconds by stage."""
 
     def __init__(self) -> None:
@@ -171,12 +171,12 @@ class Stages:
             self.seconds[stage] += time.perf_counter() - begun
 
 
-def rank(state: State, asking: Sequence[Asking], encoding: Encoding, stages: Stages) -> None:
+def rank(state: LibraryState, asking: Sequence[QueryState], encoding: QueryEncoder, stages: StageTimer) -> None:
     """Fill `vectors`, `lists` and `ranked` of those without a fault, together wherever that changes nothing."""
     live = [one for one in asking if one.fault is None]
     with stages.timed("encode"):
         made = encoding.of([one.query for one in live], [{*one.systems} for one in live], state.library)
-    groups: dict[Any, list[Asking]] = defaultdict(list)
+    groups: dict[Any, list[QueryState]] = defaultdict(list)
     for one, vectors in zip(live, made, strict=True):
         if isinstance(vectors, VisirError):
             one.fault = vectors
@@ -194,7 +194,7 @@ def rank(state: State, asking: Sequence[Asking], encoding: Encoding, stages: Sta
             one.filter = None  # what it prepared is as large as the library, and there may be as many as queries
 
 
-def _answer(state: State, group: Sequence[Asking], encoding: Encoding, stages: Stages) -> None:
+def _answer(state: LibraryState, group: Sequence[QueryState], encoding: QueryEncoder, stages: StageTimer) -> None:
     first, depth = group[0], group[0].depth(state)
     runs: dict[str, Run] = {}
     with stages.timed("search"):
@@ -221,12 +221,12 @@ def _answer(state: State, group: Sequence[Asking], encoding: Encoding, stages: S
                 for system, listed in one.lists.items()
             }
             one.ranked = [
-                Hit(item, place, score, {system: told[item] for system, told in places.items() if item in told})
+                LibraryHit(item, place, score, {system: told[item] for system, told in places.items() if item in told})
                 for place, (item, score) in enumerate(whole.answer(one.name)[: one.shown], 1)
             ]
 
 
-def _without_themselves(run: Run, group: Sequence[Asking]) -> Run:
+def _without_themselves(run: Run, group: Sequence[QueryState]) -> Run:
     """Without the item that a query asks with, which would always be the best answer to itself."""
     out = np.zeros(len(run.indices), np.bool_)
     for at, one in enumerate(group):

@@ -9,7 +9,7 @@ from visir.encoders.inputs import Pixels
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedImage:
     """A preprocessed picture; `pixels`: from the fingerprint of an encoder's card to the encoder's input."""
 
     pixels: Mapping[str, Pixels]

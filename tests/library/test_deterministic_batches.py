@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from asked_toys import texts, write_models
 from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.library.pinned import PinnedTexts, _cut
+from visir.library.deterministic_batches import DeterministicTextEncoder, _cut
 
 
 def pinned_in_any_company(encoder: Encoder, said: list[str], rounds: int = 4) -> None:
-    alone = {text: PinnedTexts(encoder).vectors([text])[0] for text in said}
-    drawn, shared = random.Random(0), PinnedTexts(encoder)
+    alone = {text: DeterministicTextEncoder(encoder).vectors([text])[0] for text in said}
+    drawn, shared = random.Random(0), DeterministicTextEncoder(encoder)
     for turn in range(rounds):
-        pinned = shared if turn % 2 else PinnedTexts(encoder)
+        pinned = shared if turn % 2 else DeterministicTextEncoder(encoder)
         some = [drawn.choice(said) for _ in range(drawn.randint(1, 70))]
         for text, vector in zip(some, pinned.vectors(some), strict=True):
             assert np.array_equal(vector, alone[text]), text
@@ -65,7 +65,7 @@ class Unsteady(Encoder):
 
 def test_a_shape_that_gives_other_bits_is_never_used_again() -> None:
     encoder = Unsteady()
-    pinned = PinnedTexts(encoder)
+    pinned = DeterministicTextEncoder(encoder)
     fours = [[f"{letter} {at}" for letter in "abcd"] for at in range(3)]
     for four in fours:
         assert np.array_equal(pinned.vectors(four), [[3, hash(one[:1]) % 7] for one in four])
@@ -75,9 +75,9 @@ def test_a_shape_that_gives_other_bits_is_never_used_again() -> None:
 
 
 def test_a_shape_is_used_when_enough_texts_gave_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.library.pinned.COMPARED", 4)
+    monkeypatch.setattr("visir.library.deterministic_batches.COMPARED", 4)
     encoder = Unsteady()
-    pinned = PinnedTexts(encoder)
+    pinned = DeterministicTextEncoder(encoder)
     for at in range(6):
         pinned.vectors([f"a {at}"])
     # alone and as a pair, four times; then alone
@@ -85,9 +85,9 @@ def test_a_shape_is_used_when_enough_texts_gave_the_same_bits(monkeypatch: pytes
 
 
 def test_what_was_learnt_ahead_costs_no_question_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.library.pinned.COMPARED", 4)
+    monkeypatch.setattr("visir.library.deterministic_batches.COMPARED", 4)
     encoder = Unsteady()
-    pinned = PinnedTexts(encoder)
+    pinned = DeterministicTextEncoder(encoder)
     pinned.learn([f"a {at}" for at in range(4)])
     # defined as pairs; then in batches of 1, of 2, and once of each larger size, which differ
     assert [len(one) for one in encoder.asked] == [2] * 4 + [1] * 4 + [2] * 2 + [4, 8, 16, 32]
@@ -101,7 +101,7 @@ def test_what_was_learnt_ahead_costs_no_question_anything(monkeypatch: pytest.Mo
 
 def test_batches_are_filled_up() -> None:
     encoder = Unsteady()
-    assert PinnedTexts(encoder).vectors(["a 1", "b 22", "c 333"])[:, 0].tolist() == [3, 4, 5]
+    assert DeterministicTextEncoder(encoder).vectors(["a 1", "b 22", "c 333"])[:, 0].tolist() == [3, 4, 5]
     assert encoder.asked[0] == ["a 1", "b 22", "c 333", "c 333"]
 
 

@@ -15,12 +15,12 @@ import orjson
 
 from visir.library.database import Database
 from visir.library.scan import Scan
-from visir.library.source import Entry, Source
+from visir.library.source import PhotoSource, SourceEntry
 
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 
 
-def keep_away(source: Source, database: Database, found: Scan) -> dict[str, str]:
+def keep_unavailable(source: PhotoSource, database: Database, found: Scan) -> dict[str, str]:
     """Leave the pictures of folders that are away as they were known; those folders, and why."""
     root, disks = Path(source.collection.root), _disks(database)
     reasons: dict[str, str] = {}
@@ -33,11 +33,11 @@ def keep_away(source: Source, database: Database, found: Scan) -> dict[str, str]
             reasons[parent] = _why(root, parent, disks)
         if reasons[parent]:
             found.items[path] = item
-            found.entries[path] = Entry(-1, path, mark, name, place, archive, category)
+            found.entries[path] = SourceEntry(-1, path, mark, name, place, archive, category)
     return {folder: why for folder, why in sorted(reasons.items()) if why}
 
 
-def disks_of(source: Source, database: Database, found: Scan) -> str:
+def disks_of(source: PhotoSource, database: Database, found: Scan) -> str:
     """The folders of the pictures that lie on other disks than the place, or did before they were away; as JSON."""
     root = Path(source.collection.root)
     before = _disks(database)

@@ -14,7 +14,7 @@ from visir.search.kinds import KINDS
 from visir.storage import Change, Manifest, is_made_by_visir, remove_own_folders
 
 
-def move(change: Change, plan: LibraryCard, tell: Callable[[str, int, int], None]) -> LibraryCard:
+def migrate_indexes(change: Change, plan: LibraryCard, tell: Callable[[str, int, int], None]) -> LibraryCard:
     """Bring the indexes to where and what `plan` says, and say in the manifest that they are; the new card.
 
     Nothing is encoded. The library can be searched all the while: the new index is complete before it takes the place

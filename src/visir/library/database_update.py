@@ -7,18 +7,18 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from visir.library.away import disks_of
 from visir.library.database import Database
 from visir.library.pictures import Facts
 from visir.library.scan import Scan
-from visir.library.source import Source
+from visir.library.source import PhotoSource
+from visir.library.unavailable import disks_of
 
 _FACTS = tuple(Facts.__dataclass_fields__)
 
 
-def record(
+def write_scan(
     database: Database,
-    source: Source,
+    source: PhotoSource,
     found: Scan,
     items: Collection[str],
     captions: Mapping[str, tuple[str, str]],
@@ -72,7 +72,7 @@ def _items(database: Database, found: Scan, items: Collection[str], category: Ma
     database.run_many("UPDATE items SET thumbnail = ? WHERE id = ?", healed)
 
 
-def _fields(database: Database, source: Source, found: Scan) -> None:
+def _fields(database: Database, source: PhotoSource, found: Scan) -> None:
     had: dict[str, set[tuple[str, Any]]] = defaultdict(set)
     now: dict[str, set[tuple[str, Any]]] = defaultdict(set)
     for item, name, value in database.rows("SELECT item, name, value FROM fields"):

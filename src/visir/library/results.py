@@ -10,7 +10,7 @@ from visir.search.sparse.matched import Match
 
 
 @dataclass(frozen=True)
-class Hit:
+class LibraryHit:
     """A picture that was found.
 
     - `rank`: from 1, over all pages; `score`: by which it stands there: a cosine (dense), a sum of matched words'
@@ -26,7 +26,7 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ResultPage:
     """A page of answers.
 
     - `total`: how many pictures there were to choose from, after the filters; not how many fit, which no score says
@@ -36,7 +36,7 @@ class Answer:
     - `generation`: of the library that answered
     """
 
-    hits: tuple[Hit, ...]
+    hits: tuple[LibraryHit, ...]
     total: int
     next_offset: int | None
     system: System
@@ -46,7 +46,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Part:
+class SystemScore:
     """What one system says of a picture: its rank (None when beyond its list), its score, and what it gave to the
     answer's score: all of it, or its part of the fused score.
     """
@@ -57,7 +57,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class HitExplanation:
     """Why a picture answers a query.
 
     - `terms`: words that both have, with the weights of both sides; they are the sparse score, taken apart. Empty where
@@ -69,5 +69,5 @@ class Explanation:
 
     terms: tuple[Match, ...]
     captions: tuple[tuple[str, float], ...]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, SystemScore]
     words: tuple[tuple[str, float], ...]

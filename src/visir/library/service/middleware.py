@@ -1,4 +1,4 @@
-"""The door: every request passes it once, whatever it asks. Host, token, rate, sizes, time; then headers and the log.
+"""Every request passes this layer once: it checks host, token, rate, sizes and time; then come headers and the log.
 
 Plain ASGI, because Starlette's convenient kind of middleware costs more than a search among a thousand pictures.
 """
@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from visir.collections.budget import DECODING
-from visir.library.service.errors import Refused, busy
-from visir.library.service.limits import Bodies, Body, Rate, too_large
-from visir.library.service.logs import Log
+from visir.library.service.errors import HttpError, busy
+from visir.library.service.limits import BodyBudget, LimitedBody, RateLimiter, too_large
+from visir.library.service.logs import ServiceLog
 from visir.library.service.metrics import Metrics
-from visir.library.service.settings import Settings
-from visir.library.service.tokens import SCOPES, Tokens
+from visir.library.service.settings import ServiceSettings
+from visir.library.service.tokens import SCOPES, TokenFolder
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-OPEN = frozenset({"/", "/v1/health", "/v1/ready", "/v1/openapi.json", "/docs"})
+PUBLIC_PATHS = frozenset({"/", "/v1/health", "/v1/ready", "/v1/openapi.json", "/docs"})
 """What is answered without a token: nothing of these tells anything of a library."""
-OPEN_BELOW = "/static/"
+PUBLIC_PREFIX = "/static/"
 
 _HARMLESS = ("GET", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -58,13 +58,13 @@ class Caller:
     scopes: frozenset[str]
 
 
-def charge(caller: Caller, cost: float, rate: Rate, metrics: Metrics) -> None:
-    """Count a request of this caller; `Refused` (429) when there were too many."""
+def charge(caller: Caller, cost: float, rate: RateLimiter, metrics: Metrics) -> None:
+    """Count a request of this caller; `HttpError` (429) when there were too many."""
     after = rate.take(caller.key, cost, time.monotonic())
     if after:
         metrics.refused("rate")
         seconds = int(after) + 1
-        raise Refused(
+        raise HttpError(
             429,
             f"too many requests: {rate.rate:g} a second are allowed, {rate.burst} at once.",
             hint=f"try again in {seconds} s",
@@ -72,16 +72,22 @@ def charge(caller: Caller, cost: float, rate: Rate, metrics: Metrics) -> None:
         )
 
 
-class Door:
+class ServiceMiddleware:
     """The outermost layer of the service but CORS."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, tokens: Tokens | None, rate: Rate, metrics: Metrics, log: Log
+        self,
+        app: ASGIApp,
+        settings: ServiceSettings,
+        tokens: TokenFolder | None,
+        rate: RateLimiter,
+        metrics: Metrics,
+        log: ServiceLog,
     ) -> None:
         self._app, self._settings, self._tokens = app, settings, tokens
         self._token_fault = ""  # written into the log already
         self._rate, self._metrics, self._log = rate, metrics, log
-        self._bodies = Bodies(settings.bodies)
+        self._bodies = BodyBudget(settings.bodies)
         self._origins = frozenset(origin.rstrip("/") for origin in settings.origins)
         self._hosts = frozenset(host.lower() for host in settings.hosts)
 
@@ -92,20 +98,20 @@ class Door:
                 await self._app(scope, receive, send)
             return
         request = _Request(scope, send)
-        body: Body | None = None
+        body: LimitedBody | None = None
         try:
             self._admit(scope, request.headers)
             loop = asyncio.get_running_loop()
             time_for_body = self._settings.body_timeout if _has_body(request.headers) else 0.0
             async with asyncio.timeout(self._settings.timeout + time_for_body) as limit:
-                body = Body(
+                body = LimitedBody(
                     receive,
                     self._settings.body,
                     self._bodies,
                     lambda: limit.reschedule(loop.time() + self._settings.timeout),
                 )
                 await self._app(scope, body, request.send)
-        except Refused as refused:
+        except HttpError as refused:
             await self._refuse(request, refused)
         except TimeoutError:
             self._metrics.refused("timeout")
@@ -115,7 +121,7 @@ class Door:
                 "error", "fault", id=request.id, fault=repr(fault), traceback=traceback.format_exception(fault)
             )
             hint = f"the service's log says more about request {request.id}"
-            await self._refuse(request, Refused(500, "the service met a fault of its own.", hint=hint))
+            await self._refuse(request, HttpError(500, "the service met a fault of its own.", hint=hint))
         finally:
             if body is not None:
                 body.release()
@@ -123,17 +129,17 @@ class Door:
             self._note(scope, request)
 
     def _admit(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> None:
-        """Raise `Refused`, or leave who asks in the scope's state."""
+        """Raise `HttpError`, or leave who asks in the scope's state."""
         if self._hosts:
             named = headers.get(b"host", [])
             if len(named) != 1 or _host(named[0]) not in self._hosts:
-                raise Refused(
+                raise HttpError(
                     400, "this service is not known under that host name.", hint="visir serve --allow-host NAME"
                 )
         if self._tokens is None and scope["method"] not in _HARMLESS and self._foreign(headers):
-            raise Refused(403, "a page of another origin may not ask this.", hint="visir serve --allow-origin ORIGIN")
+            raise HttpError(403, "a page of another origin may not ask this.", hint="visir serve --allow-origin ORIGIN")
         path, now = scope["path"], time.monotonic()
-        is_open = path in OPEN or path.startswith(OPEN_BELOW)
+        is_open = path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIX)
         state: MutableMapping[str, Any] = scope.setdefault("state", {})
         address = scope["client"][0] if scope.get("client") else "unknown"
         caller = self._caller(headers, address, now, is_open)
@@ -141,7 +147,7 @@ class Door:
         if not is_open:
             charge(caller, 0.1 if path.endswith("/thumbnail") else 1.0, self._rate, self._metrics)
             if "search" not in caller.scopes and not _is_admin(scope):
-                raise Refused(403, f"the token {caller.name!r} may not search.", hint="it has no scope 'search'")
+                raise HttpError(403, f"the token {caller.name!r} may not search.", hint="it has no scope 'search'")
         for value in headers.get(b"content-length", []):
             if value.isdigit() and (len(value) > 18 or int(value) > self._settings.body):
                 self._metrics.refused("body")
@@ -176,7 +182,7 @@ class Door:
             self._metrics.refused("token")
             nobody = Caller("", address, frozenset())
             charge(nobody, 1.0, self._rate, self._metrics)  # guessing is slowed down like everything else
-            raise Refused(
+            raise HttpError(
                 401,
                 fault,
                 hint="send Authorization: Bearer TOKEN; whoever runs the service makes one with visir token new",
@@ -184,7 +190,7 @@ class Door:
             )
         return Caller(holder.name, f"token {holder.name}", holder.scopes)
 
-    async def _refuse(self, request: _Request, refused: Refused) -> None:
+    async def _refuse(self, request: _Request, refused: HttpError) -> None:
         if request.status:
             return  # the answer is on its way already; closing it short is all that can be said
         data = refused.body()
@@ -215,7 +221,7 @@ class Door:
 
 
 class _Request:
-    """One request as the door sees it: its headers, its id, and what was sent of the answer."""
+    """One request as the middleware sees it: its headers, its id, and what was sent of the answer."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.began = time.perf_counter()

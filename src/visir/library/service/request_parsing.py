@@ -18,15 +18,15 @@ from starlette.requests import ClientDisconnect, Request
 from visir.collections.budget import DECODING
 from visir.collections.images import TooLargeError, header, opened
 from visir.errors import ImageError
-from visir.library.filters import Condition
+from visir.library.filters import FieldCondition
 from visir.library.query import Query
-from visir.library.service.errors import Refused, busy, of_validation
-from visir.library.service.wire import Conditions, Search, Where
+from visir.library.service.errors import HttpError, busy, of_validation
+from visir.library.service.wire import ConditionBody, ConditionList, SearchBody
 
 if TYPE_CHECKING:
-    from visir.library.prepared import Prepared
-    from visir.library.service.settings import Settings
-    from visir.library.service.shelf import Desk
+    from visir.library.prepared_image import PreparedImage
+    from visir.library.service.registry import LibraryHandle
+    from visir.library.service.settings import ServiceSettings
 
 Model = TypeVar("Model", bound=BaseModel)
 T = TypeVar("T")
@@ -62,25 +62,25 @@ async def body_of(request: Request, model: type[Model]) -> Model:
     said = request.headers.get("content-type", "")
     kind = said.partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Refused(
+        raise HttpError(
             415, f"the body is {kind[:100] or 'of no declared type'}, not JSON.", hint="Content-Type: application/json"
         )
     body = await request.body()
     if body.count(b",") > _MOST_PARTS:
-        raise Refused(422, f"the body has more than {_MOST_PARTS:,} parts.", hint="ask in several requests")
+        raise HttpError(422, f"the body has more than {_MOST_PARTS:,} parts.", hint="ask in several requests")
     try:
         return model.model_validate_json(body)
     except ValidationError as fault:
         if fault.error_count() > _MOST_FAULTS:  # listing a hundred thousand takes a second
-            raise Refused(422, f"the body has {fault.error_count():,} faults.", hint="see /v1/openapi.json") from None
+            raise HttpError(422, f"the body has {fault.error_count():,} faults.", hint="see /v1/openapi.json") from None
         raise of_validation(fault.errors(include_url=False), list(model.model_fields)) from None
 
 
-async def form_of(request: Request) -> tuple[Search, bytes]:
-    """A form with a file called `photo` and the fields of `Search` (`where` as JSON): the fields, and the photo."""
+async def form_of(request: Request) -> tuple[SearchBody, bytes]:
+    """A form with a file called `photo` and the fields of `SearchBody` (`where` as JSON): the fields, and the photo."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
-        raise Refused(
+        raise HttpError(
             415, f"the body is {kind[:100] or 'of no declared type'}, not a form.", hint="send multipart/form-data"
         )
     fields: dict[str, Any] = {}
@@ -89,58 +89,59 @@ async def form_of(request: Request) -> tuple[Search, bytes]:
         async with request.form(max_files=1, max_fields=20, max_part_size=64 * 1024) as form:
             for name, value in form.multi_items():
                 if name in fields or (name == "photo" and photo is not None):
-                    raise Refused(422, f"{name[:100]!r} is given twice.", field=name[:100])
+                    raise HttpError(422, f"{name[:100]!r} is given twice.", field=name[:100])
                 if name == "photo":
                     if isinstance(value, str):
-                        raise Refused(422, "photo: is text, not a file.", field="photo", hint="curl -F photo=@FILE")
+                        raise HttpError(422, "photo: is text, not a file.", field="photo", hint="curl -F photo=@FILE")
                     photo = await value.read()
                 elif isinstance(value, str):
                     fields[name] = value
                 else:
-                    raise Refused(422, f"{name[:100]!r} is a file; only photo may be one.", field=name[:100])
-    except (Refused, ClientDisconnect):
+                    raise HttpError(422, f"{name[:100]!r} is a file; only photo may be one.", field=name[:100])
+    except (HttpError, ClientDisconnect):
         raise
     except Exception as fault:  # its parser raises what it likes: unknown character sets, broken boundaries, …
         said = getattr(fault, "detail", None) or getattr(fault, "message", None) or type(fault).__name__
-        raise Refused(400, f"the form cannot be read: {str(said)[:200]}", hint="send multipart/form-data") from fault
+        raise HttpError(400, f"the form cannot be read: {str(said)[:200]}", hint="send multipart/form-data") from fault
     if not photo:
-        raise Refused(422, "photo: missing, or an empty file.", field="photo", hint="curl -F photo=@FILE")
+        raise HttpError(422, "photo: missing, or an empty file.", field="photo", hint="curl -F photo=@FILE")
     fields = {name: value for name, value in fields.items() if value != ""}  # a form sends fields that nobody filled
     if "where" in fields:
         try:
             fields["where"] = orjson.loads(fields["where"])
         except orjson.JSONDecodeError as fault:
-            raise Refused(422, f"where: not JSON: {fault}", field="where") from None
+            raise HttpError(422, f"where: not JSON: {fault}", field="where") from None
     if "image" in fields:
-        raise Refused(422, "image: send the picture as the file photo.", field="image")
+        raise HttpError(422, "image: send the picture as the file photo.", field="image")
     try:
-        return Search.model_validate({**fields, "image": {"data": "-"}}), photo
+        return SearchBody.model_validate({**fields, "image": {"data": "-"}}), photo
     except ValidationError as fault:
-        raise of_validation(fault.errors(include_url=False), list(Search.model_fields)) from None
+        raise of_validation(fault.errors(include_url=False), list(SearchBody.model_fields)) from None
 
 
-def conditions_of(text: str) -> tuple[Condition, ...]:
+def conditions_of(text: str) -> tuple[FieldCondition, ...]:
     """Conditions from the JSON text of a list of them, as an address carries it."""
     try:
-        return _conditions(Conditions.model_validate({"where": orjson.loads(text)}).where)
+        return _conditions(ConditionList.model_validate({"where": orjson.loads(text)}).where)
     except orjson.JSONDecodeError as fault:
-        raise Refused(422, f"where: not JSON: {fault}", field="where", hint="see /v1/openapi.json") from None
+        raise HttpError(422, f"where: not JSON: {fault}", field="where", hint="see /v1/openapi.json") from None
     except ValidationError as fault:
         raise of_validation(fault.errors(include_url=False)) from None
 
 
-def _conditions(where: Sequence[Where]) -> tuple[Condition, ...]:
+def _conditions(where: Sequence[ConditionBody]) -> tuple[FieldCondition, ...]:
     return tuple(
-        Condition(one.field, one.op, tuple(one.value) if isinstance(one.value, list) else one.value) for one in where
+        FieldCondition(one.field, one.op, tuple(one.value) if isinstance(one.value, list) else one.value)
+        for one in where
     )
 
 
 async def queries_of(
-    request: Request, searches: Sequence[Search], desk: Desk, photo: bytes | None = None
+    request: Request, searches: Sequence[SearchBody], handle: LibraryHandle, photo: bytes | None = None
 ) -> list[Query]:
     """What the library is asked; charged by its work before any of it is done.
 
-    Pictures come from the JSON bodies, or one from a form (`photo`). `Refused` for what is no picture or has too many
+    Pictures come from the JSON bodies, or one from a form (`photo`). `HttpError` for what is no picture or has too many
     pixels, for more work than the caller may ask (429), and for more pictures than may wait (503).
     """
     fields = ["photo" if photo is not None else "image.data"] * len(searches)
@@ -152,12 +153,12 @@ async def queries_of(
     request.app.state.charge(request.scope["state"]["caller"], cost_of(searches, pixels))
     queries = []
     for search, data, field in zip(searches, files, fields, strict=True):
-        picture = None if data is None else await _prepared(request, data, field, desk)
+        picture = None if data is None else await _prepared(request, data, field, handle)
         queries.append(query_of(search, picture))
     return queries
 
 
-def cost_of(searches: Sequence[Search], pixels: int) -> float:
+def cost_of(searches: Sequence[SearchBody], pixels: int) -> float:
     """What searches with pictures of so many pixels count beside the request that brings them, in requests.
 
     One for each search but the first, a quarter for each condition, a tenth for each picture that is re-ranked, one for
@@ -167,16 +168,16 @@ def cost_of(searches: Sequence[Search], pixels: int) -> float:
     return len(searches) - 1 + more + pixels // PIXELS
 
 
-async def _prepared(request: Request, data: bytes, field: str, desk: Desk) -> Prepared:
+async def _prepared(request: Request, data: bytes, field: str, handle: LibraryHandle) -> PreparedImage:
     """A picture as the library's models take it, a few hundred kilobytes: that is what waits for an answer.
 
     It stands in the budget of the process until the request ends.
     """
 
-    def prepare() -> Prepared:
+    def prepare() -> PreparedImage:
         pixels = request.app.state.limits.pixels
         with opened(data, field, max_pixels=pixels, max_bytes=DECODING.most) as picture:
-            return desk.searcher.prepare(picture)
+            return handle.searcher.prepare(picture)
 
     made = await _decoding(prepare, field)
     if not DECODING.keep(made.nbytes):
@@ -186,17 +187,17 @@ async def _prepared(request: Request, data: bytes, field: str, desk: Desk) -> Pr
     return made
 
 
-def _file_of(search: Search) -> bytes | None:
+def _file_of(search: SearchBody) -> bytes | None:
     """The bytes of a picture inside a JSON body."""
     if search.image is None:
         return None
     try:
         return b64decode(search.image.data, validate=True)
     except (binascii.Error, ValueError) as fault:
-        raise Refused(422, f"image.data: not base64: {fault}", field="image.data") from None
+        raise HttpError(422, f"image.data: not base64: {fault}", field="image.data") from None
 
 
-def _pixels(data: bytes, field: str, limits: Settings) -> int:
+def _pixels(data: bytes, field: str, limits: ServiceSettings) -> int:
     with header(data, field, max_pixels=limits.pixels, max_bytes=DECODING.most) as undecoded:
         return undecoded.pixels
 
@@ -207,12 +208,12 @@ async def _decoding(work: Callable[[], T], field: str) -> T:
     except ImageError as fault:
         too_many = isinstance(fault, TooLargeError)
         hint = "send a smaller photo" if too_many else "send a JPEG, PNG, WebP, GIF or AVIF file"
-        raise Refused(413 if too_many else 422, fault.message, field=field, hint=hint) from None
+        raise HttpError(413 if too_many else 422, fault.message, field=field, hint=hint) from None
     except MemoryError:
-        raise Refused(413, f"{field}: too large to decode.", field=field, hint="send a smaller photo") from None
+        raise HttpError(413, f"{field}: too large to decode.", field=field, hint="send a smaller photo") from None
 
 
-def query_of(search: Search, picture: Prepared | None) -> Query:
+def query_of(search: SearchBody, picture: PreparedImage | None) -> Query:
     """What the library is asked."""
     return Query(
         text=search.text,
@@ -254,7 +255,7 @@ async def _gone(request: Request, waiting: asyncio.Task[Any]) -> None:
     waiting.cancel()
 
 
-def log_queries(request: Request, searches: list[Search]) -> None:
+def log_queries(request: Request, searches: list[SearchBody]) -> None:
     """Leave the texts for the log, where it is to have them."""
     if request.app.state.log.queries:
         noted: dict[str, Any] = request.scope["state"].setdefault("noted", {})

@@ -12,7 +12,7 @@ import typer
 from visir.cli.options import pairs_of
 
 if TYPE_CHECKING:
-    from visir.library import Update
+    from visir.library import UpdateReport
 
 LibraryFolder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The library's folder.", show_default=False)]
 
@@ -61,8 +61,8 @@ def library_command(
     Killed at any moment, it goes on from there when it is run again.
     """
     from visir.errors import ConfigurationError
+    from visir.library.index_migration import collections_of
     from visir.library.layout import is_library
-    from visir.library.moving import collections_of
     from visir.library.updating import update
     from visir.library.watch import require_watching
     from visir.library.watch import watch as changes
@@ -118,7 +118,7 @@ def duplicates_command(
     """List files of equal content, and pictures that nearly look the same (resized, recompressed)."""
     from visir.library.duplicates import duplicates
     from visir.library.library import Library
-    from visir.library.likeness import NEAR
+    from visir.library.perceptual_hash import NEAR
 
     most = NEAR if near is None else near
     with Library.open(library) as opened:
@@ -196,7 +196,7 @@ def _meant(place: str) -> str:
     return f"; or did you mean: visir index {close[0]}" if close and not Path(place).exists() else ""
 
 
-def _report(folder: Path, found: Update) -> None:
+def _report(folder: Path, found: UpdateReport) -> None:
     parts = {name: getattr(found, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
     said = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
     typer.echo(f"{folder}: {found.items:,} pictures; files: {said or 'none'} ({found.seconds:,.1f} s)")

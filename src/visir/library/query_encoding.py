@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.errors import VisirError
+from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder
 from visir.library.library import Library
-from visir.library.models import Models
-from visir.library.pinned import COMPARED, PinnedTexts
-from visir.library.prepared import Prepared
+from visir.library.models import LibraryModels
+from visir.library.prepared_image import PreparedImage
 from visir.library.query import Query, QueryError
-from visir.library.rescored import Rescoring
+from visir.library.reranking import Reranker
 from visir.records import Embeddings, EncoderCard, Modality, SparseEmbeddings
 from visir.sparse.encoder import SparseEncoder
 
@@ -32,30 +32,32 @@ Side: TypeAlias = "NDArray[np.float32] | None"
 
 
 @dataclass(frozen=True)
-class Asked:
+class EncodedQuery:
     """What a query is to each system: a unit vector (d,) and weighted words; None for a system that is not asked."""
 
     dense: NDArray[np.float32] | None = None
     sparse: Words | None = None
 
 
-class Encoding:
+class QueryEncoder:
     """The models of a library, loaded when first needed, and what they make of queries and of pairs. Thread-safe.
 
     Where the sparse head stands on the very model of the dense index, a text is encoded once for both.
     """
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: LibraryModels) -> None:
         self.models = models
-        self.rescoring = Rescoring()
-        self._pinned: dict[str, PinnedTexts] = {}
+        self.reranker = Reranker()
+        self._pinned: dict[str, DeterministicTextEncoder] = {}
 
-    def of(self, queries: Sequence[Query], systems: Sequence[set[str]], library: Library) -> list[Asked | VisirError]:
+    def of(
+        self, queries: Sequence[Query], systems: Sequence[set[str]], library: Library
+    ) -> list[EncodedQuery | VisirError]:
         """What each query is to each of its systems, or the error why it cannot be asked.
 
         An answer depends on its own query alone, never on the others.
         """
-        found: list[Asked | VisirError] = []
+        found: list[EncodedQuery | VisirError] = []
         said = [query.said for query in queries]
         for system in ("dense", "sparse"):  # all texts together, and then found again one by one
             texts = [text for text, asked in zip(said, systems, strict=True) if text is not None and system in asked]
@@ -81,12 +83,12 @@ class Encoding:
                 hint="search with a picture, or for pictures like one of its own",
             )
 
-    def prepare(self, picture: Image) -> Prepared:
+    def prepare(self, picture: Image) -> PreparedImage:
         """An upright RGB picture as every model of the library takes it. Thread-safe."""
         held = (("dense", self.models.dense), ("sparse", self.models.sparse))
         encoders = {one.card.fingerprint: one for system, model in held if model is not None
                     if "image" in (one := self._dense(system)).modalities}  # fmt: skip
-        return Prepared({key: one.preprocess(picture) for key, one in encoders.items()})
+        return PreparedImage({key: one.preprocess(picture) for key, one in encoders.items()})
 
     def learn(self) -> None:
         """Learn with made-up texts, short ones and long ones, in which batches texts can be encoded."""
@@ -97,7 +99,7 @@ class Encoding:
         for pinned in dict.fromkeys(map(self._texts, asked)):  # one, where the head stands on the dense model
             pinned.learn(texts)
 
-    def _one(self, query: Query, systems: set[str], library: Library, words: Mapping[str, Words]) -> Asked:
+    def _one(self, query: Query, systems: set[str], library: Library, words: Mapping[str, Words]) -> EncodedQuery:
         dense: NDArray[np.float32] | None = None
         sparse: Words | None = None
         if "dense" in systems:
@@ -109,7 +111,7 @@ class Encoding:
                 )
         if "sparse" in systems:
             sparse = self._words(query, library, words)
-        return Asked(dense, sparse)
+        return EncodedQuery(dense, sparse)
 
     def _sides(self, query: Query, library: Library) -> tuple[Side, Side]:
         """The dense vector of the text, and of the picture or the item; None for what is not given."""
@@ -123,10 +125,10 @@ class Encoding:
             other = np.asarray(_held(library, "dense", query.item).vectors[0], np.float32)
         return text, other
 
-    def _pictured(self, system: str, picture: Image | Prepared) -> NDArray[np.float32]:
+    def _pictured(self, system: str, picture: Image | PreparedImage) -> NDArray[np.float32]:
         """(1, d) the vector of a picture."""
         encoder = self._dense(system)
-        if not isinstance(picture, Prepared):
+        if not isinstance(picture, PreparedImage):
             return encoder.encode_images([picture])
         pixels = picture.pixels.get(encoder.card.fingerprint)
         if pixels is None:
@@ -165,7 +167,7 @@ class Encoding:
         """Of the encoder whose vectors a system compares."""
         return self._head().card if system == "sparse" else self._dense("dense").card
 
-    def queries(self, system: str, asked: Sequence[Asked]) -> Embeddings | SparseEmbeddings:
+    def queries(self, system: str, asked: Sequence[EncodedQuery]) -> Embeddings | SparseEmbeddings:
         """Vectors as an index takes them, under the ids "000000", "000001", …"""
         ids = pa.array([f"{at:06}" for at in range(len(asked))])
         if system == "dense":
@@ -192,9 +194,9 @@ class Encoding:
         assert dense is not None, "a library with a dense index has an encoder"
         return dense
 
-    def _texts(self, system: str) -> PinnedTexts:
+    def _texts(self, system: str) -> DeterministicTextEncoder:
         encoder = self._dense(system)
-        return self._pinned.setdefault(encoder.card.fingerprint, PinnedTexts(encoder))
+        return self._pinned.setdefault(encoder.card.fingerprint, DeterministicTextEncoder(encoder))
 
 
 def _held(library: Library, system: str, item: str) -> Any:

@@ -1,4 +1,4 @@
-"""The shelf: every library that is served, its models, and who is waiting for it."""
+"""The libraries that are served: their models, and the queries that wait for each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.library.layout import LibraryCard
-from visir.library.service.answers import Cards, address, results
 from visir.library.service.batching import Batcher
-from visir.library.service.errors import Refused, of_visir, unknown
+from visir.library.service.errors import HttpError, of_visir, unknown
 from visir.library.service.lease import Lease
-from visir.library.service.logs import Log
+from visir.library.service.logs import ServiceLog
 from visir.library.service.metrics import Metrics
-from visir.library.service.repeated import Repeated
-from visir.library.service.settings import Settings
+from visir.library.service.periodic import PeriodicTask
+from visir.library.service.responses import ItemCards, address, results
+from visir.library.service.settings import ServiceSettings
 from visir.progress import quiet
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ _WORDS = 30
 _CAPTIONS = 5
 
 
-class Desk:
-    """Where one library is asked. Searches by words wait in one queue, searches with pictures or a second stage in
+class LibraryHandle:
+    """One library that is served. Searches by words wait in one queue, searches with pictures or a second stage in
     another, because one of them takes as long as a hundred by words.
 
     When a library has been updated, or another one lies in its place, what lies there now is taken, and whoever is
@@ -42,7 +42,7 @@ class Desk:
     """
 
     def __init__(
-        self, folder: Path, settings: Settings, metrics: Metrics, log: Log, loaded: dict[str, Encoder]
+        self, folder: Path, settings: ServiceSettings, metrics: Metrics, log: ServiceLog, loaded: dict[str, Encoder]
     ) -> None:
         from visir.library import Library, LibraryError
         from visir.library.layout import check_library_name
@@ -65,7 +65,7 @@ class Desk:
         if library.head is not None and models.sparse is not None:
             loaded[library.head] = models.sparse
         self._loaded = loaded
-        self._cards = Cards(library, self._at)
+        self._cards = ItemCards(library, self._at)
         self.light = self._batcher("words", settings.batch)
         self.heavy = self._batcher("pictures", min(8, settings.batch))
         self.lease = Lease(settings.stale if settings.reload else None, library.generation)
@@ -83,31 +83,31 @@ class Desk:
         return self.searcher.library
 
     @property
-    def cards(self) -> Cards:
+    def cards(self) -> ItemCards:
         """What lists show of each picture, of the newest generation."""
         library, cards = self.library, self._cards
-        return cards if cards.library is library else Cards(library, self._at)
+        return cards if cards.library is library else ItemCards(library, self._at)
 
     async def search(self, queries: Sequence[Query], *, heavy: bool) -> list[bytes]:
-        """The answers, as JSON. `Refused` for the first that cannot be answered."""
+        """The answers, as JSON. `HttpError` for the first that cannot be answered."""
         return await (self.heavy if heavy else self.light).ask(queries)
 
     def known(self, item: str) -> Item:
-        """Everything known of an item; `Refused` (404) when there is none."""
+        """Everything known of an item; `HttpError` (404) when there is none."""
         library = self.library
         if not library.known([item]):
-            raise Refused(404, f"there is no item {item!r}.", hint="was it deleted meanwhile? search again")
+            raise HttpError(404, f"there is no item {item!r}.", hint="was it deleted meanwhile? search again")
         return library.item(item)
 
     def original(self, item: str) -> tuple[bytes, str]:
-        """The bytes of an item and their media type; `Refused` (404) when no file has them any more."""
+        """The bytes of an item and their media type; `HttpError` (404) when no file has them any more."""
         from visir.library import LibraryError
 
         try:
             return self.library.open_image(item)
         except LibraryError:  # its text names places on this machine
             message = "the original is not where it was: moved, changed, or on a disk that is not there."
-            raise Refused(404, message, hint="bring the library up to date") from None
+            raise HttpError(404, message, hint="bring the library up to date") from None
 
     def words(self, item: str) -> list[dict[str, Any]]:
         """The heaviest words of an item; none in a library without weighted words."""
@@ -118,7 +118,7 @@ class Desk:
         return [one for one, _ in self.library.near_duplicates(item)]
 
     def explain(self, query: Query, item: str) -> dict[str, Any]:
-        """Why an item is an answer, as `wire.Explained`."""
+        """Why an item is an answer, as `wire.ExplainedHit`."""
         self.known(item)
         said = self.searcher.explain(query, item, captions=_CAPTIONS, words=_WORDS)
         return {
@@ -132,7 +132,7 @@ class Desk:
         }
 
     def categories(self) -> list[dict[str, Any]]:
-        """The tree of categories, as `wire.Category`."""
+        """The tree of categories, as `wire.CategoryNode`."""
         return [asdict(category) for category in self.searcher.categories()]
 
     def info(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class Desk:
         }
 
     def check_fresh(self) -> None:
-        """`Refused` (503) when what is held may not be served any more."""
+        """`HttpError` (503) when what is held may not be served any more."""
         if (refusal := self.lease.refusal()) is not None:
             raise refusal
 
@@ -177,7 +177,7 @@ class Desk:
         self.lease.renew(began, library.generation)
         if not changed:
             return False
-        self._cards = Cards(library, self._at)
+        self._cards = ItemCards(library, self._at)
         # A generation is closed when nobody uses it any more. Errors that were answered refer to themselves by their
         # frames, and would hold old generations open, with their files, until some collection comes by.
         gc.collect()
@@ -198,12 +198,12 @@ class Desk:
         return dict(self._progress)
 
     def update(self) -> None:
-        """Bring the library up to date with its source, on a thread of its own; `Refused` (409) when that is under way.
+        """Update the library from its source, on a thread of its own. Raises `HttpError` (409) while an update runs.
 
         The thread ends with the process: an update that is cut short goes on where it was when it is started again.
         """
         if not self._updating.acquire(blocking=False):
-            raise Refused(409, "an update is under way.", hint="GET …/update says how far it is")
+            raise HttpError(409, "an update is under way.", hint="GET …/update says how far it is")
         self._progress |= {"running": True, "stage": None, "done": 0, "total": None, "error": None}
         threading.Thread(target=self._update, name=f"visir-{self.name}-update", daemon=True).start()
 
@@ -236,12 +236,12 @@ class Desk:
     def remove(self, item: str) -> int:
         """Take an item out of the library, for good; the photo stays. The generation without it.
 
-        `Refused` (404) when there is none, (409) while an update is under way, here or in another process.
+        `HttpError` (404) when there is none, (409) while an update is under way, here or in another process.
         """
         from visir.library.removal import remove
 
         self.known(item)
-        busy = Refused(409, "an update is under way.", hint="try again when it is done")
+        busy = HttpError(409, "an update is under way.", hint="try again when it is done")
         if not self._updating.acquire(blocking=False):
             raise busy
         try:
@@ -278,45 +278,46 @@ class Desk:
         return [of_visir(answer) if isinstance(answer, VisirError) else results(answer, shown) for answer in answers]
 
 
-class Shelf:
+class LibraryRegistry:
     """All libraries, by name. Models that several of them have are loaded once."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, log: Log) -> None:
+    def __init__(self, settings: ServiceSettings, metrics: Metrics, log: ServiceLog) -> None:
         _pin(settings.threads)
-        self.desks: dict[str, Desk] = {}
-        self._watching: list[Repeated] = []
+        self.handles: dict[str, LibraryHandle] = {}
+        self._watching: list[PeriodicTask] = []
         faults, loaded = [], dict[str, "Encoder"]()
         for folder in settings.libraries:
-            desk = Desk(folder, settings, metrics, log, loaded)
-            if desk.name in self.desks:
-                faults.append(f"{folder} and {self.desks[desk.name].folder} are both called {desk.name!r}")
-            self.desks[desk.name] = desk
+            handle = LibraryHandle(folder, settings, metrics, log, loaded)
+            if handle.name in self.handles:
+                faults.append(f"{folder} and {self.handles[handle.name].folder} are both called {handle.name!r}")
+            self.handles[handle.name] = handle
         raise_faults(ConfigurationError, "libraries", faults, hint="rename one: visir index PLACE --name NAME")
 
-    def desk(self, name: str) -> Desk:
-        """The desk of a library; `Refused` (404) with the nearest name."""
-        if name not in self.desks:
-            raise unknown("library", name, list(self.desks))
-        return self.desks[name]
+    def handle(self, name: str) -> LibraryHandle:
+        """The library of this name; `HttpError` (404) with the nearest name."""
+        if name not in self.handles:
+            raise unknown("library", name, list(self.handles))
+        return self.handles[name]
 
-    def watch(self, every: float, log: Log) -> None:
+    def watch(self, every: float, log: ServiceLog) -> None:
         """Look every so many seconds whether other processes have changed the libraries, until `close`; 0: never."""
         if every:
             self._watching = [
-                Repeated(desk.refresh, every=every, name=f"reload {name}", log=log) for name, desk in self.desks.items()
+                PeriodicTask(handle.refresh, every=every, name=f"reload {name}", log=log)
+                for name, handle in self.handles.items()
             ]
 
     @property
     def stale(self) -> list[str]:
         """The libraries that are not served, because nobody knows whether they are what lies on disk."""
-        return [name for name, desk in self.desks.items() if desk.lease.status == "stale"]
+        return [name for name, handle in self.handles.items() if handle.lease.status == "stale"]
 
     def close(self) -> None:
         """Close all."""
         for watching in self._watching:
             watching.stop()
-        for desk in self.desks.values():
-            desk.close()
+        for handle in self.handles.values():
+            handle.close()
 
 
 def model_name(name: str) -> str:
