@@ -37,17 +37,17 @@ def annotations(study: Study, cells: Sequence[StudyCell]) -> tuple[tuple[str, st
 
 
 def _recalls(cell: StudyCell) -> dict[str, dict[str, float]]:
-    """direction → label → value, of directions that have both R@5 and R@10."""
+    """task → label → value, of directions that have both R@5 and R@10."""
     values: dict[str, dict[str, float]] = {}
     for label, value in cell.measured.values.items():
-        direction, _, name = label.partition(" ")
-        values.setdefault(direction, {})[name] = value
-    return {direction: part for direction, part in values.items() if {"R@5", "R@10"} <= set(part)}
+        task, _, name = label.partition(" ")
+        values.setdefault(task, {})[name] = value
+    return {task: part for task, part in values.items() if {"R@5", "R@10"} <= set(part)}
 
 
 def _our_values(cell: StudyCell, ours: dict[str, dict[str, float]]) -> str:
-    early = [direction for direction, part in ours.items() if ends_early(part)]
+    early = [task for task, part in ours.items() if ends_early(part)]
     word = "so too" if len(early) == len(ours) else "not so" if not early else f"so in {', '.join(early)} only"
-    values = ", ".join(f"{direction} {part['R@5']:.2f} and {part['R@10']:.2f}" for direction, part in ours.items())
+    values = ", ".join(f"{task} {part['R@5']:.2f} and {part['R@10']:.2f}" for task, part in ours.items())
     stage = cell.measured.protocol.get("rerank")
     return f"Here it is {word} ({values}), {f're-ranked: {stage}' if stage else NO_SECOND_STAGE}."

@@ -192,8 +192,8 @@ def _value(
         state: ValueState = "failed" if "failed" in states else "not run"
         reason = next((cell.reason for cell in cells if cell.reason), "")
         if "done" in states:
-            direction = label.partition(" ")[0]
-            notes = [note for cell in cells for note in cell.measured.notes if note.startswith(direction)]
+            task = label.partition(" ")[0]
+            notes = [note for cell in cells for note in cell.measured.notes if note.startswith(task)]
             reason = notes[0] if notes else "not among what was measured"
         return ValueComparison(*key, published, None, None, 0, None, state, reason or "not run", doubt)
     ours = float(np.mean(values))

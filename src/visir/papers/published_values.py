@@ -1,4 +1,4 @@
-"""What a table prints, and what was measured, by the same keys: labels with their direction, in the table's units."""
+"""What a table prints, and what was measured, by the same keys: labels with their task, in the table's units."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ TICK, DASH = "✓", "–"
 STANDS_FOR = " · "
 """Between a published collection and the data that stands for it ("All categories · Flipkart")."""
 USUAL_MEASURES = {
-    **{(direction, f"R@{k}"): f"hit@{k}" for direction in ("i2t", "t2i") for k in RSUM_CUTOFFS},
-    **{(direction, "rsum"): "rsum" for direction in ("i2t", "t2i", "both")},
+    **{(task, f"R@{k}"): f"hit@{k}" for task in ("i2t", "t2i") for k in RSUM_CUTOFFS},
+    **{(task, "rsum"): "rsum" for task in ("i2t", "t2i", "both")},
 }
-"""(direction, label) → measure, for experiments that fill no published row."""
+"""(task, label) → measure, for experiments that fill no published row."""
 
 
 def row_of(collection: str) -> str:
@@ -44,22 +44,22 @@ def values_of(aggregates: Mapping[str, Mapping[str, float]], row: PublishedRow |
     meant instead.
 
     Args:
-        aggregates: direction → measure → mean, as of a `Result`; fractions.
+        aggregates: task → measure → mean, as of a `Result`; fractions.
         row: The published row; without one, the measures are `USUAL_MEASURES`.
 
     Returns:
-        "direction label" → value in the table's units (percent; rsum in points). Measures that `aggregates` lacks are
+        "task label" → value in the table's units (percent; rsum in points). Measures that `aggregates` lacks are
         left out.
     """
     measures = (
-        {(direction, label): measure_of(label) for direction, part in row.values.items() for label in part}
+        {(task, label): measure_of(label) for task, part in row.values.items() for label in part}
         if row is not None
         else USUAL_MEASURES
     )
     return {
-        f"{direction} {label}": printed_value(measure, aggregates[direction][measure], label)
-        for (direction, label), measure in measures.items()
-        if measure in aggregates.get(direction, {})
+        f"{task} {label}": printed_value(measure, aggregates[task][measure], label)
+        for (task, label), measure in measures.items()
+        if measure in aggregates.get(task, {})
     }
 
 
@@ -101,9 +101,9 @@ def published_numbers(table: Published | PlainTable | None, systems: SystemAxis 
         numbers = {key: _number(table, *position) for key, position in _positions(table, systems).items()}
         return {key: number for key, number in numbers.items() if number is not None}
     return {
-        (row.system, row.collection, f"{direction} {label}"): value
+        (row.system, row.collection, f"{task} {label}"): value
         for row in table.rows
-        for direction, part in row.values.items()
+        for task, part in row.values.items()
         for label, value in part.items()
     }
 
@@ -151,9 +151,9 @@ def doubts_of(table: Published | PlainTable | None, systems: SystemAxis = "colum
         doubts = {key: table.doubt(*position) for key, position in _positions(table, systems).items()}
     else:
         doubts = {
-            (row.system, row.collection, f"{direction} {label}"): table.doubt(row, direction, label)
+            (row.system, row.collection, f"{task} {label}"): table.doubt(row, task, label)
             for row in table.rows
-            for direction, part in row.values.items()
+            for task, part in row.values.items()
             for label in part
         }
     return {key: doubt for key, doubt in doubts.items() if doubt}

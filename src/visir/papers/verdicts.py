@@ -200,7 +200,7 @@ def _kind(comparison: StudyComparison, collection: str) -> str:
 
 
 def _task(label: str) -> str:
-    return TASKS.get(label.partition(" ")[0], "neither direction")
+    return TASKS.get(label.partition(" ")[0], "neither task")
 
 
 def _label_of(pair: PairOrder, comparison: StudyComparison) -> str:

@@ -13,7 +13,7 @@ from visir.training.recipe import expand
 
 
 class EvaluateExperiment(Experiment):
-    """Search a collection in both directions and measure it (`visir evaluate`).
+    """Search a collection in both tasks and measure it (`visir evaluate`).
 
     Args:
         model: As `visir.load` takes it.
