@@ -39,9 +39,9 @@ class Application:
         name: That of the entry point.
         verbs: Its verbs.
         acts: Kinds of cells of a study: the word of a study's file (`run = "…"`) → "module:class" of a
-            `visir.studies.act.Act`.
-        shapes: What figures show: name → "module:function" from `visir.studies.shape.Means` to sentences.
-        drawings: How figures are drawn: name → "module:function", see `visir.studies.shape.Draw`.
+            `visir.studies.experiment.Experiment`.
+        shapes: What figures show: name → "module:function" from `visir.studies.trend_check.Means` to sentences.
+        drawings: How figures are drawn: name → "module:function", see `visir.studies.trend_check.DrawFigures`.
     """
 
     name: str

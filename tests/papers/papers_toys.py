@@ -7,7 +7,7 @@ from typing import Any
 
 from visir.papers.cells import Cell, State
 from visir.papers.study import Study
-from visir.studies.act import Measured
+from visir.studies.experiment import Measurement
 
 COUNTING = """
 title = "Toy"
@@ -52,4 +52,4 @@ def study(scale: str = "full", data: str = "same", **changes: Any) -> Study:
 def cell(system: str, collection: str = "COCO", seed: int = 0, state: State = "done", **values: float) -> Cell:
     """A finished cell; `values` are labels with "_" for their blank: t2i_R1 is "t2i R@1"."""
     labels = {name.replace("_R", " R@").replace("_", " "): value for name, value in values.items()}
-    return Cell(system, collection, seed, {}, state, "" if state == "done" else "why not", Measured(labels, {}))
+    return Cell(system, collection, seed, {}, state, "" if state == "done" else "why not", Measurement(labels, {}))

@@ -21,9 +21,9 @@ from visir.papers.run import run
 from visir.papers.study import Study, names, read_study
 from visir.papers.verdict import verdict
 from visir.sparse.recipe import read_sparse_recipe
-from visir.studies.act import Measured
-from visir.studies.places import places
-from visir.studies.trained import First
+from visir.studies.data_requirements import data_requirements
+from visir.studies.experiment import Measurement
+from visir.studies.shared_training import PriorTraining
 from visir.training.shipped import find_recipe
 
 FIGURES = {
@@ -50,7 +50,7 @@ def test_a_study_is_readable_and_its_recipes_are_too(name: str) -> None:
             if scale == "smoke":
                 assert not act.needs, "a smoke run needs no data"
             if isinstance(act, Train):
-                First(recipe=act.recipe, set=act.set).resolved(0)
+                PriorTraining(recipe=act.recipe, set=act.set).resolved(0)
             if isinstance(act, Head):
                 read_sparse_recipe(find_recipe(act.recipe, "sparsify"), act.set)
             first = getattr(act, "first", None)
@@ -99,7 +99,7 @@ def test_unknown_keys_and_acts_are_faults(tmp_path: Path) -> None:
 
 
 def test_every_place_says_where_and_whence() -> None:
-    for one in places().values():
+    for one in data_requirements().values():
         assert bool(one.path) != bool(one.model)
         assert "http" in one.get or "hf download" in one.get or one.path, one.name
 
@@ -268,7 +268,7 @@ def test_what_a_row_betrays_is_said_with_its_cause() -> None:
     one = one.model_copy(update={"full": one.scale("full").model_copy(update={"cells": tuple(cells)})})
     ended = replace(
         cell("X-VLM (reproduced)", "MS COCO"),
-        measured=Measured({"i2t R@5": 16.0, "i2t R@10": 16.0}, {}, {"rerank": "top 2; nothing behind them"}),
+        measured=Measurement({"i2t R@5": 16.0, "i2t R@10": 16.0}, {}, {"rerank": "top 2; nothing behind them"}),
     )
     goes_on = cell("X-VLM (reproduced)", "Flickr30k", i2t_R5=16.0, i2t_R10=30.0)
     said = dict(verdict("x", one, "full", [ended, goes_on]).marks)
@@ -297,7 +297,7 @@ def test_words_stand_beside_the_printed_ones() -> None:
     one = read_study("thesis-table-3-4")
     label = "caption: A couple of dogs sitting in the front seats of a car."
     system = "D2S (η=1e-3, exp=c)"
-    done = replace(cell(system, ""), measured=Measured({"caption exact@10": 30.0}, {}, words={label: "dogs car"}))
+    done = replace(cell(system, ""), measured=Measurement({"caption exact@10": 30.0}, {}, words={label: "dogs car"}))
     found = verdict("t", one, "full", [done])
     assert [(value.label, value.state) for value in found.values] == [("caption exact@10", "not judged")]
     table = words_table(found)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
 from visir.storage import MANIFEST, FolderKind, Manifest, put
-from visir.studies.act import Act, Measured
+from visir.studies.experiment import Experiment, Measurement
 
 CELLS = FolderKind("cells", "a folder of cells")
 State = Literal["done", "failed", "not run"]
@@ -22,7 +22,7 @@ class Cell:
 
     - `asked`: the act's settings: a cell of other settings is another cell
     - `state`: "failed" and "not run" have a `reason`
-    - `measured`: see `Measured`; empty unless done
+    - `measured`: see `Measurement`; empty unless done
     - `made`: versions, machine and `seconds` (wall)
     """
 
@@ -32,13 +32,13 @@ class Cell:
     asked: dict[str, Any]
     state: State = "not run"
     reason: str = ""
-    measured: Measured = field(default_factory=lambda: Measured({}, {}))
+    measured: Measurement = field(default_factory=lambda: Measurement({}, {}))
     versions: dict[str, str] = field(default_factory=dict)
     machine: str = ""
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, act: Act, seed: int) -> Cell:
+    def of(cls, act: Experiment, seed: int) -> Cell:
         """A cell before anything was done."""
         return cls(act.system, act.collection, seed, act.model_dump(mode="json"))
 
@@ -75,7 +75,7 @@ class Folder:
             return cell
         kept.pop("visir_cell")
         measured = kept.pop("measured")
-        return Cell(**kept, measured=Measured(**{**measured, "notes": tuple(measured["notes"])}))
+        return Cell(**kept, measured=Measurement(**{**measured, "notes": tuple(measured["notes"])}))
 
 
 def _asked(said: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published import PlainTable, Published, PublishedRow, judge, printed_value
 from visir.evaluation.published.figures import Figure, plotted
 from visir.evaluation.published.judge import measure_of
-from visir.studies.act import Work
+from visir.studies.experiment import Work
 
 Key = tuple[str, str, str]
 """(system, collection, label)."""

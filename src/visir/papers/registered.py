@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 
 from visir.applications import applications
 from visir.plugins import load_target
-from visir.studies.act import Act
-from visir.studies.shape import Draw, Means, Shape
+from visir.studies.experiment import Experiment
+from visir.studies.trend_check import DrawFigures, Means, TrendCheck
 
 T = TypeVar("T")
 
@@ -34,9 +34,9 @@ class Registered(Mapping[str, T]):
         return len(self._targets)
 
 
-ACTS: Mapping[str, type[Act]] = Registered("acts")
+ACTS: Mapping[str, type[Experiment]] = Registered("acts")
 """Kinds of cells, by the word that a study's file uses (`run = "train"`)."""
-SHAPES: Mapping[str, Callable[[Means], list[Shape]]] = Registered("shapes")
+SHAPES: Mapping[str, Callable[[Means], list[TrendCheck]]] = Registered("shapes")
 """What a figure shows, as sentences that come out or do not: for what has no printed values."""
-DRAWINGS: Mapping[str, Draw] = Registered("drawings")
+DRAWINGS: Mapping[str, DrawFigures] = Registered("drawings")
 """How the figure of a shape is drawn."""

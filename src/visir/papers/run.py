@@ -16,7 +16,7 @@ from visir.papers.printed import row_of
 from visir.papers.study import Study, missing
 from visir.progress import Progress
 from visir.storage import FolderKind, put
-from visir.studies.act import Act, CannotTell, Locks, Measured, Work
+from visir.studies.experiment import Experiment, Locks, Measurement, NotMeasurable, Work
 from visir.threads import usable_cores
 
 STUDIES = FolderKind("studies", "a folder of studies")
@@ -71,7 +71,7 @@ def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = No
     waiting = [(act, cell) for act, cell in pairs if not missing(act) and folder.load(cell).state != "done"]
     with Progress(name, len(waiting), "cells") as advance, ThreadPoolExecutor(jobs or usable_cores()) as pool:
 
-        def carry_out(pair: tuple[Act, Cell]) -> None:
+        def carry_out(pair: tuple[Experiment, Cell]) -> None:
             act, cell = pair
             folder.save(_done(study, act, cell, folder.work(cell), out / SHARED, judged, locks))
 
@@ -80,7 +80,7 @@ def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = No
     return kept(study, name, scale, out)
 
 
-def _done(study: Study, act: Act, cell: Cell, work: Path, shared: Path, judged: bool, locks: Locks) -> Cell:
+def _done(study: Study, act: Experiment, cell: Cell, work: Path, shared: Path, judged: bool, locks: Locks) -> Cell:
     from visir.evaluation.scoring import versions
 
     table = study.table()
@@ -91,10 +91,10 @@ def _done(study: Study, act: Act, cell: Cell, work: Path, shared: Path, judged: 
     try:
         measured = act.measure(Work(work, shared, cell.seed, row, decimals, judged, locks))
         state, reason = "done", ""
-    except CannotTell as fault:
-        measured, state, reason = Measured({}, {}), "not run", fault.message
+    except NotMeasurable as fault:
+        measured, state, reason = Measurement({}, {}), "not run", fault.message
     except Exception as fault:  # whatever goes wrong in one cell, the others must not suffer from it
-        measured, state = Measured({}, {}), "failed"
+        measured, state = Measurement({}, {}), "failed"
         reason = str(fault) if isinstance(fault, VisirError) else f"{type(fault).__name__}: {fault}"
     return replace(
         cell,
@@ -107,7 +107,7 @@ def _done(study: Study, act: Act, cell: Cell, work: Path, shared: Path, judged: 
     )
 
 
-def _cells(study: Study, scale: str) -> Sequence[tuple[Act, Cell]]:
+def _cells(study: Study, scale: str) -> Sequence[tuple[Experiment, Cell]]:
     """Seeds outermost, so that a whole table of one seed is there early."""
     acts = study.acts(scale)
     return [(act, Cell.of(act, seed)) for seed in study.scale(scale).seeds for act in acts]

@@ -18,7 +18,7 @@ import numpy as np
 from visir.fingerprint import hash_json
 from visir.records import Collection
 from visir.storage import FolderKind, changing
-from visir.studies.act import Work
+from visir.studies.experiment import Work
 from visir.training.settings import Settings
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from visir.evaluation.published import PlainTable, Published, every_table, open_
 from visir.evaluation.published.figures import Figure
 from visir.papers.printed import Key, Systems, doubts_of, numbers_of, plotted_in, row_of, systems_of
 from visir.papers.registered import ACTS, SHAPES
-from visir.studies.act import Act
-from visir.studies.places import place, places
+from visir.studies.data_requirements import data_requirement, data_requirements
+from visir.studies.experiment import Experiment
 from visir.training.faults import explain_faults
 from visir.training.layers import read_layers
 from visir.training.settings import Settings
@@ -100,7 +100,7 @@ class Study(Settings):
         """The scales that it has, the smallest first."""
         return tuple(name for name in SCALES if getattr(self, name) is not None)
 
-    def acts(self, scale: str) -> list[Act]:
+    def acts(self, scale: str) -> list[Experiment]:
         """The cells of a scale, each once, whatever the seeds."""
         return [act for one, where in _described(self, scale) if (act := _act(one, where)[0]) is not None]
 
@@ -181,9 +181,9 @@ def read_study(name: str | Path) -> Study:
     return study
 
 
-def missing(act: Act) -> list[str]:
+def missing(act: Experiment) -> list[str]:
     """What a cell lacks, in words: place by place."""
-    return [str(place(one)) for one in act.needs if not place(one).at_hand]
+    return [str(data_requirement(one)) for one in act.needs if not data_requirement(one).at_hand]
 
 
 def _described(study: Study, scale: str) -> Iterator[tuple[dict[str, Any], str]]:
@@ -197,7 +197,7 @@ def _described(study: Study, scale: str) -> Iterator[tuple[dict[str, Any], str]]
         yield joined, f"{scale}, cell {at} ({own.get('system', 'no system')})"
 
 
-def _act(described: Mapping[str, Any], where: str) -> tuple[Act | None, list[str]]:
+def _act(described: Mapping[str, Any], where: str) -> tuple[Experiment | None, list[str]]:
     """The act that is described, or what is wrong with the description."""
     kind = ACTS.get(str(described.get("run")))
     if kind is None:
@@ -221,12 +221,16 @@ def _faults(study: Study, scale: str) -> list[str]:
         if (act.system, act.collection) in seen:
             faults.append(f"{where}: {act.system} on {act.collection or 'its collection'} stands there twice")
         seen.add((act.system, act.collection))
-        faults += [f"{where}: needs {one!r} ({nearest(one, places())})" for one in act.needs if one not in places()]
+        faults += [
+            f"{where}: needs {one!r} ({nearest(one, data_requirements())})"
+            for one in act.needs
+            if one not in data_requirements()
+        ]
         faults += [f"{where}: {one}" for one in _not_in_table(study, act)]
     return faults
 
 
-def _not_in_table(study: Study, act: Act) -> list[str]:
+def _not_in_table(study: Study, act: Experiment) -> list[str]:
     if study.published is None or study.published not in every_table():
         return []
     table = study.table()

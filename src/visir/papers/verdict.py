@@ -16,7 +16,7 @@ from visir.papers.marks import marks
 from visir.papers.printed import Key
 from visir.papers.registered import SHAPES
 from visir.papers.study import Data, Study
-from visir.studies.shape import Shape
+from visir.studies.trend_check import TrendCheck
 
 State = Literal["reproduced", "not reproduced", "not judged", "failed", "not run"]
 
@@ -74,7 +74,7 @@ class Verdict:
     cells: tuple[Cell, ...]
     values: tuple[Value, ...]
     pairs: tuple[Pair, ...]
-    shapes: tuple[Shape, ...]
+    shapes: tuple[TrendCheck, ...]
 
     def count(self, state: State) -> int:
         """How many printed values have this verdict."""
@@ -115,7 +115,7 @@ def verdict(name: str, study: Study, scale: str, cells: Sequence[Cell]) -> Verdi
     printed = study.printed(tuple(dict.fromkeys(one.collection for one in cells)))
     values = _values(study, data, printed, cells)
     means = {(one.system, one.collection, one.label): one.ours for one in values if one.ours is not None}
-    shapes: list[Shape] = []
+    shapes: list[TrendCheck] = []
     if study.shape is not None:
         by_collection: dict[str, dict[str, dict[str, float]]] = {}
         for (system, collection, label), value in means.items():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from visir.robustness.granularity import Profile
-from visir.studies.act import Act, Measured, Work
+from visir.studies.experiment import Experiment, Measurement, Work
 from visir.training.recipe import expand
 
 
-class Count(Act):
+class Count(Experiment):
     """How fine-grained captions are (`visir granularity`).
 
     - `source`: the collection; `split`, `captions`: which captions count
@@ -26,8 +26,8 @@ class Count(Act):
         """In a line."""
         return f"granularity of {self.source}, {self.captions} captions"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
+    def measure(self, work: Work) -> Measurement:
+        """See `Experiment.measure`."""
         from visir.collections import open_collection
         from visir.evaluation.granularity import study
 
@@ -37,4 +37,4 @@ class Count(Act):
         values = {one.feature: one.mean for one in found.means[0][self.profile]}
         counted = found.counted[0][self.profile]
         ran = {"collection": counted.name, "fingerprint": counted.fingerprint[:12]}
-        return Measured(values, ran, {**dict(found.protocol), "profile": self.profile})
+        return Measurement(values, ran, {**dict(found.protocol), "profile": self.profile})

@@ -7,12 +7,12 @@ from typing import Literal
 from visir.encoders.base import Encoder
 from visir.papers.printed import nearest_reading, values_of
 from visir.papers.small_xvlm import SmallXvlm, small_of
-from visir.studies.act import Act, Measured, Work
-from visir.studies.trained import First, system_of
+from visir.studies.experiment import Experiment, Measurement, Work
+from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 
 
-class Evaluate(Act):
+class Evaluate(Experiment):
     """Search a collection in both directions and measure it (`visir evaluate`).
 
     - `model`: as `visir.load` takes it; or `first`: a recipe whose checkpoint is evaluated; or `small`: a small X-VLM
@@ -23,7 +23,7 @@ class Evaluate(Act):
 
     run: Literal["evaluate"] = "evaluate"
     model: str | None = None
-    first: First | None = None
+    first: PriorTraining | None = None
     small: SmallXvlm | None = None
     source: str
     images: str | None = None
@@ -41,8 +41,8 @@ class Evaluate(Act):
             f", the best {self.k_test} re-ranked" if self.rerank or (self.small and self.k_test) else ""
         )
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
+    def measure(self, work: Work) -> Measurement:
+        """See `Experiment.measure`."""
         from visir.collections import open_collection
         from visir.encoders import load
         from visir.evaluation.evaluate import evaluate
@@ -69,7 +69,7 @@ class Evaluate(Act):
         if protocol.matcher:  # by name: a checkpoint's own is its path
             protocol = protocol.changed(matcher=f"{self.rerank or self._name()}, itm")
         ran = {"system": found.result.system, "collection": protocol.collection}
-        return Measured(
+        return Measurement(
             values_of(found.result.aggregates, work.row),
             {**ran, "fingerprint": protocol.collection_fingerprint[:12]},
             dict(protocol.card()),

@@ -9,7 +9,7 @@ import numpy as np
 
 from visir.errors import VisirError
 from visir.papers.acts.sparsify import Head
-from visir.studies.act import Measured, Work
+from visir.studies.experiment import Measurement, Work
 
 if TYPE_CHECKING:
     from visir.records import Embeddings, Run, SparseEmbeddings
@@ -44,13 +44,13 @@ class Latency(Head):
         """In a line."""
         return f"{super().what()}, {self.index}, timed on one thread"
 
-    def measure(self, work: Work) -> Measured:
+    def measure(self, work: Work) -> Measurement:
         """See `Act.measure`."""
         from visir.encoders import encode, load
         from visir.encoders.models.imported import Imported
         from visir.evaluation.sparse_measures import flops
         from visir.sparse.encoder import SparseEncoder
-        from visir.sparse.said import sparse_part
+        from visir.sparse.top_terms import encode_part
         from visir.studies.sparse_trial import collection_of
         from visir.studies.trial import CHECKPOINT
 
@@ -69,10 +69,10 @@ class Latency(Head):
                 search = _graph(encode(expanded.dense, opened, "image"), texts, "cosine", notes)
                 count = opened.images.num_rows
             else:
-                images = sparse_part(expanded, opened, opened, "image")
+                images = encode_part(expanded, opened, opened, "image")
                 ids = part.captions["id"].slice(0, self.queries)
                 asked = {
-                    form: sparse_part(one, opened, part, "text").select(ids)
+                    form: encode_part(one, opened, part, "text").select(ids)
                     for form, one in (("expanded", expanded), ("plain", plain))
                 }
                 search, count = self._sparse(images, asked, notes), len(images)
@@ -86,7 +86,7 @@ class Latency(Head):
         ran = {**self.ran(trial, protocol), "index": f"{self.index}, visir"}
         # A reproduction of a time would be an accident; FLOPs are a property of the vectors.
         times = dict.fromkeys((one for one in values if "@" in one), "a time, of another machine and other engines")
-        return Measured(values, ran, said, unjudged=times)
+        return Measurement(values, ran, said, unjudged=times)
 
     def _sparse(
         self, images: SparseEmbeddings, asked: dict[str, SparseEmbeddings], notes: list[str]

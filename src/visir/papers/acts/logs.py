@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from visir.papers.printed import nearest_reading, values_of
-from visir.studies.act import Act, Measured, Work
+from visir.studies.experiment import Experiment, Measurement, Work
 from visir.training.recipe import expand
 
 THIRTEEN = 13
@@ -19,7 +19,7 @@ GROUPS = {
 """Labels of thesis Table 5.3 that are means of perturbations (which they are is in the notes of the table)."""
 
 
-class Logs(Act):
+class Logs(Experiment):
     """The authors' own runs, measured anew.
 
     - `folder`: of one model on one collection, with `i2t/none.parquet`, `t2i/none.parquet`, `t2i/PERTURBATION.parquet`
@@ -36,15 +36,15 @@ class Logs(Act):
         """In a line."""
         return f"the authors' logs in {self.folder}"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
+    def measure(self, work: Work) -> Measurement:
+        """See `Experiment.measure`."""
         folder = Path(expand(self.folder)).resolve()
         ran = {"system": f"{self.system}, by its authors", "collection": f"{self.collection}, by its authors"}
         if self.gives == "plain":
             return self._plain(folder, ran, work)
         return self._perturbed(folder, ran) if self.gives == "perturbed" else self._jaccard(folder, ran)
 
-    def _plain(self, folder: Path, ran: dict[str, str], work: Work) -> Measured:
+    def _plain(self, folder: Path, ran: dict[str, str], work: Work) -> Measurement:
         from visir.evaluation.brittleness_runs import evaluate_log, read
 
         values: dict[str, float] = {}
@@ -62,9 +62,9 @@ class Logs(Act):
             notes += found.result.notes
             said = nearest_reading(found, work)
             explained += [said] if said else []
-        return Measured(values, ran, protocol, " ".join(explained), tuple(dict.fromkeys(notes)))
+        return Measurement(values, ran, protocol, " ".join(explained), tuple(dict.fromkeys(notes)))
 
-    def _perturbed(self, folder: Path, ran: dict[str, str]) -> Measured:
+    def _perturbed(self, folder: Path, ran: dict[str, str]) -> Measurement:
         from visir.evaluation.brittleness_runs import evaluate_log, read
 
         logs = {path.stem: evaluate_log(read(path)).result for path in sorted((folder / "t2i").glob("*.parquet"))}
@@ -75,18 +75,18 @@ class Logs(Act):
             if all(one in rsums for one in parts):
                 rsums[group] = sum(rsums[one] for one in parts) / len(parts)
         protocol = dict(next(iter(logs.values())).protocol.card()) if logs else {}
-        return Measured({f"t2i {name}": value for name, value in rsums.items()}, ran, protocol)
+        return Measurement({f"t2i {name}": value for name, value in rsums.items()}, ran, protocol)
 
-    def _jaccard(self, folder: Path, ran: dict[str, str]) -> Measured:
+    def _jaccard(self, folder: Path, ran: dict[str, str]) -> Measurement:
         from visir.evaluation.stress.jaccard import GROUPS as SETS
         from visir.evaluation.stress.logs import stress_logs
 
         study = stress_logs(folder)
         found = study.jaccard
         if found is None:
-            return Measured({}, ran, notes=("fewer than two perturbations were logged",))
+            return Measurement({}, ran, notes=("fewer than two perturbations were logged",))
         values = {f"t2i {one}": found.mean(one) for one in SETS}
         said = f"logs of {len(found.names)} of {THIRTEEN} perturbations, so not the printed mean over all pairs"
         partial = {} if len(found.names) == THIRTEEN else dict.fromkeys(values, said)
         notes = [*study.notes, *([said] if partial else [])]
-        return Measured(values, ran, dict(study.protocol.card()), notes=tuple(notes), unjudged=partial)
+        return Measurement(values, ran, dict(study.protocol.card()), notes=tuple(notes), unjudged=partial)

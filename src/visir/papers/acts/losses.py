@@ -6,12 +6,12 @@ import statistics
 from typing import Literal
 
 from visir.errors import VisirError
-from visir.studies.act import Act, Measured, Work
+from visir.studies.experiment import Experiment, Measurement, Work
 
 _PLAIN = "rsum"
 
 
-class Losses(Act):
+class Losses(Experiment):
     """The mean over models of the share of rsum that a perturbation takes, in percent, from printed rsums.
 
     - `table`: of retrieval results with the label "rsum" and perturbations beside it, of each model on `collection`
@@ -27,8 +27,8 @@ class Losses(Act):
         """In a line."""
         return f"losses in percent, from the printed rsums of {self.table}"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
+    def measure(self, work: Work) -> Measurement:
+        """See `Experiment.measure`."""
         from visir.evaluation.published import load
 
         rows = [row.values["t2i"] for row in load(self.table).rows if row.collection == self.collection]
@@ -42,4 +42,4 @@ class Losses(Act):
             for label in rows[0]
             if label in wanted
         }
-        return Measured(values, {"system": f"{len(rows)} models, by the authors", "collection": self.collection})
+        return Measurement(values, {"system": f"{len(rows)} models, by the authors", "collection": self.collection})

@@ -6,10 +6,10 @@ from typing import Literal
 
 from visir.errors import VisirError, nearest
 from visir.evaluation.published.figures import Figure, plotted
-from visir.studies.act import Act, Measured, Work
+from visir.studies.experiment import Experiment, Measurement, Work
 
 
-class Plotted(Act):
+class Plotted(Experiment):
     """One bar pair of thesis Figure 4.5 (VSE++), or one training of LTD Figure 2, as its authors have it.
 
     Nothing is measured: these are quoted numbers, and they count as nothing else.
@@ -22,8 +22,8 @@ class Plotted(Act):
         """In a line."""
         return f"the authors' numbers behind {self.figure}"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
+    def measure(self, work: Work) -> Measurement:
+        """See `Experiment.measure`."""
         values = plotted(self.figure)
         if (self.system, self.collection) not in values:
             known = [system for system, collection in values if collection == self.collection]
@@ -31,4 +31,4 @@ class Plotted(Act):
                 f"{self.figure} has no {self.system!r} on {self.collection!r}.", hint=nearest(self.system, known)
             )
         ran = {"system": f"{self.system}, by its authors", "collection": f"{self.collection}, by its authors"}
-        return Measured(values[self.system, self.collection], ran)
+        return Measurement(values[self.system, self.collection], ran)

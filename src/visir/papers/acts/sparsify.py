@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from visir.fingerprint import hash_json
 from visir.records import Protocol
-from visir.studies.act import Act, Measured, Work
-from visir.studies.trained import First, system_of, wait_for
+from visir.studies.experiment import Experiment, Measurement, Work
+from visir.studies.shared_training import PriorTraining, system_of, wait_for
 
 if TYPE_CHECKING:
     from visir.studies.sparse_trial import SparseTrial
 
 
-class Head(Act):
+class Head(Experiment):
     """A cell that needs a sparse head over frozen vectors (`visir sparsify`), trained once for all studies.
 
     - `recipe`, `set`: of `visir sparsify`, and changes to it
@@ -23,7 +23,7 @@ class Head(Act):
 
     recipe: str
     set: tuple[str, ...] = ()
-    first: First | None = None
+    first: PriorTraining | None = None
 
     def what(self) -> str:
         """In a line."""
@@ -32,8 +32,8 @@ class Head(Act):
     def trained(self, work: Work) -> tuple[SparseTrial, Path]:
         """The finished trial, and the folder that it lies in, with the dense model's evaluation in `dense/`."""
         from visir.sparse.recipe import read_sparse_recipe
+        from visir.studies.run_trials import run_trials
         from visir.studies.sparse_trial import SparseTrial, dense_evaluation
-        from visir.studies.trials import carry_out
         from visir.training.shipped import find_recipe
 
         recipe = read_sparse_recipe(find_recipe(self.recipe, "sparsify"), [*self.set, f"seed={work.seed}"])
@@ -48,7 +48,7 @@ class Head(Act):
         trial = SparseTrial(f"{recipe.name}-{hash_json(said)[:10]}/seed{recipe.seed}", recipe)
         with work.locks.of(trial.folder(out)):
             wait_for(trial.folder(out))
-            carry_out([trial], out, jobs=1)
+            run_trials([trial], out, jobs=1)
         return trial, out
 
     def ran(self, trial: SparseTrial, protocol: Protocol) -> dict[str, str]:
@@ -71,8 +71,8 @@ class Sparsify(Head):
 
     run: Literal["sparsify"] = "sparsify"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
+    def measure(self, work: Work) -> Measurement:
+        """See `Experiment.measure`."""
         from visir.evaluation.faithfulness import correlations, overlap_at
         from visir.evaluation.results import load_evaluation
         from visir.papers.sparse_study import DEVIATIONS, EFFECTS
@@ -89,7 +89,7 @@ class Sparsify(Head):
         values["t2i overlap@10"] = 100 * float(overlap_at(dense.runs["t2i"], found.runs["t2i"], 10).mean())
         values |= {f"t2i {one}": float(costs[one]) for one in ("flops", "text terms", "image terms")}
         protocol = found.result.protocol
-        return Measured(
+        return Measurement(
             values,
             self.ran(trial, protocol),
             {**dict(protocol.card()), "static vectors": str(costs["static vectors"])},

@@ -6,12 +6,12 @@ import statistics
 from typing import Literal
 
 from visir.papers.acts.logs import GROUPS
-from visir.studies.act import Act, Measured, Work
-from visir.studies.trained import First, system_of
+from visir.studies.experiment import Experiment, Measurement, Work
+from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 
 
-class Stress(Act):
+class Stress(Experiment):
     """All thirteen perturbations of captions, text to image (`visir stress`); means over several models.
 
     - `models`, as `visir.load` takes them, or `first`: a recipe whose checkpoint is stressed
@@ -23,7 +23,7 @@ class Stress(Act):
 
     run: Literal["stress"] = "stress"
     models: tuple[str, ...] = ()
-    first: First | None = None
+    first: PriorTraining | None = None
     source: str
     images: str | None = None
     split: str | None = "test"
@@ -36,8 +36,8 @@ class Stress(Act):
         systems = ", ".join(self.models) or (f"the checkpoint of {self.first.recipe}" if self.first else "nothing")
         return f"{systems} on {self.source}, thirteen perturbations"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
+    def measure(self, work: Work) -> Measurement:
+        """See `Experiment.measure`."""
         from visir.collections import open_collection
         from visir.encoders import load
         from visir.evaluation.stress.jaccard import GROUPS as SETS
@@ -70,7 +70,7 @@ class Stress(Act):
             for group, parts in GROUPS.items():
                 values[group] = statistics.fmean(values[one] for one in parts)
         protocol = found[0].protocol
-        return Measured(
+        return Measurement(
             {f"t2i {name}": value for name, value in values.items()},
             {
                 "system": ", ".join(dict.fromkeys(one.system for one in found)),

@@ -9,9 +9,9 @@ import numpy as np
 
 from visir.evaluation.evaluate import Evaluation
 from visir.papers.printed import nearest_reading, values_of
-from visir.studies.act import Act, Measured, Work
+from visir.studies.experiment import Experiment, Measurement, Work
+from visir.studies.shared_training import PriorTraining, train_once
 from visir.studies.shortcut_setups import WITH, WITHOUT
-from visir.studies.trained import First, trained
 from visir.training.recipe import Recipe, expand
 
 COURSE = {"λ": "ltd multiplier", "reconstruction": "ltd", "contrastive": "contrastive"}
@@ -19,7 +19,7 @@ COURSE = {"λ": "ltd multiplier", "reconstruction": "ltd", "contrastive": "contr
 _LAST = 0.02  # of the steps: one batch differs more from the next than the curve moves within that
 
 
-class Train(Act):
+class Train(Experiment):
     """A training, and its checkpoint on the test split: without shortcuts, as the tables of chapter 4 have it.
 
     - `recipe`, `set`: of `visir train`, and changes to it
@@ -40,12 +40,12 @@ class Train(Act):
         """In a line."""
         return f"visir train {self.recipe}" + "".join(f" --set {one}" for one in self.set)
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
+    def measure(self, work: Work) -> Measurement:
+        """See `Experiment.measure`."""
         from visir.evaluation.results import load_evaluation
 
-        recipe = First(recipe=self.recipe, set=self.set).resolved(work.seed)
-        folder = trained(recipe, work)
+        recipe = PriorTraining(recipe=self.recipe, set=self.set).resolved(work.seed)
+        folder = train_once(recipe, work)
         found = load_evaluation(folder / WITHOUT)
         if self.relevance != "links":
             found = self._judged_otherwise(folder, recipe, work)
@@ -56,7 +56,7 @@ class Train(Act):
             values |= _course(folder)
         protocol = found.result.protocol
         ran = {"system": recipe.name, "collection": protocol.collection}
-        return Measured(
+        return Measurement(
             values,
             {**ran, "fingerprint": protocol.collection_fingerprint[:12]},
             dict(protocol.card()),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from visir.papers.verdict import Value, Verdict
 from visir.reports.table import Cell, Column, Table
-from visir.studies.labels import measure_of, point_of
+from visir.studies.curve_labels import measure_of, point_of
 
 WIDE = 8
 """Curves up to this many stand side by side where they have more points than there are curves; more, one below

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from visir.studies.shape import Means, Shape, rising
+from visir.studies.trend_check import Means, TrendCheck, rising
 
 
-def figure_3_2(means: Means) -> list[Shape]:
+def figure_3_2(means: Means) -> list[TrendCheck]:
     """Figure 3.2a: with less η every variant costs more and finds no less; control costs less than none."""
     found = []
     # (variant, η) → FLOPs, R@1
@@ -19,21 +19,21 @@ def figure_3_2(means: Means) -> list[Shape]:
         some = [(eta, *points[variant, eta]) for eta in etas]
         if len(some) > 1:
             numbers = ", ".join(f"η {eta:g}: {cost:.1f} FLOPs, R@1 {hit:.1f}" for eta, cost, hit in some)
-            found.append(Shape(f"{variant}: less η, more FLOPs", rising([cost for _, cost, _ in some]), numbers))
-            found.append(Shape(f"{variant}: less η, R@1 not lower", rising([hit for _, _, hit in some]), numbers))
+            found.append(TrendCheck(f"{variant}: less η, more FLOPs", rising([cost for _, cost, _ in some]), numbers))
+            found.append(TrendCheck(f"{variant}: less η, R@1 not lower", rising([hit for _, _, hit in some]), numbers))
     for (variant, eta), (cost, hit) in points.items():
         if variant == "exp=c" and ("exp=1", eta) in points:
             free = points["exp=1", eta]
             said = f"{cost:.1f} against {free[0]:.1f} FLOPs, R@1 {hit:.1f} against {free[1]:.1f}"
-            found.append(Shape(f"η {eta:g}: caption control costs less than none", cost < free[0], said))
+            found.append(TrendCheck(f"η {eta:g}: caption control costs less than none", cost < free[0], said))
     return found
 
 
-def table_3_4(means: Means) -> list[Shape]:
+def table_3_4(means: Means) -> list[TrendCheck]:
     """Table 3.4 (section 3.5.2): with control of expansion more of the heaviest terms are said of the image."""
     control, free = (means.get(f"D2S (η=1e-3, {one})", {}) for one in ("exp=c", "exp=1.0"))
     return [
-        Shape(
+        TrendCheck(
             f"control: more of the ten heaviest terms of {what}s are said of the image",
             control[label] > free[label],
             f"{control[label]:.1f} against {free[label]:.1f} %",

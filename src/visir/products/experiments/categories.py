@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from visir.products.relevance import Setting
 from visir.products.task import Relevance
-from visir.studies.act import Act, Measured, Work
-from visir.studies.trained import First, system_of
+from visir.studies.experiment import Experiment, Measurement, Work
+from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _RIGHT: dict[Relevance, str] = {
 }
 
 
-class Categories(Act):
+class Categories(Experiment):
     """A system on test products of a catalogue (`visir categories evaluate`).
 
     - `source`, `images`: the catalogue
@@ -63,7 +63,7 @@ class Categories(Act):
     source: str
     images: str | None = None
     baseline: str | None = None
-    first: First | None = None
+    first: PriorTraining | None = None
     recipe: str | None = None
     set: tuple[str, ...] = ()
     settings: Annotated[tuple[Setting, ...], Field(min_length=1)] = ("all", "general", "specific")
@@ -89,8 +89,8 @@ class Categories(Act):
         said = f"{system}" + "".join(f" --set {one}" for one in self.set)
         return f"{said} on {self.source}, {', '.join(self.settings)}"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
+    def measure(self, work: Work) -> Measurement:
+        """See `Experiment.measure`."""
         from visir.products.evaluate import evaluate
         from visir.products.split import folds
 
@@ -102,7 +102,7 @@ class Categories(Act):
         with work.locks.here:
             found = evaluate(catalogue, systems, splits, settings=self.settings, relevance=self.relevance)
         values, notes = self._values(found)
-        return Measured(
+        return Measurement(
             values,
             {**self._ran(found), "collection": catalogue.name, "fingerprint": catalogue.fingerprint[:12]},
             self._protocol(found, splits),

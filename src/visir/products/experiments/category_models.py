@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.fingerprint import hash_json
-from visir.studies.act import Work
+from visir.studies.experiment import Work
 
 if TYPE_CHECKING:
     from visir.products.model.recipe import CategoriesRecipe

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from visir.studies.shape import Means, Shape
+from visir.studies.trend_check import Means, TrendCheck
 
 ALL, GENERAL, SPECIFIC = "all", "general", "specific"
 _AGAINST = "the text says both"
 
 
-def figure_7_2(means: Means) -> list[Shape]:
+def figure_7_2(means: Means) -> list[TrendCheck]:
     """Figure 7.2 (section 7.6.1), d = depth(c_p) − depth(c) of errors in one tree, sentence by sentence.
 
     Three of them cannot be taken as they stand. For all categories c_p is "in 92% of the cases more general" and, two
@@ -23,27 +23,27 @@ def figure_7_2(means: Means) -> list[Shape]:
     if _errors(means.get(GENERAL, {})):
         one = means[GENERAL]
         says = "most general: some errors lie in the same tree (2 of 23; two roots share none)"
-        found.append(Shape(says, one["same tree"] > 0, _in_trees(one)))
+        found.append(TrendCheck(says, one["same tree"] > 0, _in_trees(one)))
     for name, says, same in (
         (SPECIFIC, "most specific: most errors lie in another tree (89 %)", False),
         (ALL, "all: most errors lie in the same tree (72 %)", True),
     ):
         if _errors(one := means.get(name, {})):
             more = one["same tree"] > one["different tree"] if same else one["same tree"] < one["different tree"]
-            found.append(Shape(says, more, _in_trees(one)))
+            found.append(TrendCheck(says, more, _in_trees(one)))
     specific = _depths(means.get(SPECIFIC, {}))
     if specific:
         said, whole = _said(specific), sum(specific.values())
         falling = [specific.get(d, 0.0) for d in (-1, -2, -3, -4)]
         found += [
-            Shape("most specific: most are one level more general (68 %)", 2 * falling[0] > whole, said),
-            Shape(
+            TrendCheck("most specific: most are one level more general (68 %)", 2 * falling[0] > whole, said),
+            TrendCheck(
                 "most specific: fewer with every further level (68, 21, 7, 5 %)",
                 falling[0] > falling[1] and falling == sorted(falling, reverse=True),
                 said,
             ),
-            Shape("most specific: none beside the target or below (shares leave none)", max(specific) < 0, said),
-            Shape("most specific: |d| is 4 at most", max(map(abs, specific)) <= 4, said),
+            TrendCheck("most specific: none beside the target or below (shares leave none)", max(specific) < 0, said),
+            TrendCheck("most specific: |d| is 4 at most", max(map(abs, specific)) <= 4, said),
         ]
     depths = _depths(means.get(ALL, {}))
     if depths:
@@ -52,8 +52,8 @@ def figure_7_2(means: Means) -> list[Shape]:
         lower = sum(count for d, count in depths.items() if d > 0)
         shares = f"{100 * general / whole:.0f} % more general, {100 * lower / whole:.0f} % more specific; {said}"
         found += [
-            Shape(f"all: most are more general (92 %; {_AGAINST})", 2 * general > whole, shares),
-            Shape(f"all: most are more specific ({_AGAINST})", 2 * lower > whole, shares),
+            TrendCheck(f"all: most are more general (92 %; {_AGAINST})", 2 * general > whole, shares),
+            TrendCheck(f"all: most are more specific ({_AGAINST})", 2 * lower > whole, shares),
         ]
     return found
 

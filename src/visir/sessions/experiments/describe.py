@@ -8,7 +8,7 @@ from typing import Any, Literal
 from visir.errors import VisirError, nearest
 from visir.sessions.experiments.logged import OfLog, described, sessions_of, told_of
 from visir.sessions.log_words import CHANNELS, DEVICES, row_of
-from visir.studies.act import CannotTell, Measured, Work
+from visir.studies.experiment import Measurement, NotMeasurable, Work
 
 
 class Describe(OfLog):
@@ -28,7 +28,7 @@ class Describe(OfLog):
         """In a line."""
         return f"visir intent describe, {self.statistic}, of {self.log}"
 
-    def measure(self, work: Work) -> Measured:
+    def measure(self, work: Work) -> Measurement:
         """See `Act.measure`."""
         folder = sessions_of(self, work)
         found, told = described(folder, work), told_of(folder)
@@ -36,7 +36,7 @@ class Describe(OfLog):
             raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, found))
         statistic = found[self.statistic]
         if statistic["cannot"]:
-            raise CannotTell(statistic["cannot"])
+            raise NotMeasurable(statistic["cannot"])
         at = self._column(statistic["columns"])
         cells = {row: cells[at]["value"] for row, cells in zip(statistic["rows"], statistic["cells"], strict=True)}
         named = Counter(map(row_of, cells))
@@ -56,17 +56,17 @@ class Describe(OfLog):
         for rows in (DEVICES, CHANNELS):
             if set(rows) & set(named):
                 notes += [f"{one}: not in this log, which names {', '.join(cells)}" for one in rows if one not in named]
-        return Measured(values, self.ran(told), self.protocol(told), notes=tuple(notes), words=words)
+        return Measurement(values, self.ran(told), self.protocol(told), notes=tuple(notes), words=words)
 
     def _column(self, columns: list[Any]) -> int:
         named = [", ".join(map(row_of, one.split(", "))) for one in columns]
         if named.count(self.column) > 1:  # two words of the log for one device: neither is the device
             several = [one for one, word in zip(columns, named, strict=True) if word == self.column]
-            raise CannotTell(f"the log has several: {'; '.join(several)}")
+            raise NotMeasurable(f"the log has several: {'; '.join(several)}")
         if self.column in named:
             return named.index(self.column)
         device = self.column.partition(", ")[0]
         if device in DEVICES:
             told = dict.fromkeys(one.partition(", ")[0] for one in columns[: -1 if device == self.column else None])
-            raise CannotTell(f"the log names no {device}: {', '.join(told)}")
+            raise NotMeasurable(f"the log names no {device}: {', '.join(told)}")
         raise VisirError(f"{self.statistic} has no column {self.column!r}.", hint=nearest(self.column, columns))

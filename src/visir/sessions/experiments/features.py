@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from visir.sessions.experiments.logged import OfLog, sessions_of, told_of
-from visir.studies.act import Measured, Work
+from visir.studies.experiment import Measurement, Work
 
 
 class Features(OfLog):
@@ -30,7 +30,7 @@ class Features(OfLog):
         """In a line."""
         return f"which features are {self.gives}" + (f", seen on {self.log}" if self.log else "")
 
-    def measure(self, work: Work) -> Measured:
+    def measure(self, work: Work) -> Measurement:
         """See `Act.measure`."""
         from visir.sessions.features import FEATURES
 
@@ -42,7 +42,7 @@ class Features(OfLog):
             declared = self._changing(folder / "log", work)
             ran, protocol = self.ran(told), {**self.protocol(told), "features": "dynamic where values change"}
         values = {f"{one.scope}: {one.name}": float(declared[one.name]) for one in FEATURES}
-        return Measured(values, ran, protocol)
+        return Measurement(values, ran, protocol)
 
     def _changing(self, log: object, work: Work) -> dict[str, bool]:
         """Which features have, for any session, one value at a step and another at a later one."""

@@ -10,8 +10,8 @@ from visir.errors import VisirError
 from visir.files import json_bytes, read_bytes, read_json
 from visir.fingerprint import hash_json
 from visir.storage import FolderKind, locked, put, remove_folder
-from visir.studies.act import Act, Work
-from visir.studies.places import place, places
+from visir.studies.data_requirements import data_requirement, data_requirements
+from visir.studies.experiment import Experiment, Work
 from visir.training.recipe import expand
 
 GENERATED = "generated:"
@@ -21,10 +21,10 @@ _SESSIONS, _DESCRIBED, _LOCK = "log", "described/described.json", "lock"
 DESCRIPTION = FolderKind("described", "a description of a log")
 
 
-class OfLog(Act):
+class OfLog(Experiment):
     """A cell about the sessions of a log.
 
-    - `log`: "generated:40000", a name of `places.toml`, or a file or folder
+    - `log`: "generated:40000", a name of `data_requirements.toml`, or a file or folder
     - `mapping`: how it is read: a preset of `visir intent sessions`, or a TOML file. By default a folder as `visir
       intent generate` writes it (events/, mapping.toml) is read as it says, anything else by the preset of its name.
     """
@@ -54,7 +54,7 @@ class OfLog(Act):
 
     def source(self) -> tuple[Path, str]:
         """Where its events are, and its mapping: the path of a TOML file, or the name of a preset."""
-        path = Path(expand(place(self.log).path if self.log in places() else self.log))
+        path = Path(expand(data_requirement(self.log).path if self.log in data_requirements() else self.log))
         if self.mapping:
             return path, expand(self.mapping)
         if (path / MAPPING).is_file():

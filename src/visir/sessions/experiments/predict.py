@@ -13,7 +13,7 @@ from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
 from visir.sessions.experiments.logged import OfLog, sessions_of, told_of
 from visir.storage import locked, put
-from visir.studies.act import CannotTell, Measured, Work
+from visir.studies.experiment import Measurement, NotMeasurable, Work
 
 _SUMMARY = "summary.json"
 _STEP = "step {}"
@@ -49,7 +49,7 @@ class Predict(OfLog):
         """In a line."""
         return f"visir intent predict, {self.setting}, {self.folds} folds, on {self.log}"
 
-    def measure(self, work: Work) -> Measured:
+    def measure(self, work: Work) -> Measurement:
         """See `Act.measure`."""
         folder = sessions_of(self, work)
         found, told = self._study(folder, work), told_of(folder)
@@ -74,7 +74,7 @@ class Predict(OfLog):
         said = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages before an order"}
         said |= {"folds": f"{self.folds}, grouped by person"}
         said |= {f"version of {name}": one for name, one in found["card"]["versions"].items()}
-        return Measured(values, self.ran(told), {**self.protocol(told), **said})
+        return Measurement(values, self.ran(told), {**self.protocol(told), **said})
 
     def _study(self, folder: Path, work: Work) -> dict[str, Any]:
         """The summary of the study, which is run where it is not there yet."""
@@ -93,7 +93,7 @@ class Predict(OfLog):
                     try:
                         draw(folder / "log", sample)
                     except VisirError as fault:
-                        raise CannotTell(fault.message.partition(": ")[2] or fault.message) from fault
+                        raise NotMeasurable(fault.message.partition(": ")[2] or fault.message) from fault
                 cells = run_study(folder / "log", plan, out)
                 put(out, STUDY, {_SUMMARY: json_bytes(summarise(load_study(out)[0], cells).to_json())})
             found: dict[str, Any] = read_json(out / _SUMMARY)

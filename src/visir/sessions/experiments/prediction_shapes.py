@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from statistics import fmean
 
-from visir.studies.shape import Means, Shape
+from visir.studies.trend_check import Means, TrendCheck
 
 DYNAMIC = ("current page dwell time, mean", "current page dwell time, σ", "page sequence score")
 ORDERS = ("number of orders", "days since last purchase")
@@ -21,7 +21,7 @@ _BEST = {"RF", "GBDT", "neural"}
 _OTHERS = ("SVM", "LR", "KNN")
 
 
-def figure_6_6(means: Means) -> list[Shape]:
+def figure_6_6(means: Means) -> list[TrendCheck]:
     """Section 6.5.4: the day of the week leads for anonymous, earlier orders for identified; static features fade."""
     found = []
     for setting, leading, said in (
@@ -33,20 +33,22 @@ def figure_6_6(means: Means) -> list[Shape]:
             order = sorted(shares, key=lambda one: -shares[one])
             first, then = order[: len(leading)], order[len(leading) : len(leading) + len(DYNAMIC)]
             numbers = ", ".join(f"{one} {shares[one]:.1f} %" for one in (*first, *then))
-            found.append(Shape(f"{setting}: {said} most", set(first) == set(leading), numbers))
-            found.append(Shape(f"{setting}: then dwell times and the page score", set(then) == set(DYNAMIC), numbers))
+            found.append(TrendCheck(f"{setting}: {said} most", set(first) == set(leading), numbers))
+            found.append(
+                TrendCheck(f"{setting}: then dwell times and the page score", set(then) == set(DYNAMIC), numbers)
+            )
     static = list(_steps(means.get("static features", {})).values())
     if len(static) > 1:
         numbers = ", ".join(f"{step}: {share:.1f}" for step, share in enumerate(static))
-        found.append(Shape("static features have all of it at step 0", abs(static[0] - 100) < 1e-6, numbers))
+        found.append(TrendCheck("static features have all of it at step 0", abs(static[0] - 100) < 1e-6, numbers))
         pairs = list(combinations(static, 2))
         fell = sum(later < earlier for earlier, later in pairs)
         numbers = f"in {fell} of {len(pairs)} pairs of steps; {numbers}"
-        found.append(Shape(f"and ever less ({FALLS:.0%} of pairs of steps)", fell >= FALLS * len(pairs), numbers))
+        found.append(TrendCheck(f"and ever less ({FALLS:.0%} of pairs of steps)", fell >= FALLS * len(pairs), numbers))
     return found
 
 
-def figure_6_7(means: Means) -> list[Shape]:
+def figure_6_7(means: Means) -> list[TrendCheck]:
     """Sections 6.5.2 and 6.5.3: what the extended set adds, when, and to which models."""
     return [*_anonymous(_of(means, "anonymous")), *_identified(_of(means, "identified"))]
 
@@ -55,7 +57,7 @@ Curves = Mapping[tuple[str, str], Mapping[int, float]]
 """(model, feature set) → step → F1 in percent."""
 
 
-def _anonymous(curves: Curves) -> list[Shape]:
+def _anonymous(curves: Curves) -> list[TrendCheck]:
     gains = _gains(curves)
     if not gains:
         return []
@@ -65,43 +67,45 @@ def _anonymous(curves: Curves) -> list[Shape]:
     count = sum(gain > 0 for one in gains.values() for gain in one.values())
     total = sum(map(len, gains.values()))
     above = all(gain > 0 for gain in by_step.values())
-    found.append(Shape("anonymous: the extended set is above the baseline at every step (mean of models)", above, said))
+    found.append(
+        TrendCheck("anonymous: the extended set is above the baseline at every step (mean of models)", above, said)
+    )
     numbers = f"{count} of {total} models and steps"
-    found.append(Shape("anonymous: so it is for every model", count == total, numbers))
+    found.append(TrendCheck("anonymous: so it is for every model", count == total, numbers))
     first, *rest = by_step.values()
-    found.append(Shape("anonymous: it adds most at step 0", bool(rest) and first > max(rest), said))
+    found.append(TrendCheck("anonymous: it adds most at step 0", bool(rest) and first > max(rest), said))
     mean = {model: fmean(x for which in SETS for x in curves[model, which].values()) for model in gains}
     order = sorted(mean, key=lambda one: -mean[one])
     said = ", ".join(f"{model} {mean[model]:.1f}" for model in order)
     if _BEST | set(_OTHERS) <= set(order):
-        found.append(Shape("anonymous: RF, GBDT and the neural model are best", set(order[:3]) == _BEST, said))
-        found.append(Shape("anonymous: then SVM, LR, KNN", tuple(order[3:]) == _OTHERS, said))
+        found.append(TrendCheck("anonymous: RF, GBDT and the neural model are best", set(order[:3]) == _BEST, said))
+        found.append(TrendCheck("anonymous: then SVM, LR, KNN", tuple(order[3:]) == _OTHERS, said))
     after = {which: fmean(curves[model, which][1] - curves[model, which][0] for model in gains) for which in SETS}
     said = f"baseline {after['baseline']:+.1f}, extended {after['extended']:+.1f}"
     rises = all(curves[model, "baseline"][1] > curves[model, "baseline"][0] for model in gains)
-    found.append(Shape("anonymous: every model of the baseline set gains at step 1", rises, said))
+    found.append(TrendCheck("anonymous: every model of the baseline set gains at step 1", rises, said))
     less = after["extended"] < after["baseline"]
-    found.append(Shape("anonymous: with the extended set step 1 brings less", less, said))
+    found.append(TrendCheck("anonymous: with the extended set step 1 brings less", less, said))
     return found
 
 
-def _identified(curves: Curves) -> list[Shape]:
+def _identified(curves: Curves) -> list[TrendCheck]:
     gains = _gains(curves)
     if not gains:
         return []
     values = [one for curve in curves.values() for one in curve.values()]
     said = f"{min(values):.1f} to {max(values):.1f}"
     around = all(abs(one - 96) <= AROUND for one in values)
-    found = [Shape(f"identified: everything stays around 96 % (±{AROUND:g})", around, said)]
+    found = [TrendCheck(f"identified: everything stays around 96 % (±{AROUND:g})", around, said)]
     mean = {model: fmean(one.values()) for model, one in gains.items()}
     said = ", ".join(f"{model} {gain:+.1f}" for model, gain in mean.items())
     none = all(abs(gain) < NO_GAIN for model, gain in mean.items() if model != "KNN")
-    found.append(Shape(f"identified: the extended set adds less than {NO_GAIN:g} point, but to KNN", none, said))
+    found.append(TrendCheck(f"identified: the extended set adds less than {NO_GAIN:g} point, but to KNN", none, said))
     if "KNN" in gains:
         first = {model: one[0] for model, one in gains.items()}
         said = ", ".join(f"{model} {gain:+.1f}" for model, gain in first.items())
         found.append(
-            Shape("identified: at step 0 KNN gains most", max(first, key=lambda one: first[one]) == "KNN", said)
+            TrendCheck("identified: at step 0 KNN gains most", max(first, key=lambda one: first[one]) == "KNN", said)
         )
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from visir.studies.shape import Means, Shape
+from visir.studies.trend_check import Means, TrendCheck
 
 OUTCOMES = {"Purchase": "purchase", "Non-purchase": "non-purchase"}
 WORKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
@@ -17,7 +17,7 @@ STABLE = 0.25
 """How far hours of "stable" activity may be from their mean."""
 
 
-def figure_6_2(means: Means) -> list[Shape]:
+def figure_6_2(means: Means) -> list[TrendCheck]:
     """Section 6.4.1: purchase sessions are longer and vary less; sessions are shortest on smartphones.
 
     The thesis says it of the area between P50 and P90, so of both ends of it here; a tie at one of them is none. What
@@ -35,11 +35,13 @@ def figure_6_2(means: Means) -> list[Shape]:
         if bought is None or other is None:
             continue
         said = f"P50 {bought[0]:g} against {other[0]:g}, P90 {bought[1]:g} against {other[1]:g}"
-        found.append(Shape(f"{device}: purchase sessions are longer from P50 to P90", _longer(bought, other), said))
+        found.append(
+            TrendCheck(f"{device}: purchase sessions are longer from P50 to P90", _longer(bought, other), said)
+        )
         if bought[0] and other[0]:
             spread = bought[1] / bought[0], other[1] / other[0]
             said = f"P90 / P50 {spread[0]:.2f} against {spread[1]:.2f}"
-            found.append(Shape(f"{device}: their length varies less", spread[0] < spread[1], said))
+            found.append(TrendCheck(f"{device}: their length varies less", spread[0] < spread[1], said))
     for outcome, word in OUTCOMES.items():
         some = {device: one for (of, device), one in ends.items() if of == outcome}
         said = ", ".join(f"{device} {half:g}–{ninety:g}" for device, (half, ninety) in some.items())
@@ -47,13 +49,13 @@ def figure_6_2(means: Means) -> list[Shape]:
         rest = [one for device, one in some.items() if device != "Smartphone"]
         if phone is not None and rest:
             shortest = all(_longer(one, phone) for one in rest)
-            found.append(Shape(f"{word} sessions are shortest on smartphones", shortest, said))
+            found.append(TrendCheck(f"{word} sessions are shortest on smartphones", shortest, said))
         if tablet is not None and pc is not None:
-            found.append(Shape(f"{word} sessions are longer on PCs than on tablets", _longer(pc, tablet), said))
+            found.append(TrendCheck(f"{word} sessions are longer on PCs than on tablets", _longer(pc, tablet), said))
     return found
 
 
-def figure_6_3(means: Means) -> list[Shape]:
+def figure_6_3(means: Means) -> list[TrendCheck]:
     """Section 6.4.2: most activity on weekdays, and which days lead; per day, where a log has more of some days."""
     covered = means.get("Days in the log", {})
     found = []
@@ -65,25 +67,25 @@ def figure_6_3(means: Means) -> list[Shape]:
         whole = sum(days.values())
         if len(days) < len(WORKDAYS + WEEKEND) or not whole:
             said = f"only {', '.join(days)}" if days else "no day"
-            found.append(Shape(f"{word} sessions: more on a weekday than on a day of the weekend", None, said))
+            found.append(TrendCheck(f"{word} sessions: more on a weekday than on a day of the weekend", None, said))
             continue
         days = {day: 100 * one / whole for day, one in days.items()}
         work, rest = (sum(days[one] for one in some) / len(some) for some in (WORKDAYS, WEEKEND))
         said = f"{work:.1f} against {rest:.1f} % of a week"
-        found.append(Shape(f"{word} sessions: more on a weekday than on a day of the weekend", work > rest, said))
+        found.append(TrendCheck(f"{word} sessions: more on a weekday than on a day of the weekend", work > rest, said))
         best = sorted(days, key=lambda day: -days[day])[:3]
         top[outcome] = sum(days[one] for one in best)
         said = f"{', '.join(best)}: {top[outcome]:.1f} %"
         named = ", ".join(day for day in WORKDAYS if day in leading[outcome])
-        found.append(Shape(f"{word} sessions: most on {named}", set(best) == leading[outcome], said))
+        found.append(TrendCheck(f"{word} sessions: most on {named}", set(best) == leading[outcome], said))
     if len(top) == len(OUTCOMES):
         said = f"{top['Non-purchase']:.1f} against {top['Purchase']:.1f} %"
         more = top["Non-purchase"] > top["Purchase"]
-        found.append(Shape("their three leading days hold more of the non-purchase sessions", more, said))
+        found.append(TrendCheck("their three leading days hold more of the non-purchase sessions", more, said))
     return found
 
 
-def figure_6_4(means: Means) -> list[Shape]:
+def figure_6_4(means: Means) -> list[TrendCheck]:
     """Section 6.4.2: least activity from 1 am to 3 am, most from 6 pm till 8 pm, stable from 10 am till 5 pm."""
     found = []
     for outcome, word in OUTCOMES.items():
@@ -92,20 +94,20 @@ def figure_6_4(means: Means) -> list[Shape]:
             continue
         least, most = min(shares, key=lambda hour: shares[hour]), max(shares, key=lambda hour: shares[hour])
         said = f"{least:02d}, {shares[least]:.2f} %"
-        found.append(Shape(f"{word} sessions: the quietest hour is among 1 to 3 am", least in NIGHT, said))
+        found.append(TrendCheck(f"{word} sessions: the quietest hour is among 1 to 3 am", least in NIGHT, said))
         said = f"{most:02d}, {shares[most]:.2f} %"
-        found.append(Shape(f"{word} sessions: the busiest hour is among 6 to 8 pm", most in EVENING, said))
+        found.append(TrendCheck(f"{word} sessions: the busiest hour is among 6 to 8 pm", most in EVENING, said))
         hours = [shares[hour] for hour in DAYTIME]
         mean = sum(hours) / len(hours)
         said = f"{min(hours):.2f} to {max(hours):.2f} %"
         stable = max(abs(one - mean) for one in hours) <= STABLE * mean
         found.append(
-            Shape(f"{word} sessions: hours from 10 am to 5 pm within {STABLE:.0%} of their mean", stable, said)
+            TrendCheck(f"{word} sessions: hours from 10 am to 5 pm within {STABLE:.0%} of their mean", stable, said)
         )
     return found
 
 
-def figure_6_5(means: Means) -> list[Shape]:
+def figure_6_5(means: Means) -> list[TrendCheck]:
     """Section 6.4.4: who was on a device stays on it, except on TV; PC holds best, and TV is hardly gone to."""
     # Systems are the devices gone to, labels those left.
     left: dict[str, dict[str, float]] = {}
@@ -121,17 +123,17 @@ def figure_6_5(means: Means) -> list[Shape]:
         said = f"stays {after[before]:.2f} %; to {best} {others[best]:.2f} %"
         if before == "TV":
             away = "PC" in others and others["PC"] > after["TV"]
-            found.append(Shape("TV: one goes to a PC rather than stay", away, said))
+            found.append(TrendCheck("TV: one goes to a PC rather than stay", away, said))
         else:
-            found.append(Shape(f"{before}: to stay is most likely", after[before] > others[best], said))
+            found.append(TrendCheck(f"{before}: to stay is most likely", after[before] > others[best], said))
         if "TV" in others:
             rare = others["TV"] <= min(share for to, share in after.items() if to != "TV")
-            found.append(Shape(f"{before}: TV is gone to least", rare, _said(after)))
+            found.append(TrendCheck(f"{before}: TV is gone to least", rare, _said(after)))
     stays = {before: after[before] for before, after in left.items() if before in after}
     order = [stays[one] for one in ("PC", "Smartphone", "Tablet") if one in stays]
     if len(order) == 3:
         falls = all(earlier > later for earlier, later in pairwise(order))
-        found.append(Shape("PCs are stayed on most, then smartphones, then tablets", falls, _said(stays)))
+        found.append(TrendCheck("PCs are stayed on most, then smartphones, then tablets", falls, _said(stays)))
     return found
 
 

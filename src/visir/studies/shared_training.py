@@ -6,14 +6,14 @@ from pathlib import Path
 
 from visir.errors import ConfigurationError
 from visir.fingerprint import hash_json
-from visir.studies.act import Work
+from visir.studies.experiment import Work
 from visir.studies.shortcut_setups import WITH, WITHOUT
 from visir.training.recipe import Recipe, expand, read_recipe
 from visir.training.settings import Settings
 from visir.training.shipped import find_recipe
 
 
-class First(Settings):
+class PriorTraining(Settings):
     """A training that comes first: a recipe of `visir train`, and changes to it ("section.key=value")."""
 
     recipe: str
@@ -24,14 +24,14 @@ class First(Settings):
         return read_recipe(find_recipe(self.recipe), [*self.set, f"seed={seed}"])
 
 
-def trained(recipe: Recipe, work: Work) -> Path:
+def train_once(recipe: Recipe, work: Work) -> Path:
     """Train a recipe and evaluate its test split, without shortcuts and, where it has some, also with them.
 
     The folder is named by what the recipe says, so studies that agree on a training share it, and one that was changed
     has a folder of its own. It holds what `visir.studies.trial` leaves there.
     """
+    from visir.studies.run_trials import run_trials
     from visir.studies.trial import Trial
-    from visir.studies.trials import carry_out
 
     evaluations: dict[str, str | None] = {WITHOUT: None}
     if recipe.shortcuts is not None:
@@ -42,7 +42,7 @@ def trained(recipe: Recipe, work: Work) -> Path:
     out = work.shared / "trainings"
     with work.locks.of(trial.folder(out)):
         wait_for(trial.folder(out))
-        carry_out([trial], out, jobs=1)
+        run_trials([trial], out, jobs=1)
     return trial.folder(out)
 
 
@@ -58,12 +58,12 @@ def wait_for(folder: Path) -> None:
     wait_until_free(folder / CHECKPOINT, f"{folder}: is being trained by another process; waiting for it")
 
 
-def system_of(model: str | None, first: First | None, work: Work, where: str) -> str:
+def system_of(model: str | None, first: PriorTraining | None, work: Work, where: str) -> str:
     """The name of a model, or the checkpoint of the training that comes first."""
     from visir.studies.trial import CHECKPOINT
 
     if (model is None) == (first is None):
         raise ConfigurationError(f"{where}: name either a model or a training that comes first.", hint="model or first")
     if first is not None:
-        return str(trained(first.resolved(work.seed), work) / CHECKPOINT)
+        return str(train_once(first.resolved(work.seed), work) / CHECKPOINT)
     return expand(str(model))

@@ -8,16 +8,16 @@ from itertools import pairwise
 
 Means = Mapping[str, Mapping[str, float]]
 """System → label → the mean over seeds, of one collection."""
-Printed = Mapping[tuple[str, str], float]
+PublishedValues = Mapping[tuple[str, str], float]
 """(system, label) → what the text prints."""
 Drawing = tuple[str, str]
 """An SVG document, and a sentence on how to read it."""
-Draw = Callable[[Means, Printed], Iterator[Drawing]]
+DrawFigures = Callable[[Means, PublishedValues], Iterator[Drawing]]
 """How the figures of one collection are drawn."""
 
 
 @dataclass(frozen=True)
-class Shape:
+class TrendCheck:
     """What a figure says, whether it came out (None where it could not be looked at), and the numbers."""
 
     says: str

@@ -13,11 +13,11 @@ from visir.evaluation.published import PublishedRow
 from visir.training.settings import Settings
 
 
-class Act(Settings):
+class Experiment(Settings):
     """One cell of a table, as a study's file describes it.
 
     - `system`, `collection`: the row of the published table that it fills, or stands for on other data
-    - `needs`: names of `places.toml`, for what is not part of visir
+    - `needs`: names of `data_requirements.toml`, for what is not part of visir
     """
 
     system: str
@@ -25,7 +25,7 @@ class Act(Settings):
     needs: tuple[str, ...] = ()
 
     @abstractmethod
-    def measure(self, work: Work) -> Measured:
+    def measure(self, work: Work) -> Measurement:
         """Do it; `VisirError` when something is not as it should be."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Work:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measurement:
     """What an act found.
 
     - `values`: by label as the table prints it, direction first ("i2t R@1", "both rsum"), in the units of the table
@@ -73,7 +73,7 @@ class Measured:
     words: Mapping[str, str] = field(default_factory=dict)
 
 
-class CannotTell(VisirError):
+class NotMeasurable(VisirError):
     """The data is at hand and does not hold what a cell asks (a log without customers): it is "not run", and this says
     why."""
 

@@ -11,11 +11,11 @@ from visir.errors import ConfigurationError, nearest
 from visir.files import read_bytes
 from visir.training.recipe import expand
 
-FILE = Path(__file__).parent / "places.toml"
+FILE = Path(__file__).parent / "data_requirements.toml"
 
 
 @dataclass(frozen=True)
-class Place:
+class DataRequirement:
     """Data or weights.
 
     - `what`: in words
@@ -49,13 +49,13 @@ class Place:
 
 
 @cache
-def places() -> dict[str, Place]:
+def data_requirements() -> dict[str, DataRequirement]:
     """All places by name."""
-    return {name: Place(name, **said) for name, said in tomllib.loads(read_bytes(FILE).decode()).items()}
+    return {name: DataRequirement(name, **said) for name, said in tomllib.loads(read_bytes(FILE).decode()).items()}
 
 
-def place(name: str) -> Place:
+def data_requirement(name: str) -> DataRequirement:
     """A place by name."""
-    if name not in places():
-        raise ConfigurationError(f"{FILE.name}: nothing is called {name!r}.", hint=nearest(name, places()))
-    return places()[name]
+    if name not in data_requirements():
+        raise ConfigurationError(f"{FILE.name}: nothing is called {name!r}.", hint=nearest(name, data_requirements()))
+    return data_requirements()[name]
