@@ -23,17 +23,17 @@ def main() -> None:
     counts: Counter[str] = Counter()
     for path in sorted(folder.glob("*/*/*/none.parquet")):
         log = read(path)
-        direction = log.direction
+        task = log.task
         evaluation = evaluate_log(log)
         usual = evaluation.result
         found = explain(evaluation, table.row(log.system, log.collection))
-        print(f"\n{log.collection}, {log.system}, {direction}: {found.best.reading}")
+        print(f"\n{log.collection}, {log.system}, {task}: {found.best.reading}")
         for note in log.notes:
             print(f"  note: {note}")
         for value in found.best.values:
-            hit = {"rsum": usual.mean(direction, "rsum"), "DCG": usual.mean(direction, "dcg_cm@10")}.get(value.label)
+            hit = {"rsum": usual.mean(task, "rsum"), "DCG": usual.mean(task, "dcg_cm@10")}.get(value.label)
             if hit is None:
-                hit = 100 * usual.mean(direction, f"hit@{value.label[2:]}")
+                hit = 100 * usual.mean(task, f"hit@{value.label[2:]}")
             print(
                 f"  {value.label:<5} printed {value.published:7.2f}  ours {value.ours:9.4f}  {value.digits:<9}  "
                 f"hit@k {hit:9.4f}"

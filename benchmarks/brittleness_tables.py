@@ -58,14 +58,14 @@ def tables_2_and_3(folder: Path) -> None:
         found = explain(evaluation, third.row(log.system, log.collection))
         digits = Counter(value.digits for value in found.best.values)
         counts["Table 3"].update(digits)
-        printed = second.row(log.system, log.collection).values[log.direction]["R@1"]
-        ours = 100 * evaluation.result.mean(log.direction, "hit@1")
+        printed = second.row(log.system, log.collection).values[log.task]["R@1"]
+        ours = 100 * evaluation.result.mean(log.task, "hit@1")
         counts["Table 2"][digits_of(ours, printed, 2)] += 1
         off = [
             f"{one.label} {one.published:.2f}, ours {one.ours:.4f}" for one in found.best.values if one.digits == "off"
         ]
         print(
-            f"  {log.collection:<13}{log.system:<9}{log.direction}  {found.best.reading}: "
+            f"  {log.collection:<13}{log.system:<9}{log.task}  {found.best.reading}: "
             + ", ".join(f"{count} {name}" for name, count in digits.most_common())
             + (f"; off: {'; '.join(off)}" if off else "")
         )

@@ -189,14 +189,14 @@ def main() -> None:
         def add(column: str, values: NDArray[np.float64]) -> None:
             columns.setdefault(column, []).append(values)
 
-        graded = visir.evaluate(part, vectors, relevance="experts", directions=["t2i"], measures=["ndcg@10"]).result
+        graded = visir.evaluate(part, vectors, relevance="experts", tasks=["t2i"], measures=["ndcg@10"]).result
         places = pc.index_in(ids, graded.per_query["t2i"]["query_id"].combine_chunks())
         full = graded.per_query["t2i"]["ndcg@10"].combine_chunks().take(places).to_numpy(zero_copy_only=False)
         add("nDCG@10, judged only", human_ndcg(scores(part, vectors, judged), judged, len(ids)))
         add("nDCG@10, all images", full.astype(float))
         for judge, estimator in judges.items():
             found = visir.evaluate(
-                part, vectors, directions=["t2i"], estimator=estimator, measures=["hit@1", "dcg_cm@10"]
+                part, vectors, tasks=["t2i"], estimator=estimator, measures=["hit@1", "dcg_cm@10"]
             ).result
             places = pc.index_in(ids, found.per_query["t2i"]["query_id"].combine_chunks())
             if judge == "nobody (0)":

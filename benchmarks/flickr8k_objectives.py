@@ -28,7 +28,7 @@ from visir.evaluation.crossed import CUTOFFS, crossed_test, rsum_by_image
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
 from visir.files import read_json
-from visir.records import DIRECTIONS
+from visir.records import TASKS
 from visir.storage import write_new
 from visir.studies.run_trials import run_trials
 from visir.studies.trial import CHECKPOINT, Trial
@@ -73,7 +73,7 @@ def rows_of(trials: dict[str, list[Trial]], out: Path) -> list[list[str]]:
     p = dict(zip(compared, corrected(raw), strict=True)) if several else {}
     rows = []
     for name, some in trials.items():
-        hits = [[100 * one.result.mean(d, f"hit@{k}") for one in found[name]] for d in DIRECTIONS for k in CUTOFFS]
+        hits = [[100 * one.result.mean(d, f"hit@{k}") for one in found[name]] for d in TASKS for k in CUTOFFS]
         label, baseline = STUDY[name]
         gain = photos[name].mean() - photos[baseline].mean() if baseline in trials else None
         curves = [read_json(one.folder(out) / CHECKPOINT / CURVE_FILE) for one in some]
@@ -98,7 +98,7 @@ def spread(values: Sequence[float]) -> str:
 
 
 def show(rows: list[list[str]], out: Path) -> None:
-    head = ["objective", *(f"{d} @{k}" for d in DIRECTIONS for k in CUTOFFS), "rsum", "Δ rsum", "p (Holm)", "seconds"]
+    head = ["objective", *(f"{d} @{k}" for d in TASKS for k in CUTOFFS), "rsum", "Δ rsum", "p (Holm)", "seconds"]
     table = Table(*head, title="Flickr8k, test split: hit@k in percent, mean ± sd over seeds")
     for row in rows:
         table.add_row(*row)

@@ -2,7 +2,7 @@
 
     python benchmarks/search_and_measure.py [--captions 25000 --images 5000 --dimension 512 --depth 10 --rounds 3]
 
-25,000 captions × 5,000 images, both directions, every measure with its per-query values, cross-modal DCG at 10 among
+25,000 captions × 5,000 images, both tasks, every measure with its per-query values, cross-modal DCG at 10 among
 them. All measures but that one are exact to the end of the gallery whatever the depth of the run is; it needs 10. Each
 way runs in a process of its own (so that peak memory is its own), best of several calls; the rounds alternate between
 the ways, so that a busy machine is busy for all of them. "CPU" is processor time of all threads together.
@@ -10,8 +10,8 @@ the ways, so that a busy machine is busy for all of them. "CPU" is processor tim
 - bare: `np.matmul` of all captions and all images into a matrix that is allocated beforehand; nothing is done with it
 - visir: `search_both`, `measure` for all measures, `dcg_cm@10`; from vectors to tables, Run records checked and all
 - deep: the same, with the best 100 answers of every query instead of 10
-- naive: the product in both directions, `argpartition` (100 deep), `ir_measures`
-- ranx: the product in both directions, `argpartition` (100 deep), `ranx.evaluate`
+- naive: the product in both tasks, `argpartition` (100 deep), `ir_measures`
+- ranx: the product in both tasks, `argpartition` (100 deep), `ranx.evaluate`
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def visir(shape: argparse.Namespace) -> Callable[[], Any]:
     def run() -> Any:
         found = search_both(images, texts, qrels=qrels, depth=shape.depth)  # type: ignore[arg-type]
         tables, estimator = {}, Estimator(*others)
-        for direction, one in found.items():
+        for task, one in found.items():
             assert one.ranks is not None
-            tables[direction] = measure(one.ranks, names)
-            further = dcg_cm(one.run, qrels[direction], [10], estimator)
-            tables[direction] = tables[direction].append_column("dcg_cm@10", further["dcg_cm@10"])
-        return {direction: aggregate(table) for direction, table in tables.items()}
+            tables[task] = measure(one.ranks, names)
+            further = dcg_cm(one.run, qrels[task], [10], estimator)
+            tables[task] = tables[task].append_column("dcg_cm@10", further["dcg_cm@10"])
+        return {task: aggregate(table) for task, table in tables.items()}
 
     return run
 
@@ -97,14 +97,14 @@ def naive_runs(shape: argparse.Namespace) -> tuple[dict[str, tuple[dict, dict]],
 
     def search() -> dict[str, dict]:
         runs = {}
-        for direction, (q, c, qi, ci) in {
+        for task, (q, c, qi, ci) in {
             "t2i": (texts, images, text_ids, image_ids),
             "i2t": (images, texts, image_ids, text_ids),
         }.items():
             scores = q @ c.T
             top = np.argpartition(-scores, DEEP - 1, axis=1)[:, :DEEP]
             best = np.take_along_axis(scores, top, axis=1).tolist()
-            runs[direction] = {
+            runs[task] = {
                 query: dict(zip([ci[d] for d in documents], values, strict=True))
                 for query, documents, values in zip(qi, top.tolist(), best, strict=True)
             }

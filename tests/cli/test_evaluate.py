@@ -58,7 +58,7 @@ def test_runs_from_files(vectors: Path, tmp_path: Path) -> None:
     write_run(load_evaluation(out).runs["t2i"], tmp_path / "mine.trec")
     trec = say(evaluate, SCENES, "--run", f"t2i={tmp_path / 'mine.trec'}", "--out", third)
     assert trec.status == 0, trec.text
-    assert load(third).directions == ("t2i",)
+    assert load(third).tasks == ("t2i",)
     assert load(third).mean("t2i", "rsum") == load(out).mean("t2i", "rsum")
 
 

@@ -93,7 +93,7 @@ def test_an_index_of_captions_from_build_to_run(tmp_path: Path) -> None:
 
     asked = Embeddings("image", ["q1", "q2"], encoder.encode_texts(["two pigs", "a red bus"]), encoder.card)
     expected = search_exact(asked, captions.select(ids[4:]), "i2t", depth=5).run
-    written = read_run(out, direction="i2t", gallery=expected.gallery)
+    written = read_run(out, task="i2t", gallery=expected.gallery)
     for query in ("q1", "q2"):
         assert written.answer(query) == expected.answer(query)
 

@@ -36,8 +36,8 @@ def test_a_model_and_its_own_second_stage(blip: Path, tmp_path: Path) -> None:
     assert "pairs scored" in words and "of the time" in words
     assert "every R@k beyond 2 is R@2" in words
     result = load(second)
-    for direction in ("t2i", "i2t"):
-        assert result.mean(direction, "hit@5") == result.mean(direction, "hit@10")
+    for task in ("t2i", "i2t"):
+        assert result.mean(task, "hit@5") == result.mean(task, "hit@10")
     assert result.timing["re-rank"] > 0
     report = (second / "report.html").read_text("utf-8")
     assert "pairs scored" in report and "every R@k beyond 2 is R@2" in report
@@ -75,10 +75,10 @@ def test_the_models_of_the_thesis(kind: str, tmp_path: Path) -> None:
     assert say(evaluate, *asked, "--out", tmp_path / "one").status == 0
     assert say(evaluate, *asked, "--rerank", name, "--k-test", 2, "--out", tmp_path / "two").status == 0
     first, second = load_evaluation(tmp_path / "one"), load(tmp_path / "two")
-    for direction in ("t2i", "i2t"):
-        two = measure(ranks_of(first.runs[direction], first.qrels[direction]), ["hit@2"])["hit@2"].to_numpy().mean()  # type: ignore[index]
-        assert second.mean(direction, "hit@5") == second.mean(direction, "hit@10") == two
-        assert second.mean(direction, "hit@5") < load(tmp_path / "one").mean(direction, "hit@10")
+    for task in ("t2i", "i2t"):
+        two = measure(ranks_of(first.runs[task], first.qrels[task]), ["hit@2"])["hit@2"].to_numpy().mean()  # type: ignore[index]
+        assert second.mean(task, "hit@5") == second.mean(task, "hit@10") == two
+        assert second.mean(task, "hit@5") < load(tmp_path / "one").mean(task, "hit@10")
 
 
 def test_faults(blip: Path) -> None:

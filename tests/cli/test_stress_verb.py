@@ -39,7 +39,7 @@ def test_a_model_is_broken_and_the_gate_says_so(model: Path, tmp_path: Path) -> 
     found = read_json(out / "stress.json")
     effects = {one["name"]: one for one in found["effects"]}
     assert effects["shuffle_all_words"]["overall"]["points"] == 0  # a bag of words
-    assert effects["gaussian_noise"]["direction"] == "i2t" and effects["gaussian_noise"]["queries"] == 60
+    assert effects["gaussian_noise"]["task"] == "i2t" and effects["gaussian_noise"]["queries"] == 60
     assert effects["char_swap"]["said"] == "captions: char_swap, severity 3 (characters), seed 0, sound profile"
     for name, one in effects.items():
         assert (one["overall"]["kept_percent"] < 99.5) == (f"fails: {one['title']}" in said.text), name

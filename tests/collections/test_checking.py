@@ -141,7 +141,7 @@ def test_judgements_about_nothing() -> None:
         captions={"id": ["x"], "text": ["t"], "image_id": ["1"]},
         judgements={
             "relevance": ["r", "r"],
-            "direction": ["both", "t2i"],
+            "task": ["both", "t2i"],
             "caption_id": ["x", "gone"],
             "image_id": ["1", "1"],
             "grade": [1, 1],
@@ -162,7 +162,7 @@ def test_inspect(write) -> None:
     assert (test.images, test.pictures, test.captions) == (2, 0, 3)
     assert test.captions_per_image == (0, 1.5, 3)
     assert test.words == (2, 2.0, 3)
-    assert [(one.direction, one.queries, one.positives) for one in found.relevances] == [("i2t", 2, 5), ("t2i", 5, 5)]
+    assert [(one.task, one.queries, one.positives) for one in found.relevances] == [("i2t", 2, 5), ("t2i", 5, 5)]
     assert dict(found.examples) == {"a.jpg": ("a 0", "a 1"), "b.jpg": ("b 0", "b 1", "three words here")}
 
 

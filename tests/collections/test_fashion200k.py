@@ -189,7 +189,7 @@ def test_real_metadata(data_dir: Path, write, tmp_path) -> None:
     assert choose(found, "random(seed=0)").fingerprint == found.fingerprint  # one caption each: nothing to choose
     # 182 products have two of these pictures and four have three: 4,624 + 182 · 2² + 4 · 3² pairs.
     assert Counter(Counter(facts["product_id"].to_pylist()).values()) == {1: 4624, 2: 182, 3: 4}
-    for direction in ("t2i", "i2t"):
-        qrels = found.qrels(direction, "product")
+    for task in ("t2i", "i2t"):
+        qrels = found.qrels(task, "product")
         assert (len(qrels), qrels.positives.sum(), qrels.positives.max()) == (5000, 5388, 3)
     assert found.split("test").qrels("t2i", "product").positives.min() == 1

@@ -29,8 +29,8 @@ HEADER = "caption,image,agg_score,sampling_method\n"
 SITS = HEADER + row(11, 1, 5.0) + row(21, 2, 2.5) + row(11, 2, 3.0) + row(21, 1, 2.99) + row(99, 1, 4.0)
 
 
-def grades(collection: Collection, direction: str, relevance: str) -> dict[str, dict[str, float]]:
-    return collection.qrels(direction, relevance).to_dict()
+def grades(collection: Collection, task: str, relevance: str) -> dict[str, dict[str, float]]:
+    return collection.qrels(task, relevance).to_dict()
 
 
 def test_cxc_adds_to_the_links(write, toy) -> None:
@@ -104,7 +104,7 @@ def test_eccv_faults(write, toy) -> None:
         attach_judgements(toy, eccv(write, t2i={"11": 1}))
     folder = eccv(write)
     (folder / "eccv_image_to_caption.json").unlink()
-    with pytest.raises(CollectionError, match=r"eccv_image_to_caption\.json is missing; both directions"):
+    with pytest.raises(CollectionError, match=r"eccv_image_to_caption\.json is missing; both tasks"):
         attach_judgements(toy, folder)
 
 

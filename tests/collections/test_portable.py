@@ -37,7 +37,7 @@ def collections(draw: st.DrawFn) -> Collection:
         captions={"id": captions, "text": [draw(text) for _ in captions], "image_id": of},
         judgements={
             "relevance": [draw(text) for _ in pairs],
-            "direction": [draw(st.sampled_from(["t2i", "i2t", "both"])) for _ in pairs],
+            "task": [draw(st.sampled_from(["t2i", "i2t", "both"])) for _ in pairs],
             "caption_id": [caption for caption, _ in pairs],
             "image_id": [image for _, image in pairs],
             "grade": [draw(st.floats(0, 5, width=32)) for _ in pairs],

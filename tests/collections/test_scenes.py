@@ -292,7 +292,7 @@ def test_judgements_by_truth_equal_the_slow_oracle() -> None:
     judged = made.judgements.to_pylist()
     assert {(row["caption_id"], row["image_id"]) for row in judged} == expected
     assert len(judged) == len(expected) > 120 * 5  # near-duplicates share the captions that do not tell the difference
-    assert {(row["relevance"], row["direction"], row["grade"]) for row in judged} == {("facts", "both", 1.0)}
+    assert {(row["relevance"], row["task"], row["grade"]) for row in judged} == {("facts", "both", 1.0)}
 
 
 # --- where the images lie ------------------------------------------------------------------------------------------

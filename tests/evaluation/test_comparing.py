@@ -44,9 +44,9 @@ def test_p_values_are_those_of_scipy(good: Result, poor: Result) -> None:
     for one in comparison.differences:
         if one.measure == "rsum":
             continue
-        theirs = scipy.stats.ttest_rel(good.values(one.direction, one.measure), poor.values(one.direction, one.measure))
+        theirs = scipy.stats.ttest_rel(good.values(one.task, one.measure), poor.values(one.task, one.measure))
         assert one.p == pytest.approx(theirs.pvalue, rel=1e-6)
-        assert one.difference == pytest.approx(good.mean(one.direction, one.measure) - one.baseline_value)
+        assert one.difference == pytest.approx(good.mean(one.task, one.measure) - one.baseline_value)
         assert one.low <= one.difference <= one.high
         assert one.better
     assert {one.measure for one in comparison.differences} == {"hit@1", "hit@5", "hit@10", "rsum", "mrr", "mean_rank"}
@@ -54,7 +54,7 @@ def test_p_values_are_those_of_scipy(good: Result, poor: Result) -> None:
 
 def test_rsum_has_a_test_of_its_own(good: Result, poor: Result) -> None:
     """A query's share of rsum is the sum of its three hits, in points: their mean difference is that of rsum."""
-    (one,) = [d for d in compare([poor, good], measures=["rsum"], by="caption").differences if d.direction == "t2i"]
+    (one,) = [d for d in compare([poor, good], measures=["rsum"], by="caption").differences if d.task == "t2i"]
     per_query = [100 * sum(r.values("t2i", f"hit@{k}") for k in (1, 5, 10)) for r in (good, poor)]
     assert one.p == pytest.approx(scipy.stats.ttest_rel(*per_query).pvalue, rel=1e-6)
     assert one.difference == pytest.approx(np.mean(per_query[0] - per_query[1]))
@@ -116,7 +116,7 @@ def test_an_image_is_not_taken_for_a_caption_of_its_name() -> None:
     collection = Collection.build("numbers", images={"id": list(numbers.values())}, captions=captions)
     results = [evaluate(collection, random_pair(collection, seed=seed, noise=3)).result for seed in (1, 2)]
     for one in compare(results, correction="none", measures=["mrr"]).differences:
-        if one.direction == "i2t":
+        if one.task == "i2t":
             theirs = scipy.stats.ttest_rel(*(r.values("i2t", "mrr") for r in reversed(results)))
             assert one.p == pytest.approx(theirs.pvalue, rel=1e-9)
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_tested_is_said_and_left_out(good: Result, poor: Result) 
     comparison = compare(pair, measures=["mrr", "hit@1"], correction="bonferroni")
     assert comparison.family == 3
     for one in comparison.differences:
-        if (one.direction, one.measure) == ("i2t", "mrr"):
+        if (one.task, one.measure) == ("i2t", "mrr"):
             assert one.untested == "every query differs by the same amount"
             assert np.isnan([one.p, one.p_corrected, one.low, one.high]).all()
         else:
@@ -174,14 +174,14 @@ def test_other_preprocessing_is_shown_but_no_reason_to_refuse(good: Result, poor
 
 
 def test_a_direction_that_only_one_measured_is_no_difference(good: Result, poor: Result) -> None:
-    one_way = evaluate(COLLECTION, random_pair(COLLECTION, seed=2, noise=3, name="poor"), directions=["t2i"]).result
+    one_way = evaluate(COLLECTION, random_pair(COLLECTION, seed=2, noise=3, name="poor"), tasks=["t2i"]).result
     comparison = compare([good, one_way])
-    assert {one.direction for one in comparison.differences} == {"t2i"}
+    assert {one.task for one in comparison.differences} == {"t2i"}
     both_ways = compare([good, poor]).differences
-    assert [one.p for one in comparison.differences] == [one.p for one in both_ways if one.direction == "t2i"]
+    assert [one.p for one in comparison.differences] == [one.p for one in both_ways if one.task == "t2i"]
     assert comparison.family == 6
-    other_way = evaluate(COLLECTION, random_pair(COLLECTION), directions=["i2t"]).result
-    with pytest.raises(ProtocolError, match="no direction in common"):
+    other_way = evaluate(COLLECTION, random_pair(COLLECTION), tasks=["i2t"]).result
+    with pytest.raises(ProtocolError, match="no task in common"):
         compare([one_way, other_way])
 
 

@@ -82,9 +82,9 @@ def test_five_folds_equal_five_evaluations() -> None:
     single = [
         evaluate(collection.keep_images(np.arange(20) // 4 == fold), system).result.aggregates for fold in range(5)
     ]
-    for direction in ("i2t", "t2i"):
-        for name, value in result.aggregates[direction].items():
-            assert value == pytest.approx(np.mean([one[direction][name] for one in single]), abs=1e-12), name
+    for task in ("i2t", "t2i"):
+        for name, value in result.aggregates[task].items():
+            assert value == pytest.approx(np.mean([one[task][name] for one in single]), abs=1e-12), name
     whole_run = evaluate(collection, system).runs
     assert evaluate(collection, whole_run, folds=5).result.aggregates == result.aggregates
 
@@ -93,9 +93,9 @@ def test_rsum_is_of_the_named_recall(toy: Collection) -> None:
     system = random_pair(toy)
     hit, capped = (evaluate(toy, system, recall=recall).result for recall in ("hit", "capped_recall"))
     for result, name in ((hit, "hit"), (capped, "capped_recall")):
-        for direction in ("i2t", "t2i"):
-            expected = 100 * sum(result.mean(direction, f"{name}@{k}") for k in (1, 5, 10))
-            assert result.mean(direction, "rsum") == pytest.approx(expected)
+        for task in ("i2t", "t2i"):
+            expected = 100 * sum(result.mean(task, f"{name}@{k}") for k in (1, 5, 10))
+            assert result.mean(task, "rsum") == pytest.approx(expected)
         assert result.mean("both", "rsum") == pytest.approx(result.mean("i2t", "rsum") + result.mean("t2i", "rsum"))
     assert list(hit.protocol.differences(capped.protocol)) == ["recall"]
 
@@ -223,7 +223,7 @@ def test_every_faulty_option_is_named_at_once(toy: Collection) -> None:
             recall="hits",  # type: ignore[arg-type]
             ties="index",  # type: ignore[arg-type]
             gallery="all",  # type: ignore[arg-type]
-            directions=["t2t"],  # type: ignore[list-item]
+            tasks=["t2t"],  # type: ignore[list-item]
             folds=0,
             depth=0,
             conditions={"perturbaton": "typos"},
@@ -236,7 +236,7 @@ def test_every_faulty_option_is_named_at_once(toy: Collection) -> None:
         "unknown recall 'hits' (did you mean 'hit'?",
         "unknown ties 'index'",
         "unknown gallery 'all'",
-        "unknown direction 't2t'",
+        "unknown task 't2t'",
         "folds must be at least 1, not 0",
         "depth must be at least 1, not 0",
         "unknown condition 'perturbaton' (did you mean 'perturbation'?",
@@ -257,9 +257,9 @@ def test_refusals(toy: Collection) -> None:
     with pytest.raises(ConfigurationError, match="unknown option 'batchsize'"):
         evaluate(toy, (images, texts), batchsize=3)
     runs = evaluate(toy, (images, texts)).runs
-    with pytest.raises(ConfigurationError, match="two runs of the direction t2i"):
+    with pytest.raises(ConfigurationError, match="two runs of the task t2i"):
         evaluate(toy, [runs["t2i"], runs["t2i"]])
-    with pytest.raises(ConfigurationError, match="under 'i2t' there is a run of the direction 't2i'"):
+    with pytest.raises(ConfigurationError, match="under 'i2t' there is a run of the task 't2i'"):
         evaluate(toy, {"i2t": runs["t2i"]})
     silent = Collection.build("silent", images={"id": ["a"]})
     with pytest.raises(CollectionError, match="silent: 1 images but no captions"):
@@ -305,7 +305,7 @@ def test_judgement_sets_replace_the_links() -> None:
         captions={"id": ["a0", "b0"], "text": ["x", "y"], "image_id": ["a", "b"]},
         judgements={
             "relevance": ["extra"] * 2,
-            "direction": ["both"] * 2,
+            "task": ["both"] * 2,
             "caption_id": ["a0", "a0"],
             "image_id": ["a", "b"],
             "grade": [1.0, 1.0],
@@ -335,7 +335,7 @@ def test_cross_modal_dcg_by_hand() -> None:
     """
     collection = make_collection(2, 1)
     system = (embed("image", ["i0", "i1"], np.eye(2)), embed("text", ["i0#0", "i1#0"], [[0.6, 0.8], [0, 1]]))
-    own = evaluate(collection, system, estimator="self", directions=["t2i"])
+    own = evaluate(collection, system, estimator="self", tasks=["t2i"])
     assert own.result.values("t2i", "dcg_cm@10") == pytest.approx([0.8 + 1 / np.log2(3), 1.0])
     assert own.result.protocol.estimator == "self (circular): toy"
     assert any("circular" in note for note in own.result.notes)

@@ -20,7 +20,7 @@ from visir.evaluation.measures import aggregate, measure
 from visir.evaluation.published import PublishedRow, judge, load
 from visir.evaluation.readings import RECALLS, Reading, all_readings, recall_values
 from visir.evaluation.rescoring import Material
-from visir.records import Direction, Embeddings, Result
+from visir.records import Embeddings, Result
 from visir.search.ranks import ranks_of
 
 COLLECTION = make_collection(40, 5)
@@ -28,11 +28,9 @@ VECTORS = random_pair(COLLECTION, noise=2.5, name="model")
 LABELS = ("R@1", "R@5", "R@10")
 
 
-def as_printed(result: Result, directions: tuple[str, ...] = ("i2t", "t2i")) -> PublishedRow:
+def as_printed(result: Result, tasks: tuple[str, ...] = ("i2t", "t2i")) -> PublishedRow:
     recall = result.protocol.recall
-    values = {
-        one: {f"R@{k}": round(100 * result.mean(one, f"{recall}@{k}"), 2) for k in (1, 5, 10)} for one in directions
-    }
+    values = {one: {f"R@{k}": round(100 * result.mean(one, f"{recall}@{k}"), 2) for k in (1, 5, 10)} for one in tasks}
     return PublishedRow("model", values, "toy")
 
 
@@ -194,8 +192,8 @@ def test_depth_explains_an_r_at_5_that_equals_r_at_10() -> None:
     """X-VLM in thesis Table 2.1: only the first few candidates were re-ranked, so nothing is found after them."""
     evaluation = evaluate(COLLECTION, VECTORS)
     only_five = {
-        direction: aggregate(measure(ranks_of(run.cut(5), evaluation.qrels[direction]), LABELS_HIT, beyond_depth=True))
-        for direction, run in evaluation.runs.items()
+        task: aggregate(measure(ranks_of(run.cut(5), evaluation.qrels[task]), LABELS_HIT, beyond_depth=True))
+        for task, run in evaluation.runs.items()
     }
     row = PublishedRow(
         "model",
@@ -231,7 +229,7 @@ def test_no_reading_is_a_result_too() -> None:
     sentence = explain(material(evaluate(COLLECTION, VECTORS)), row).sentence
     assert sentence.startswith("no reading gives the published values of model; the nearest is ")
     with pytest.raises(VisirError, match="nothing is published for i2t"):
-        explain(material(evaluate(COLLECTION, VECTORS, directions=["i2t"])), row)
+        explain(material(evaluate(COLLECTION, VECTORS, tasks=["i2t"])), row)
     with pytest.raises(VisirError, match="t2i 'F1' is no measure that visir knows"):
         explain(material(evaluate(COLLECTION, VECTORS)), PublishedRow("model", {"t2i": {"F1": 3.0}}))
 
@@ -254,7 +252,7 @@ def test_readings_are_distinct_and_described() -> None:
 
 # --- the real logs ----------------------------------------------------------------------------------------------------
 
-COVERED: list[tuple[str, str, Direction]] = [
+COVERED: list[tuple[str, str, str]] = [
     *(
         (collection, model, "i2t")
         for collection in ("coco", "coco_fg")
@@ -267,27 +265,27 @@ COVERED: list[tuple[str, str, Direction]] = [
 TABLE_3 = load("brittleness-table-3")
 
 
-def log_of(data_dir: Path, collection: str, model: str, direction: str, **options: bool) -> Log:
-    return read(data_dir / "brittleness-runs" / collection / model / direction / "none.parquet", **options)
+def log_of(data_dir: Path, collection: str, model: str, task: str, **options: bool) -> Log:
+    return read(data_dir / "brittleness-runs" / collection / model / task / "none.parquet", **options)
 
 
 @cache
-def explained(data_dir: Path, collection: str, model: str, direction: Direction) -> Explanation:
-    log = log_of(data_dir, collection, model, direction)
+def explained(data_dir: Path, collection: str, model: str, task: str) -> Explanation:
+    log = log_of(data_dir, collection, model, task)
     return explain(evaluate_log(log), TABLE_3.row(log.system, log.collection))
 
 
-@pytest.mark.parametrize(("collection", "model", "direction"), COVERED)
+@pytest.mark.parametrize(("collection", "model", "task"), COVERED)
 def test_table_3_comes_out_under_the_reading_that_explain_names(
-    data_dir: Path, collection: str, model: str, direction: Direction
+    data_dir: Path, collection: str, model: str, task: str
 ) -> None:
-    log = log_of(data_dir, collection, model, direction)
-    best = explained(data_dir, collection, model, direction).best
+    log = log_of(data_dir, collection, model, task)
+    best = explained(data_dir, collection, model, task).best
     assert len(best.values) == 5
     assert best.reading.departures <= 1
     readings = {one.recall for one in (best.reading, *best.same)}
     assert "five_capped_recall" in readings
-    if direction == "t2i":
+    if task == "t2i":
         assert best.reading.recall == "hit"  # one positive: every recall is hit@k
     elif collection.startswith("f30k"):
         assert best.reading.recall == "capped_recall"  # every image has five captions
@@ -321,17 +319,15 @@ def test_how_the_65_printed_values_come_out(data_dir: Path) -> None:
     assert summed == ("coco", "align", "rsum")  # 157.112, printed 157.12 = 60.48 + 42.22 + 54.42
 
 
-@pytest.mark.parametrize(("collection", "model", "direction"), COVERED)
-def test_our_values_are_the_authors_query_by_query(
-    data_dir: Path, collection: str, model: str, direction: Direction
-) -> None:
-    log = log_of(data_dir, collection, model, direction)
+@pytest.mark.parametrize(("collection", "model", "task"), COVERED)
+def test_our_values_are_the_authors_query_by_query(data_dir: Path, collection: str, model: str, task: str) -> None:
+    log = log_of(data_dir, collection, model, task)
     ranks = ranks_of(log.run, log.qrels)
     for k in (1, 5, 10):
         theirs = log.authors[f"recalls_at_{k}"].to_numpy()
         assert recall_values(ranks, "five_capped_recall", k) == pytest.approx(theirs, abs=1e-6)
     if log.scores_are_gains:
-        ours = evaluate_log(log).result.values(direction, "dcg_cm@10")
+        ours = evaluate_log(log).result.values(task, "dcg_cm@10")
         assert ours == pytest.approx(log.authors["dcgs"].to_numpy(), abs=6e-4)  # scores are printed to four digits
 
 

@@ -15,13 +15,13 @@ Scores = dict[str, dict[str, float]]
 
 def scores(t2i: tuple[float, ...], i2t: tuple[float, ...]) -> Scores:
     return {
-        direction: {
+        task: {
             "hit@1": values[0] / 100,
             "hit@5": values[1] / 100,
             "hit@10": values[2] / 100,
             "rsum": round(sum(values), 2),
         }
-        for direction, values in (("t2i", t2i), ("i2t", i2t))
+        for task, values in (("t2i", t2i), ("i2t", i2t))
     }
 
 
@@ -58,7 +58,7 @@ def test_the_thesis_calls_only_clip_on_flickr30k_at_5_and_10_reproduced() -> Non
     """Section 2.6.1: "reproducible only on the Flickr30k dataset ... when evaluated on R@5 and R@10" (CLIP)."""
     table = load("thesis-table-2-1")
     verdicts = {
-        (collection, system, one.direction, one.label): one
+        (collection, system, one.task, one.label): one
         for collection, ours in (("MS COCO", COCO), ("Flickr30k", FLICKR))
         for system in ours
         for one in judge(ours[system], table.row(system, collection))
@@ -76,7 +76,7 @@ def test_the_thesis_finds_the_order_kept_on_coco_and_partly_on_flickr30k() -> No
     """Section 2.6.1: all of MS COCO kept; on Flickr30k only image-to-text R@1 and R@5 (and their rsum)."""
     table = load("thesis-table-2-1")
     assert all(one.kept for one in orders(COCO, table, collection="MS COCO"))
-    kept = {(one.direction, one.label): one for one in orders(FLICKR, table, collection="Flickr30k")}
+    kept = {(one.task, one.label): one for one in orders(FLICKR, table, collection="Flickr30k")}
     assert [key for key, one in kept.items() if one.kept] == [("i2t", "R@1"), ("i2t", "R@5"), ("i2t", "rsum")]
     swapped = kept["t2i", "R@1"]
     assert swapped.swapped == (("X-VLM", "CLIP"),)

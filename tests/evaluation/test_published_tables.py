@@ -53,8 +53,8 @@ def retrieval() -> Iterator[Published]:
 def parts() -> Iterator[tuple[str, PublishedRow, str, dict[str, float]]]:
     for table in retrieval():
         for row in table.rows:
-            for direction, part in row.values.items():
-                yield table.name, row, direction, dict(part)
+            for task, part in row.values.items():
+                yield table.name, row, task, dict(part)
 
 
 # What there is ------------------------------------------------------------------------------------------------------
@@ -118,13 +118,13 @@ def test_doubts_are_about_printed_values() -> None:
 
 def test_values_lie_in_their_ranges() -> None:
     of_one = {"R-P", "decreased", "increased", "unchanged"}
-    for name, row, direction, part in parts():
+    for name, row, task, part in parts():
         for label, value in part.items():
-            where = (name, row.system, row.collection, direction, label)
+            where = (name, row.system, row.collection, task, label)
             if name == "brittleness-table-4":
                 assert -10 < value < 100, where  # a loss in percent; a gain is negative
             elif name == "thesis-table-5-3" or label == "rsum":
-                assert 0 <= value <= (600 if direction == "both" else 300), where
+                assert 0 <= value <= (600 if task == "both" else 300), where
             elif label == "DCG":
                 # one true pair first, at most cosine 1 for the nine after it: Σ 1 / log2(i + 1) = 4.54
                 assert 1 < value < 4.55, where
@@ -139,8 +139,8 @@ def test_values_lie_in_their_ranges() -> None:
 def test_recall_grows_with_k() -> None:
     """In the brittleness paper image-to-text R@5 lies below R@1 everywhere; one row of the thesis's table, too."""
     falling = Counter(
-        (name, direction)
-        for name, row, direction, part in parts()
+        (name, task)
+        for name, row, task, part in parts()
         for lower, higher in pairwise(part[label] for label in RECALLS if label in part)
         if lower > higher
     )
@@ -149,13 +149,11 @@ def test_recall_grows_with_k() -> None:
 
 def test_rsum_is_the_sum_of_the_recalls() -> None:
     seen = 0
-    for name, row, direction, part in parts():
+    for name, row, task, part in parts():
         if "rsum" not in part or name == "thesis-table-5-3":
             continue
         recalls = [
-            row.values[one][label]
-            for one in (("i2t", "t2i") if direction == "both" else (direction,))
-            for label in RECALLS
+            row.values[one][label] for one in (("i2t", "t2i") if task == "both" else (task,)) for label in RECALLS
         ]
         # Six means of three runs, each rounded to 0.1, could be off by 0.35 at most; they are by 0.1.
         assert part["rsum"] == pytest.approx(sum(recalls), abs=0.11 if len(recalls) == 6 else 0.021), (name, row)
@@ -167,9 +165,9 @@ def test_no_row_is_repeated_but_those_that_the_documents_repeat() -> None:
     """A row copied from the line above is the likeliest slip of all."""
     repeated = []
     for table in retrieval():
-        for direction in ("i2t", "t2i"):
-            values = Counter(tuple(row.values[direction].values()) for row in table.rows if direction in row.values)
-            repeated += [(table.name, direction, one) for one, times in values.items() if times > 1 and len(one) > 1]
+        for task in ("i2t", "t2i"):
+            values = Counter(tuple(row.values[task].values()) for row in table.rows if task in row.values)
+            repeated += [(table.name, task, one) for one, times in values.items() if times > 1 and len(one) > 1]
     assert repeated == [
         ("brittleness-table-3", "i2t", (34.38, 24.88, 35.72, 1.97, 94.98)),  # GroupViT on MS-COCO-FG: marked doubtful
         ("thesis-table-4-1", "i2t", (63.8, 86.1, 92.3)),  # CLIP on MS-COCO: LTD changes nothing
@@ -180,8 +178,8 @@ def test_no_row_is_repeated_but_those_that_the_documents_repeat() -> None:
 
 
 def test_spread_belongs_to_tables_4() -> None:
-    for name, row, direction, part in parts():
-        assert set(row.spread.get(direction, {})) == (set(part) if name.startswith("thesis-table-4") else set()), name
+    for name, row, task, part in parts():
+        assert set(row.spread.get(task, {})) == (set(part) if name.startswith("thesis-table-4") else set()), name
     # Section 4.6.1 collapses VSE++ to "around 0": 3.4 ± 0.6 of 600
     assert load("thesis-table-4-1").row("VSE++, InfoNCE, unique shortcuts", "Flickr30k").spread["both"] == {"rsum": 0.6}
 
@@ -205,8 +203,8 @@ def test_the_thesis_repeats_tables_1_and_5_of_the_brittleness_paper() -> None:
 def test_table_2_of_the_brittleness_paper_has_r_at_1_of_table_3() -> None:
     second, third = load("brittleness-table-2"), load("brittleness-table-3")
     for row in third.rows:
-        for direction in ("i2t", "t2i"):
-            assert second.row(row.system, row.collection).values[direction]["R@1"] == row.values[direction]["R@1"]
+        for task in ("i2t", "t2i"):
+            assert second.row(row.system, row.collection).values[task]["R@1"] == row.values[task]["R@1"]
 
 
 def test_the_thesis_has_table_3_with_image_to_text_in_another_order() -> None:
@@ -466,12 +464,12 @@ def test_a_whole_lies_between_its_parts() -> None:
 # What the text says of its tables -----------------------------------------------------------------------------------
 
 
-def value(name: str, system: str, collection: str, direction: str, label: str) -> float:
-    return load(name).row(system, collection).values[direction][label]
+def value(name: str, system: str, collection: str, task: str, label: str) -> float:
+    return load(name).row(system, collection).values[task][label]
 
 
 @pytest.mark.parametrize(
-    ("name", "better", "worse", "collection", "direction", "label", "percent"),
+    ("name", "better", "worse", "collection", "task", "label", "percent"),
     [
         # section 2.6.1: "X-VLM outperforms CLIP by 21 %, whereas in our experiments the relative gain is 165 %"
         ("2-1", "X-VLM", "CLIP", "MS COCO", "i2t", "R@1", 21),
@@ -520,10 +518,10 @@ def value(name: str, system: str, collection: str, direction: str, label: str) -
     ],
 )  # fmt: skip
 def test_gains_that_the_text_states(
-    name: str, better: str, worse: str, collection: str, direction: str, label: str, percent: int
+    name: str, better: str, worse: str, collection: str, task: str, label: str, percent: int
 ) -> None:
     """Relative gains, in whole percent, rounded or cut."""
-    one, other = (value(f"thesis-table-{name}", system, collection, direction, label) for system in (better, worse))
+    one, other = (value(f"thesis-table-{name}", system, collection, task, label) for system in (better, worse))
     assert -0.55 <= 100 * (one / other - 1) - percent < 1
 
 
@@ -569,14 +567,14 @@ def test_the_text_of_ltd() -> None:
             table.row(one, collection).values for one in ("BL, L_con", "LTD, L_lag η=0.2", "ITD, L_lag η=6")
         )
         dual = table.row("ITD, L_dual β=1", collection).values
-        for direction, part in baseline.items():
-            assert all(constrained[direction][label] > part[label] for label in part)
-            assert all(itd[direction][label] < dual[direction][label] for label in RECALLS)
+        for task, part in baseline.items():
+            assert all(constrained[task][label] > part[label] for label in part)
+            assert all(itd[task][label] < dual[task][label] for label in RECALLS)
     # Section 5.4: triplet with constrained LTD above InfoNCE with it
     for collection in ("F30k", "COCO"):
-        for direction in ("i2t", "t2i"):
-            triplet = value("ltd-table-2", "triplet, L_lag", collection, direction, "R@1")
-            assert triplet > value("ltd-table-1", "LTD, L_lag η=0.2", collection, direction, "R@1")
+        for task in ("i2t", "t2i"):
+            triplet = value("ltd-table-2", "triplet, L_lag", collection, task, "R@1")
+            assert triplet > value("ltd-table-1", "LTD, L_lag η=0.2", collection, task, "R@1")
 
 
 # The records --------------------------------------------------------------------------------------------------------
@@ -626,7 +624,7 @@ def test_any_table_as_rows_and_columns() -> None:
 
 
 def test_plain_tables_are_not_compared_with_results() -> None:
-    with pytest.raises(VisirError, match="not of systems and directions of search"):
+    with pytest.raises(VisirError, match="not of systems and tasks of search"):
         load("thesis-table-6-1")
     with pytest.raises(VisirError, match=r"no published table of that name.*\n.*did you mean 'thesis-table-6-1'"):
         open_table("thesis-table-61")

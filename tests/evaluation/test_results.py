@@ -31,13 +31,13 @@ def test_round_trip(evaluation: Evaluation, tmp_path: Path) -> None:
     assert back.to_dict() == result.to_dict()
     assert back.protocol == result.protocol
     assert back.protocol.fingerprint == result.protocol.fingerprint
-    for direction in result.directions:
-        assert back.per_query[direction].equals(result.per_query[direction])
-        mine, theirs = evaluation.runs[direction], again.runs[direction]
+    for task in result.tasks:
+        assert back.per_query[task].equals(result.per_query[task])
+        mine, theirs = evaluation.runs[task], again.runs[task]
         assert theirs.to_table().equals(mine.to_table())
         assert theirs.gallery.fingerprint == mine.gallery.fingerprint
         assert (theirs.name, theirs.depth, theirs.provenance) == (mine.name, mine.depth, mine.provenance)
-        assert again.qrels[direction].to_dict() == evaluation.qrels[direction].to_dict()
+        assert again.qrels[task].to_dict() == evaluation.qrels[task].to_dict()
     assert again.captions is not None
     assert again.captions.equals(evaluation.captions)
     assert all(one.p == 1 for one in compare([result, back]).differences)
@@ -52,7 +52,7 @@ def test_the_loaded_runs_give_the_same_numbers(evaluation: Evaluation, tmp_path:
 def test_leftovers_of_an_earlier_result_go_and_other_files_stay(evaluation: Evaluation, tmp_path: Path) -> None:
     save(evaluation, tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
-    one_way = evaluate(COLLECTION, random_pair(COLLECTION), directions=["t2i"])
+    one_way = evaluate(COLLECTION, random_pair(COLLECTION), tasks=["t2i"])
     save(one_way.result, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         "captions.parquet",
@@ -93,7 +93,7 @@ def test_what_was_altered_or_lost_is_named(evaluation: Evaluation, tmp_path: Pat
 
 
 def test_a_stated_gallery_survives(tmp_path: Path) -> None:
-    evaluation = evaluate(COLLECTION, random_pair(COLLECTION), directions=["t2i"])
+    evaluation = evaluate(COLLECTION, random_pair(COLLECTION), tasks=["t2i"])
     stated = Gallery.stated("image", 20, "by their word")
     runs = {"t2i": replace(evaluation.runs["t2i"], gallery=stated)}
     again = load_evaluation(save(replace(evaluation, runs=runs), tmp_path))  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ class Nearer(Nearness):
 
 
 def planted(scenes: Collection) -> list[Embeddings]:
-    """Vectors that find some: R@1 < R@2 < R@5 < R@10 in both directions."""
+    """Vectors that find some: R@1 < R@2 < R@5 < R@10 in both tasks."""
     return random_pair(scenes, noise=2.5, name="planted")
 
 
@@ -67,10 +67,10 @@ def toy(tmp_path: Path) -> tuple[Collection, list[Embeddings]]:
 def test_a_matcher_that_is_right(toy: tuple[Collection, list[Embeddings]]) -> None:
     """First stage, t2i: t0 → b, t1 → c, …, t4 → f, and t5 → f: one of six is right at rank 1, all at rank 2."""
     collection, pair = toy
-    first = evaluate(collection, pair, directions=["t2i"]).result
+    first = evaluate(collection, pair, tasks=["t2i"]).result
     assert (first.mean("t2i", "hit@1"), first.protocol.rerank) == (1 / 6, None)
     for k, right in ((1, 1 / 6), (2, 1.0), (128, 1.0)):
-        second = evaluate(collection, pair, directions=["t2i"], rerank=Nearness(), k_test=k).result
+        second = evaluate(collection, pair, tasks=["t2i"], rerank=Nearness(), k_test=k).result
         assert second.mean("t2i", "hit@1") == pytest.approx(right)
     assert second.system == "off + nearness"
     assert second.protocol.rerank == "top 128; nothing behind them"
@@ -78,23 +78,23 @@ def test_a_matcher_that_is_right(toy: tuple[Collection, list[Embeddings]]) -> No
     assert second.protocol.depth is None and "re-rank" in second.timing
 
 
-@pytest.mark.parametrize("direction", ["t2i", "i2t"])
-def test_k_test_2_and_everything_beyond_is_r_at_2(scenes: Collection, blip: Path, direction: str) -> None:
+@pytest.mark.parametrize("task", ["t2i", "i2t"])
+def test_k_test_2_and_everything_beyond_is_r_at_2(scenes: Collection, blip: Path, task: str) -> None:
     """The signature of thesis Table 2.1: R@5 = R@10, and both are the first stage's R@2, whatever the second does."""
     measures = ["hit@1", "hit@2", "hit@5", "hit@10", "mean_rank"]
     first = evaluate(scenes, planted(scenes), measures=measures).result
-    values = [first.mean(direction, f"hit@{k}") for k in (1, 2, 5, 10)]
+    values = [first.mean(task, f"hit@{k}") for k in (1, 2, 5, 10)]
     assert values == sorted(set(values))  # the first stage finds more and more
     second = evaluate(scenes, planted(scenes), measures=measures, rerank=load(blip, device="cpu"), k_test=2).result
     for k in (2, 5, 10):
-        assert second.mean(direction, f"hit@{k}") == first.mean(direction, "hit@2")
-    assert second.mean(direction, "hit@1") < second.mean(direction, "hit@2")
+        assert second.mean(task, f"hit@{k}") == first.mean(task, "hit@2")
+    assert second.mean(task, "hit@1") < second.mean(task, "hit@2")
     said = "only 2 candidates are re-ranked and nothing is found behind them (k_test): every R@k beyond 2 is R@2"
     assert said in second.notes
     # Who is not found counts as one rank below the whole gallery.
-    last = {"t2i": 25.0, "i2t": 121.0}[direction]
-    missed = second.values(direction, "hit@10") == 0
-    assert (second.values(direction, "mean_rank")[missed] == last).all() and missed.any()
+    last = {"t2i": 25.0, "i2t": 121.0}[task]
+    missed = second.values(task, "hit@10") == 0
+    assert (second.values(task, "mean_rank")[missed] == last).all() and missed.any()
 
 
 def test_the_tail_kept_is_as_exact_as_the_first_stage(scenes: Collection, blip: Path) -> None:
@@ -106,13 +106,13 @@ def test_the_tail_kept_is_as_exact_as_the_first_stage(scenes: Collection, blip: 
     assert second.protocol.rerank == "top 2; the rest of the first stage behind them"
     assert second.protocol.matcher == f"{blip}, itm"
     assert second.protocol.depth is None
-    for direction in ("t2i", "i2t"):
-        assert second.mean(direction, "hit@5") == first.mean(direction, "hit@5")
-        far = first.values(direction, "mean_rank") > 2
-        assert np.array_equal(second.values(direction, "mean_rank")[far], first.values(direction, "mean_rank")[far])
-        assert not np.array_equal(second.values(direction, "mean_rank"), first.values(direction, "mean_rank"))
+    for task in ("t2i", "i2t"):
+        assert second.mean(task, "hit@5") == first.mean(task, "hit@5")
+        far = first.values(task, "mean_rank") > 2
+        assert np.array_equal(second.values(task, "mean_rank")[far], first.values(task, "mean_rank")[far])
+        assert not np.array_equal(second.values(task, "mean_rank"), first.values(task, "mean_rank"))
         for measure in second.measures:
-            assert np.array_equal(second.values(direction, measure), whole.values(direction, measure)), measure
+            assert np.array_equal(second.values(task, measure), whole.values(task, measure)), measure
     shallow = evaluate(scenes, planted(scenes), **options, depth=3).result
     assert shallow.aggregates == second.aggregates
 
@@ -122,7 +122,7 @@ def test_ties_of_the_first_stage_stay_behind_the_border(ties: str, tmp_path: Pat
     """All cosines are equal. Candidates of every query are a, b; by the matcher t0 (1) has a before b."""
     toy = reds(tmp_path / "toy", [10, 20, 30, 40], [*"1234"], range(4))
     pair = [embed("image", [*"abcd"], np.ones((4, 2))), embed("text", [f"t{i}" for i in range(4)], np.ones((4, 2)))]
-    result = evaluate(toy, pair, directions=["t2i"], rerank=Nearness(), k_test=2, tail="kept", ties=ties).result  # type: ignore[arg-type]
+    result = evaluate(toy, pair, tasks=["t2i"], rerank=Nearness(), k_test=2, tail="kept", ties=ties).result  # type: ignore[arg-type]
     # t2 and t3 look for c and d, which tie behind the border: rank 3 at best, 4 at worst.
     assert result.values("t2i", "mean_rank").tolist() == [1, 1, *([4, 4] if ties == "pessimistic" else [3, 3])]
 
@@ -141,10 +141,10 @@ def test_folds(scenes: Collection, blip: Path) -> None:
             k_test=2,
             tail=tail,  # type: ignore[arg-type]
         ).result
-        for direction in ("t2i", "i2t"):
-            assert second.mean(direction, "hit@2") == first.mean(direction, "hit@2") < first.mean(direction, "hit@5")
+        for task in ("t2i", "i2t"):
+            assert second.mean(task, "hit@2") == first.mean(task, "hit@2") < first.mean(task, "hit@5")
             after = {"dropped": "hit@2", "kept": "hit@5"}[tail]
-            assert second.mean(direction, "hit@5") == first.mean(direction, after)
+            assert second.mean(task, "hit@5") == first.mean(task, after)
     assert second.values("t2i", "mean_rank").max() <= 6
 
 
@@ -167,7 +167,7 @@ def test_cost_and_the_store(scenes: Collection, blip: Path, tmp_path: Path) -> N
     pair = planted(scenes)
     notes = evaluate(scenes, pair, **options).result.notes
     (cost,) = [note for note in notes if note.startswith("re-ranking")]
-    # 24 images × 3 and 120 captions × 3; a pair that both directions ask for counts once.
+    # 24 images × 3 and 120 captions × 3; a pair that both tasks ask for counts once.
     count = int(cost.split()[1])
     assert 360 <= count <= 432 and " pairs scored, " in cost and " of the time" in cost
     again = evaluate(scenes, pair, **options).result

@@ -20,7 +20,7 @@ from visir.evaluation.significance import corrected, paired_t
 from visir.evaluation.stress.command import CommandSubject
 from visir.evaluation.stress.runs import RunsSubject
 from visir.evaluation.stress.stress import Stress, stress, with_correction
-from visir.evaluation.stress.task import merged
+from visir.evaluation.stress.subject import merged
 from visir.records import Collection, Gallery, Qrels, Run
 from visir.robustness.perturb import perturb
 from visir.search.exact import Searched
@@ -45,11 +45,11 @@ def test_every_number_is_that_of_an_evaluation(collection: Collection, tmp_path:
     """The slow way as the referee: the whole perturbed collection evaluated by itself."""
     found = stress(collection, _never_zero(), perturbations=TYPOS, pictures=[], store=Store(tmp_path / "store"))
     store = Store(tmp_path / "another")
-    plain = evaluate(collection, _never_zero(), directions=["t2i"], store=store).result
+    plain = evaluate(collection, _never_zero(), tasks=["t2i"], store=store).result
     assert found.plain.mean("t2i", "rsum") == pytest.approx(plain.mean("t2i", "rsum"))
     for effect in found.effects:
         view = perturb(collection, effect.name)
-        slow = evaluate(view, _never_zero(), directions=["t2i"], store=store).result
+        slow = evaluate(view, _never_zero(), tasks=["t2i"], store=store).result
         assert effect.overall.after == pytest.approx(slow.mean("t2i", "rsum"))
         assert effect.overall.before == pytest.approx(plain.mean("t2i", "rsum"))
         gaps = effect.after - effect.before
@@ -61,7 +61,7 @@ def test_every_number_is_that_of_an_evaluation(collection: Collection, tmp_path:
 
 
 def _never_zero() -> Reader:
-    """A caption that names no colour then has a direction that no picture is near to, instead of none."""
+    """A caption that names no colour then has a task that no picture is near to, instead of none."""
 
     class Sure(Reader):
         def _read(self, text: str) -> list[float]:
@@ -103,7 +103,7 @@ def test_typos_hurt_those_they_touch(collection: Collection, tmp_path: Path) -> 
 
 def test_pictures_are_queries_over_plain_captions(collection: Collection, tmp_path: Path) -> None:
     found = study(collection, tmp_path, perturbations=[], pictures=["gaussian_blur", "occlusion"], picture_severity=5)
-    assert [one.outcome.direction for one in found.effects] == ["i2t", "i2t"] and found.jaccard is None
+    assert [one.outcome.task for one in found.effects] == ["i2t", "i2t"] and found.jaccard is None
     assert found.effect("gaussian_blur").overall.points == 0  # of one colour: a blur changes no pixel
     assert found.effect("occlusion").overall.points < 0  # half of it is grey
     result = found.effect("occlusion").outcome.result
@@ -123,7 +123,7 @@ def runs_of(collection: Collection, folder: Path, names: list[str]) -> None:
     folder.mkdir()
     for name in ["none", *names]:
         view = collection if name == "none" else perturb(collection, name)
-        run = evaluate(view, _never_zero(), directions=["t2i"], depth=10, store=Store(folder / ".store")).runs["t2i"]
+        run = evaluate(view, _never_zero(), tasks=["t2i"], depth=10, store=Store(folder / ".store")).runs["t2i"]
         write_run(run, folder / f"{name}.trec")
 
 

@@ -41,9 +41,9 @@ def test_k_test_2_leaves_its_mark_and_the_cause_is_named(tmp_path: Path) -> None
     one, out = read_study(tmp_path / "toy.toml"), tmp_path / "out"
     twelve, two = cells = run(one, "toy", "smoke", out, jobs=1)
     assert [(cell.state, cell.reason) for cell in cells] == [("done", "")] * 2
-    for direction in ("i2t", "t2i"):
-        assert two.measured.values[f"{direction} R@5"] == two.measured.values[f"{direction} R@10"]
-        assert twelve.measured.values[f"{direction} R@5"] < twelve.measured.values[f"{direction} R@10"]
+    for task in ("i2t", "t2i"):
+        assert two.measured.values[f"{task} R@5"] == two.measured.values[f"{task} R@10"]
+        assert twelve.measured.values[f"{task} R@5"] < twelve.measured.values[f"{task} R@10"]
     assert two.measured.protocol["rerank"] == "top 2; nothing behind them"
     assert two.measured.protocol["matcher"] == "small X-VLM, itm"
     said = dict(verdict("toy", one, "smoke", cells).marks)["X-VLM (reproduced), MS COCO"]

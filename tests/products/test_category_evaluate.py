@@ -167,7 +167,7 @@ def test_compared_by_category_and_corrected(small: Catalogue) -> None:
     found = evaluate(small, systems, folds(small, 3))
     compared = found.compare()
     assert compared.family == 9 and compared.correction == "holm"
-    by = {(one.direction, one.baseline, one.system): one for one in compared.differences}
+    by = {(one.task, one.baseline, one.system): one for one in compared.differences}
     clear = by["specific", "bad", "good"]
     assert clear.better and clear.p_corrected < 0.001 and clear.low > 0
     assert clear.difference == pytest.approx(clear.value - clear.baseline_value)
@@ -184,7 +184,7 @@ def test_a_system_without_a_model_for_a_setting_is_left_out(small: Catalogue) ->
     trained = Trained("CLIP-I", {(one.name, "general"): dense(small, skill=1.0) for one in splits})
     found = evaluate(small, [dense(small), trained], splits)
     assert [setting for system, setting in found.trials if system == "CLIP-I"] == ["general"]
-    assert {one.direction for one in found.compare().differences} == {"general"}
+    assert {one.task for one in found.compare().differences} == {"general"}
     with pytest.raises(ConfigurationError, match="no system answers any of the settings"):
         evaluate(small, [trained], splits, settings=["all"])
     with pytest.raises(ConfigurationError, match="no trial of CLIP-I, all"):

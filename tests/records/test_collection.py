@@ -104,7 +104,7 @@ def test_a_judgement_set_replaces_the_links_and_may_hold_for_one_direction() -> 
     judged = tiny(
         judgements={
             "relevance": ["experts", "experts", "oneway"],
-            "direction": ["both", "both", "t2i"],
+            "task": ["both", "both", "t2i"],
             "caption_id": ["c1", "c1", "c3"],
             "image_id": ["i1", "i2", "i3"],
             "grade": [3.5, 1.0, 1.0],

@@ -72,7 +72,7 @@ def test_a_result_answers_by_name_and_suggests_the_nearest() -> None:
     assert result.measures == ("hit@1",)
     with pytest.raises(VisirError, match="did you mean 'hit@1'"):
         result.values("t2i", "hit@10")
-    with pytest.raises(VisirError, match="no direction 'i2t'"):
+    with pytest.raises(VisirError, match="no task 'i2t'"):
         result.values("i2t", "hit@1")
 
 

@@ -1,6 +1,6 @@
 """One tiny result, small enough to work out by hand, that the report tests share.
 
-Three images a, b, c with two captions each; both directions, every query answered with the whole gallery.
+Three images a, b, c with two captions each; both tasks, every query answered with the whole gallery.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visir.evaluation.measures import aggregate, measure, rsum
-from visir.records import DIRECTIONS, Collection, Direction, Protocol, Result, Run, gallery_line
+from visir.records import TASKS, Collection, Protocol, Result, Run, gallery_line
 from visir.search.ranks import ranks_of
 
 HOSTILE = '<script>alert("x")</script> & "quotes" <img src=x onerror=alert(1)>'
@@ -44,16 +44,16 @@ def collection(folder: Path, *, pictures: bool = True, hostile: bool = False) ->
     )
 
 
-def runs(tiny: Collection, depth: int = 6, scores: NDArray[np.float32] = SCORES) -> dict[Direction, Run]:
+def runs(tiny: Collection, depth: int = 6, scores: NDArray[np.float32] = SCORES) -> dict[str, Run]:
     images, captions = tiny.images["id"].to_pylist(), tiny.captions["id"].to_pylist()
-    made: dict[Direction, Run] = {}
-    for direction, queries, documents, matrix, gallery in (
+    made: dict[str, Run] = {}
+    for task, queries, documents, matrix, gallery in (
         ("i2t", images, captions, scores, tiny.caption_gallery("all of test")),
         ("t2i", captions, images, scores.T, tiny.image_gallery("all of test")),
     ):
-        made[direction] = Run.ranked(  # type: ignore[index]
+        made[task] = Run.ranked(  # type: ignore[index]
             "tiny",
-            direction,  # type: ignore[arg-type]
+            task,  # type: ignore[arg-type]
             [query for query in queries for _ in documents],
             documents * len(queries),
             matrix.ravel(),
@@ -62,16 +62,16 @@ def runs(tiny: Collection, depth: int = 6, scores: NDArray[np.float32] = SCORES)
     return made
 
 
-def result(tiny: Collection, made: dict[Direction, Run], **fields: object) -> Result:
-    per_query = {d: measure(ranks_of(made[d], tiny.qrels(d)), beyond_depth=True) for d in DIRECTIONS}
-    aggregates = {direction: aggregate(table) for direction, table in per_query.items()}
-    for direction, value in rsum(aggregates).items():
-        aggregates.setdefault(direction, {})["rsum"] = value
+def result(tiny: Collection, made: dict[str, Run], **fields: object) -> Result:
+    per_query = {d: measure(ranks_of(made[d], tiny.qrels(d)), beyond_depth=True) for d in TASKS}
+    aggregates = {task: aggregate(table) for task, table in per_query.items()}
+    for task, value in rsum(aggregates).items():
+        aggregates.setdefault(task, {})["rsum"] = value
     protocol = Protocol(
         "tiny",
         tiny.fingerprint,
         "test",
-        galleries={d: gallery_line(made[d].gallery) for d in DIRECTIONS},
+        galleries={d: gallery_line(made[d].gallery) for d in TASKS},
         queries={"i2t": "3 images · 1111", "t2i": "6 captions · 2222"},
     )
     values: dict[str, object] = {"versions": {"visir": "0.1.0"}, "timing": {"search": 0.5}, **fields}

@@ -39,11 +39,11 @@ def test_result_table_is_this_text(tiny):
     made = toys.result(*tiny, notes=("1 image was set aside.",))
     assert to_markdown(result_table(made, ["hit@1", "hit@5", "rsum", "median_rank"])) == (
         "**toy**\n\n"
-        "| direction       | hit@1 (R@1) | hit@5 (R@5) |  rsum | median\\_rank |\n"
-        "| --------------- | ----------: | ----------: | ----: | -----------: |\n"
-        "| image → text    |        33.3 |       100.0 | 233.3 |          3.0 |\n"
-        "| text → image    |        33.3 |       100.0 | 233.3 |          2.0 |\n"
-        "| both directions |           – |           – | 466.7 |            – |\n\n"
+        "| task         | hit@1 (R@1) | hit@5 (R@5) |  rsum | median\\_rank |\n"
+        "| ------------ | ----------: | ----------: | ----: | -----------: |\n"
+        "| image → text |        33.3 |       100.0 | 233.3 |          3.0 |\n"
+        "| text → image |        33.3 |       100.0 | 233.3 |          2.0 |\n"
+        "| both tasks   |           – |           – | 466.7 |            – |\n\n"
         f"Fractions in percent; ranks, gains and rsum as they are. Protocol {made.protocol.fingerprint[:12]}.  \n"
         "1 image was set aside.  \n"
     )
@@ -52,7 +52,7 @@ def test_result_table_is_this_text(tiny):
 def test_the_named_recall_and_rsum_come_first(tiny):
     made = toys.result(*tiny)
     names = [column.name for column in result_table(made).columns]
-    assert names[:5] == ["direction", "hit@1 (R@1)", "hit@5 (R@5)", "hit@10 (R@10)", "rsum"]
+    assert names[:5] == ["task", "hit@1 (R@1)", "hit@5 (R@5)", "hit@10 (R@10)", "rsum"]
     assert "recall@1" in names and "capped_recall@5" in names
     turned = measures_table(made)
     assert [row[0] for row in turned.rows] == names[1:]
@@ -84,7 +84,7 @@ def test_systems_table_marks_the_better_system_in_the_right_sense(tiny):
 
 def difference(**fields) -> Difference:
     values = {
-        "direction": "t2i",
+        "task": "t2i",
         "measure": "hit@1",
         "system": "B",
         "baseline": "A",
@@ -102,7 +102,7 @@ def difference(**fields) -> Difference:
 
 def test_comparison_table_prints_percentage_points():
     rank = difference(
-        direction="i2t",
+        task="i2t",
         measure="mean_rank",
         value=5.0,
         baseline_value=4.0,

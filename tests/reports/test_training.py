@@ -83,7 +83,7 @@ def test_the_page_is_one_file_that_runs_and_fetches_nothing(tmp_path: Path) -> N
     assert write_training_report(tmp_path / "again.html", made).read_text() == page
     assert HOSTILE not in page and "&lt;script&gt;" in page
     assert not re.search(r"(?:src|href)=\"(?:https?:)?//", page) and "<script" not in page
-    assert "LTD: multiplier λ" in page and "rsum over both directions <b>302.0</b> of 600, epoch 2 of 2" in page
+    assert "LTD: multiplier λ" in page and "rsum over both tasks <b>302.0</b> of 600, epoch 2 of 2" in page
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert ">Temperature<" not in page, "a fixed one is in the table"

@@ -89,8 +89,8 @@ def test_equals_the_oracle_in_both_directions_under_every_tie_rule(
             similarity=similarity,  # type: ignore[arg-type]
             ties=ties,  # type: ignore[arg-type]
         )
-        for direction, matrix, relevant in (("t2i", scores, positive), ("i2t", scores.T, positive.T)):
-            one = found[direction]  # type: ignore[index]
+        for task, matrix, relevant in (("t2i", scores, positive), ("i2t", scores.T, positive.T)):
+            one = found[task]  # type: ignore[index]
             asked = np.flatnonzero(relevant.any(1))
             order = np.argsort(-matrix[asked], axis=1, kind="stable")[:, :depth]
             assert np.array_equal(one.run.indices.reshape(len(asked), -1), order)
@@ -228,8 +228,8 @@ def test_identical_vectors_everywhere() -> None:
 def test_ranks_of_the_whole_run_are_the_ranks_of_the_search() -> None:
     images, texts, qrels = clustered()
     for ties in ("id", "pessimistic", "optimistic"):
-        for direction, one in search_both(images, texts, qrels=qrels, depth=5000, ties=ties).items():  # type: ignore[arg-type]
-            again = ranks_of(one.run, qrels[direction], ties)  # type: ignore[arg-type]
+        for task, one in search_both(images, texts, qrels=qrels, depth=5000, ties=ties).items():  # type: ignore[arg-type]
+            again = ranks_of(one.run, qrels[task], ties)  # type: ignore[arg-type]
             assert one.ranks is not None
             assert np.array_equal(again.ranks, one.ranks.ranks) and again.depth is None
 
@@ -268,9 +268,8 @@ def test_faults_are_named() -> None:
     assert by_dot.answer("t00003")[0] == ("i00000", 0.0)
     with pytest.raises(EmbeddingError, match="have 8 values, image vectors by test 4: they are not of one space"):
         search(texts, embeddings("image", np.ones((2, 4), np.float32)), "t2i")
-    with pytest.raises(EmbeddingError, match="i2t search takes image queries and text candidates"):
-        search(texts, images, "i2t")
-    with pytest.raises(RunError, match="needs a listed gallery of images"):
+    assert search(texts, images).run.task == "t2i" and search(images, images).run.task == "i2i"
+    with pytest.raises(RunError, match="t2i search needs a listed gallery; the size alone is known of 'all of them'"):
         search(texts, images, "t2i", gallery=Gallery.stated("image", 10, "all of them"))
     with pytest.raises(EmbeddingError, match="no text vector by test for 1 ids: 'unknown'"):
         search(texts, images, "t2i", qrels=Qrels.of(["unknown"], ["i00000"]))

@@ -43,7 +43,7 @@ def test_a_run_is_that_of_search_however_the_documents_came_in(
     expected = search(queries, kept, "t2i", depth=k, similarity=similarity).run  # type: ignore[arg-type]
     found = index.search(queries, k)
     assert same_run(found, expected)
-    assert (found.name, found.direction, found.depth) == (expected.name, "t2i", k)
+    assert (found.name, found.task, found.depth) == (expected.name, "t2i", k)
     assert found.gallery.fingerprint == expected.gallery.fingerprint
     assert found.scores.dtype == expected.scores.dtype and found.indices.dtype == expected.indices.dtype
 
@@ -51,7 +51,7 @@ def test_a_run_is_that_of_search_however_the_documents_came_in(
 def test_captions_are_found_by_images_too() -> None:
     captions, images = random_dense("text", 40, 1), random_dense("image", 6, 2)
     found = FlatIndex.build(captions).search(images, 5)
-    assert found.direction == "i2t" and same_run(found, search(images, captions, "i2t", depth=5).run)
+    assert found.task == "i2t" and same_run(found, search(images, captions, "i2t", depth=5).run)
 
 
 def test_a_hand_worked_case() -> None:

@@ -37,7 +37,7 @@ def toy(dtype: type = np.float32, gallery: Gallery = GALLERY) -> Run:
 def assert_identical(one: Run, other: Run, *, all_of_it: bool = True) -> None:
     assert one.to_table().equals(other.to_table())
     assert one.queries.equals(other.queries) and np.array_equal(one.offsets, other.offsets)
-    assert (one.direction, one.depth) == (other.direction, other.depth)
+    assert (one.task, one.depth) == (other.task, other.depth)
     assert one.gallery.fingerprint == other.gallery.fingerprint
     if all_of_it:
         assert (one.name, one.provenance) == (other.name, other.provenance)
@@ -68,9 +68,9 @@ def test_trec_keeps_order_scores_and_depth(tmp_path: Path, dtype: type) -> None:
     run = toy(dtype)
     formats.write_run(run, tmp_path / "run.trec")
     assert (tmp_path / "run.trec").read_text().splitlines()[0] == f"q2 Q0 c 1 {float(dtype(0.1))!r} my_system"
-    again = formats.read_run(tmp_path / "run.trec", direction="t2i", gallery=GALLERY)
+    again = formats.read_run(tmp_path / "run.trec", task="t2i", gallery=GALLERY)
     assert_identical(again, run, all_of_it=False)
-    by_score = formats.read_run(tmp_path / "run.trec", direction="t2i", gallery=GALLERY, order="score")
+    by_score = formats.read_run(tmp_path / "run.trec", task="t2i", gallery=GALLERY, order="score")
     assert [d for d, _ in by_score.answer("q2")] == ["b", "c", "a"]  # the tie goes to the smaller id
 
 
@@ -108,9 +108,9 @@ def test_other_tools_measure_the_same_order() -> None:
 
 def test_nested_json_of_other_tools(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"q": {"b": 0.5, "a": 0.5, "c": 0.9}}')
-    run = formats.read_run(tmp_path / "run.json", direction="t2i", gallery=GALLERY)
+    run = formats.read_run(tmp_path / "run.json", task="t2i", gallery=GALLERY)
     assert run.answer("q") == [("c", pytest.approx(0.9)), ("a", 0.5), ("b", 0.5)]
-    with pytest.raises(RunError, match="does not say over which gallery and in which direction"):
+    with pytest.raises(RunError, match="does not say over which gallery and in which task"):
         formats.read_run(tmp_path / "run.json")
 
 
@@ -143,7 +143,7 @@ def test_trec_qrels(tmp_path: Path) -> None:
 def test_faults_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "run.txt").write_text(text)
     with pytest.raises(RunError, match=r"(?s)run\.txt.*" + message):
-        formats.read_run(tmp_path / "run.txt", direction="t2i", gallery=GALLERY)
+        formats.read_run(tmp_path / "run.txt", task="t2i", gallery=GALLERY)
 
 
 def test_other_faults(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_other_faults(tmp_path: Path) -> None:
         formats.read_run(tmp_path / "run.csv")
     with pytest.raises(VisirError, match=r"(?s)unknown run format 'trek'.*did you mean 'trec'"):
         formats.read_run(tmp_path / "run.csv", format="trek")
-    with pytest.raises(RunError, match="a TREC file does not say its direction and gallery"):
+    with pytest.raises(RunError, match="a TREC file does not say its task and gallery"):
         formats.read_run(tmp_path / "run.txt")
     with pytest.raises(RunError, match=r"document id 'a b' has white space"):
         formats.write_run(
@@ -162,4 +162,4 @@ def test_other_faults(tmp_path: Path) -> None:
         formats.read_run(tmp_path / "bad.parquet")
     formats.to_pandas(toy()).rename(columns={"document_id": "documentid"}).to_parquet(tmp_path / "cols.parquet")
     with pytest.raises(RunError, match=r"(?s)no column 'document_id'.*did you mean 'documentid'"):
-        formats.read_run(tmp_path / "cols.parquet", direction="t2i", gallery=GALLERY)
+        formats.read_run(tmp_path / "cols.parquet", task="t2i", gallery=GALLERY)

@@ -56,7 +56,7 @@ def test_built_loaded_saved_and_in_memory_answer_alike(name: str, tmp_path: Path
     assert (said.kind, said.documents, said.deleted, said.modality, said.encoder) == (name, 90, 0, "image", "test")
     assert said.bytes == in_memory.bytes and said.exact == KINDS.get(name).exact
     assert said.bytes == sum(one["bytes"] for one in _manifest(tmp_path / "one")["files"].values())
-    assert wanted.direction == "t2i" and wanted.gallery.size == 90 and wanted.provenance["search"] == name
+    assert wanted.task == "t2i" and wanted.gallery.size == 90 and wanted.provenance["search"] == name
 
 
 @st.composite
@@ -180,8 +180,7 @@ def test_faults_are_named_and_change_nothing(name: str, tmp_path: Path) -> None:
         index.delete(["i0001", "i0010", "nobody"])
     with pytest.raises(EmbeddingError, match="holds image vectors and takes no text vectors"):
         index.add(queries)
-    with pytest.raises(EmbeddingError, match="holds image vectors and answers text queries"):
-        index.search(documents, 3)
+    assert index.search(documents, 3).task == "i2i" and index.search(queries, 3).task == "t2i"
     with pytest.raises(RunError, match="k must be at least 1, not 0"):
         index.search(queries, 0)
     with pytest.raises(RunError, match="there is no query"):

@@ -203,7 +203,7 @@ def test_faults() -> None:
         index.search(queries, budget=-1)
     with pytest.raises(RunError, match="k must be at least 1, not 0"):
         index.search(queries, 0, first=queries)
-    with pytest.raises(EmbeddingError, match="the score of text 't00000' and image 'i00000' is too large for float32"):
+    with pytest.raises(EmbeddingError, match="score of query 't00000' and document 'i00000' \\(t2i\\) is too large"):
         InvertedIndex.build(vectors("image", [[1e38, 0]])).search(vectors("text", [[1e3, 0]]))
 
 

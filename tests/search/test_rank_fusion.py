@@ -34,7 +34,7 @@ def test_reciprocal_ranks_by_hand() -> None:
         ("d4", pytest.approx(1 / 63)),
     ]
     assert fused.provenance["fusion"] == "rrf" and fused.provenance["k"] == 60
-    assert fused.gallery.fingerprint == GALLERY.fingerprint and fused.direction == "t2i"
+    assert fused.gallery.fingerprint == GALLERY.fingerprint and fused.task == "t2i"
 
 
 def test_maximum_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""A second stage by hand: order, ties, both tails, both fusions, both directions; properties against a slow oracle."""
+"""A second stage by hand: order, ties, both tails, both fusions, both tasks; properties against a slow oracle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from matching_toys import Nearness, reds
 from visir.errors import ConfigurationError, RunError
-from visir.records import Collection, Direction, Gallery, Run
+from visir.records import Collection, Gallery, Run
 from visir.search.formats import read_run, write_run
 from visir.search.rerank import rerank, rerank_runs
 
@@ -22,11 +22,11 @@ def toy(tmp_path: Path) -> Collection:
     return reds(tmp_path / "toy", [10, 20, 30, 40], ["1", "2", "3", "4"], [0, 1, 2, 3])
 
 
-def run(direction: Direction, answers: dict[str, str], collection: Collection, depth: int = 4) -> Run:
+def run(task: str, answers: dict[str, str], collection: Collection, depth: int = 4) -> Run:
     """{query: documents in one string, best first}, with scores 0.9, 0.8, …"""
     rows = [(q, d, 0.9 - 0.1 * at) for q, given in answers.items() for at, d in enumerate(given.split())]
-    gallery = collection.image_gallery() if direction == "t2i" else collection.caption_gallery()
-    return Run.ranked("first", direction, *zip(*rows, strict=True), gallery, depth=depth)
+    gallery = collection.image_gallery() if task == "t2i" else collection.caption_gallery()
+    return Run.ranked("first", task, *zip(*rows, strict=True), gallery, depth=depth)
 
 
 def test_the_best_k_by_matching_score(toy: Collection) -> None:

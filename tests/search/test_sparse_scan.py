@@ -86,8 +86,8 @@ def test_equals_the_oracle_in_both_directions_under_every_tie_rule(
     }
     for ties in TIE_RULES:
         found = search_both(images, texts, qrels=qrels, depth=depth, ties=ties)  # type: ignore[arg-type]
-        for direction, matrix, relevant in (("t2i", scores, positive), ("i2t", scores.T, positive.T)):
-            one = found[direction]  # type: ignore[index]
+        for task, matrix, relevant in (("t2i", scores, positive), ("i2t", scores.T, positive.T)):
+            one = found[task]  # type: ignore[index]
             asked = np.flatnonzero(relevant.any(1))
             order = np.argsort(-matrix[asked], axis=1, kind="stable")[:, :depth]
             assert np.array_equal(one.run.indices.reshape(len(asked), -1), order)
@@ -131,8 +131,8 @@ def test_order_blocks_threads_and_passes_change_no_bit(monkeypatch: pytest.Monke
     monkeypatch.setattr(scan, "PAIRS", 10)
     monkeypatch.setattr("visir.threads.cores", lambda: 3)
     small = search_both(images, texts, qrels=qrels)
-    for direction, one in plain.items():
-        assert same(one, mixed[direction]) and same(one, alone[direction]) and same(one, small[direction])
+    for task, one in plain.items():
+        assert same(one, mixed[task]) and same(one, alone[task]) and same(one, small[task])
 
 
 def test_the_sum_runs_in_term_order() -> None:
@@ -185,8 +185,8 @@ def test_rising_scores_are_kept_right_past_every_shrinking() -> None:
 def test_ranks_of_the_whole_run_are_the_ranks_of_the_search() -> None:
     images, texts, qrels = clustered(images=60)
     for ties in TIE_RULES:
-        for direction, one in search_both(images, texts, qrels=qrels, depth=5000, ties=ties).items():  # type: ignore[arg-type]
-            again = ranks_of(one.run, qrels[direction], ties)  # type: ignore[arg-type]
+        for task, one in search_both(images, texts, qrels=qrels, depth=5000, ties=ties).items():  # type: ignore[arg-type]
+            again = ranks_of(one.run, qrels[task], ties)  # type: ignore[arg-type]
             assert one.ranks is not None and np.array_equal(again.ranks, one.ranks.ranks)
 
 
@@ -217,5 +217,5 @@ def test_faults_are_named() -> None:
         search(texts, other, "t2i")
     assert "over the vocabulary 'test' (8 terms)" in str(fault.value)
     huge = [sparse(side, np.full((1, 8), 1e25, np.float32)) for side in ("text", "image")]
-    with pytest.raises(EmbeddingError, match="score of text 't00000' and image 'i00000' is too large for float32"):
+    with pytest.raises(EmbeddingError, match="score of query 't00000' and document 'i00000' \\(t2i\\) is too large"):
         search(*huge, "t2i")

@@ -99,7 +99,7 @@ def _beside_published(
         verdict = f"{within} of {len(judged)} values within ±{100 * tolerance:g} %, {digits} to the printed digits"
         read_as = f"R@k read as {result.protocol.recall}@k"
         console.print(f"{result.system}: {verdict} ({read_as})", markup=False, soft_wrap=True)
-        show_doubts(table, row, [(one.direction, one.label) for one in judged])
+        show_doubts(table, row, [(one.task, one.label) for one in judged])
         for said in remarks(row, result.protocol):
             console.print(f"→ {said}", style="bold", markup=False, soft_wrap=True)
     if len(results) > 1:
@@ -108,7 +108,7 @@ def _beside_published(
             verdict = (
                 "kept" if one.kept else "not kept: " + "; ".join(f"{a} should be above {b}" for a, b in one.swapped)
             )
-            console.print(f"order of systems, {one.direction} {one.label}: {verdict}", highlight=False)
+            console.print(f"order of systems, {one.task} {one.label}: {verdict}", highlight=False)
 
 
 def _judged(judged: Sequence[Judgement], decimals: int) -> Table:
@@ -126,7 +126,7 @@ def _judged(judged: Sequence[Judgement], decimals: int) -> Table:
         shown.add_column(heading)
     for one in judged:
         shown.add_row(
-            f"{one.direction} {one.label}",
+            f"{one.task} {one.label}",
             one.measure,
             f"{one.published:.{decimals_of(one.label, decimals)}f}",
             f"{one.ours:.{decimals_of(one.label, decimals)}f}",

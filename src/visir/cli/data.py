@@ -149,9 +149,9 @@ def _print_inspection(found: "Inspection") -> None:
         table.add_row(one.name or "(none)", *numbers, _range(one.captions_per_image), _range(one.words))
     console.print(table)
     if found.relevances:
-        table = Table("relevance", "direction", "queries", "positives")
+        table = Table("relevance", "task", "queries", "positives")
         for one_set in found.relevances:
-            table.add_row(one_set.name, one_set.direction, f"{one_set.queries:,}", f"{one_set.positives:,}")
+            table.add_row(one_set.name, one_set.task, f"{one_set.queries:,}", f"{one_set.positives:,}")
         console.print(table)
     if found.facts:
         console.print(f"facts: {_plain(', '.join(found.facts))}")

@@ -175,14 +175,14 @@ def _system(
 
 
 def _run(given: str, pool: Collection) -> Run:
-    """A run from FILE, which says itself what it is, or from DIRECTION=FILE, made over the declared gallery."""
+    """A run from FILE, which says itself what it is, or from TASK=FILE, made over the declared gallery."""
     from visir.search.formats import read_run
 
-    direction, equals, path = given.partition("=")
+    task, equals, path = given.partition("=")
     if not equals:
         return read_run(given)
-    gallery = pool.caption_gallery() if direction == "i2t" else pool.image_gallery()
-    return read_run(path, direction=direction, gallery=gallery)
+    gallery = pool.caption_gallery() if task == "i2t" else pool.image_gallery()
+    return read_run(path, task=task, gallery=gallery)
 
 
 def _model(name: str | None, device: str | None, dtype: str) -> Any:
@@ -236,8 +236,8 @@ def _show(
                 command=_command(),
                 beside={
                     "result.json": "protocol, aggregates, versions, timing",
-                    **{f"per_query_{one}.parquet": f"every measure of every query, {one}" for one in result.directions},
-                    **{f"run_{one}.parquet": f"what the search answered, {one}" for one in result.directions},
+                    **{f"per_query_{one}.parquet": f"every measure of every query, {one}" for one in result.tasks},
+                    **{f"run_{one}.parquet": f"what the search answered, {one}" for one in result.tasks},
                 },
             )
     console = Console()

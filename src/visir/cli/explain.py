@@ -49,7 +49,7 @@ def explain(
     chosen = table.row(wanted, row or (source if len(table.collections) > 1 else None))
     found = explain_run(material, chosen, decimals=table.decimals)
     _show(found, limit, table.decimals)
-    show_doubts(table, chosen, [(one.direction, one.label) for one in found.best.values])
+    show_doubts(table, chosen, [(one.task, one.label) for one in found.best.values])
 
 
 def _show(found: Explanation, limit: int, decimals: int) -> None:
@@ -66,12 +66,12 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
     values.add_column("", no_wrap=True)
     for heading in ("published", *(f"[{number}]" for number in range(1, len(fits) + 1))):
         values.add_column(heading.replace("[", "\\["), justify="right", no_wrap=True)
-    names = {(one.direction, one.label): one.published for fit in fits for one in fit.values}
-    for (direction, label), published in names.items():
+    names = {(one.task, one.label): one.published for fit in fits for one in fit.values}
+    for (task, label), published in names.items():
         printed = decimals_of(label, decimals)
-        cells = [f"{direction} {label}", f"{published:.{printed}f}"]
+        cells = [f"{task} {label}", f"{published:.{printed}f}"]
         for fit in fits:
-            ours = [one for one in fit.values if (one.direction, one.label) == (direction, label)]
+            ours = [one for one in fit.values if (one.task, one.label) == (task, label)]
             digits = f"{ours[0].ours:.{printed}f}" if ours else "–"
             cells.append(f"[bold]{digits}[/bold]" if ours and ours[0].digits != "off" else digits)
         values.add_row(*cells)
@@ -94,7 +94,7 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
 
 
 def show_doubts(table: Published, row: PublishedRow, values: Sequence[tuple[str, str]]) -> None:
-    """Which of these (direction, label) are doubtful in print, and why: once for each reason."""
+    """Which of these (task, label) are doubtful in print, and why: once for each reason."""
     from visir.console import Console
 
     doubts = {one: table.doubt(row, *one) for one in values}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -204,9 +203,6 @@ def search_command(
     asked = text_vectors(
         _encoder(index, folder, model, device), read_queries(queries) if queries else {"query": text or ""}
     )
-    if index.info().modality == "text":
-        # A text that looks for texts is searched as a picture would be: vectors of one space, only the label differs.
-        asked = replace(asked, modality="image")
     run = index.search(asked, k, **pairs_of(setting))
     if out is not None:
         write_run(run, out, replace=force)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,13 +73,10 @@ def search(
         answers = ["images"]
     for answer in answers:
         modality: Modality = "image" if answer == "images" else "text"
-        # Answers are of the other modality than queries. A picture that looks for pictures is searched as a text would
-        # be: both are one vector of the same space, and only the label differs.
-        relabelled = replace(vectors, modality="text" if modality == "image" else "image")
         chosen = built or _exact(collection_vectors(encoder, opened, modality, skip_broken))
-        run = chosen.search(relabelled, k)
+        run = chosen.search(vectors, k)
         ranked = run.answer("query")
-        terms = explained(relabelled, chosen.select([one for one, _ in ranked]), ranked)
+        terms = explained(vectors, chosen.select([one for one, _ in ranked]), ranked)
         unit = "cosine" if run.provenance.get("similarity") == "cosine" else "score"
         _show(ranked, unit, terms, opened, answer, query or str(image))
 

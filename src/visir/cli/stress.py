@@ -83,7 +83,7 @@ def stress(
     Perturbed captions are queries over the plain images, corrupted pictures queries over the plain captions. Each loss
     comes with its interval, significance (Holm's correction over all of them), and how many queries could be changed.
 
-    --fail-under 90 looks at rsum (R@1 + R@5 + R@10 of the perturbed direction, all queries): status 1 when after any
+    --fail-under 90 looks at rsum (R@1 + R@5 + R@10 of the perturbed task, all queries): status 1 when after any
     one perturbation less than 90 % of the unperturbed rsum is left.
     """
     from visir.errors import ConfigurationError, raise_faults
@@ -239,7 +239,7 @@ def _cut_into_words(study: Stress) -> bool:
     """Whether some perturbation needed words and their parts of speech: then they are at hand."""
     from visir.robustness.perturbations import find
 
-    steps = [step for one in study.effects if one.outcome.direction == "t2i" for step in one.name.split("+")]
+    steps = [step for one in study.effects if one.outcome.task == "t2i" for step in one.name.split("+")]
     return any(find(one).needs_words for one in steps)
 
 

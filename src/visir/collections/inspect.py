@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.records import DIRECTIONS, LINKS, Collection
+from visir.records import LINKS, TASKS, Collection
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class SplitSummary:
 
 @dataclass(frozen=True)
 class RelevanceSummary:
-    """One relevance in one direction: its queries, and its positives in all."""
+    """One relevance in one task: its queries, and its positives in all."""
 
     name: str
-    direction: str
+    task: str
     queries: int
     positives: int
 
@@ -52,13 +52,13 @@ def inspect(collection: Collection, *, examples: int = 3, seed: int = 0) -> Insp
         splits.append(_summary("all", collection))
     relevances = []
     for name in collection.relevances:
-        for direction in DIRECTIONS:
+        for task in TASKS:
             if name == LINKS and collection.captions.num_rows == 0:
                 continue
-            if name != LINKS and not _judges(collection, name, direction):
+            if name != LINKS and not _judges(collection, name, task):
                 continue
-            qrels = collection.qrels(direction, name)
-            relevances.append(RelevanceSummary(name, direction, len(qrels), int(qrels.positives.sum())))
+            qrels = collection.qrels(task, name)
+            relevances.append(RelevanceSummary(name, task, len(qrels), int(qrels.positives.sum())))
     facts = collection.facts.column_names[1:] if collection.facts is not None else []
     return Inspection(
         collection.describe(), tuple(splits), tuple(relevances), tuple(facts), _examples(collection, examples, seed)
@@ -79,9 +79,9 @@ def _three(values: Any) -> tuple[int, float, int]:
     return int(values.min()), float(np.median(values)), int(values.max())
 
 
-def _judges(collection: Collection, name: str, direction: str) -> bool:
+def _judges(collection: Collection, name: str, task: str) -> bool:
     rows = collection.judgements
-    chosen = pc.and_(pc.equal(rows["relevance"], name), pc.is_in(rows["direction"], pa.array([direction, "both"])))
+    chosen = pc.and_(pc.equal(rows["relevance"], name), pc.is_in(rows["task"], pa.array([task, "both"])))
     return bool(pc.any(chosen).as_py())
 
 

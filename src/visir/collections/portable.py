@@ -3,7 +3,7 @@
 collection.json        name, source, layout version, fingerprint, digest and rows of every table, image shards
 images.parquet         id, path, archive, split
 captions.parquet       id, text, image_id
-judgements.parquet     relevance, direction, caption_id, image_id, grade
+judgements.parquet     relevance, task, caption_id, image_id, grade
 facts.parquet          only where there are any; likewise caption_facts.parquet
 images-00000.zip …     the pictures, with images="copy"
 """

@@ -1,6 +1,6 @@
 """The experiment logs released with the brittleness paper, as runs and judgements.
 
-Layout: `{collection}/{model}/{direction}/{perturbation}.parquet`, one row per query with columns `queries`, `targets`,
+Layout: `{collection}/{model}/{task}/{perturbation}.parquet`, one row per query with columns `queries`, `targets`,
 `retrieved_documents` (ten ids, best first), `scores` (cosines), and what the authors computed: `recalls_at_1`, `_5`,
 `_10` and `dcgs`.
 
@@ -36,7 +36,7 @@ from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.scoring import score
 from visir.evaluation.systems import origins
 from visir.files import read_bytes
-from visir.records import Direction, Gallery, Protocol, Qrels, Recall, Run, Ties, gallery_line
+from visir.records import Gallery, Protocol, Qrels, Recall, Run, Ties, gallery_line
 from visir.search.ranks import ranks_of
 
 COLUMNS = (
@@ -76,9 +76,9 @@ class Log:
     notes: tuple[str, ...] = ()
 
     @property
-    def direction(self) -> Direction:
-        """The direction of the search."""
-        return self.run.direction
+    def task(self) -> str:
+        """The task of the search."""
+        return self.run.task
 
     @property
     def scores_are_gains(self) -> bool:
@@ -87,13 +87,13 @@ class Log:
 
     def protocol(self, **changes: Any) -> Protocol:
         """The protocol as far as it is known; `changes` (recall="capped_recall", …) declare the rest."""
-        side = "images" if self.direction == "i2t" else "captions"
+        side = "images" if self.task == "i2t" else "captions"
         protocol = Protocol(
             collection=self.collection,
             collection_fingerprint="stated",
             split="test",
-            galleries={self.direction: gallery_line(self.run.gallery)},
-            queries={self.direction: f"{len(self.qrels):,} {side}"},
+            galleries={self.task: gallery_line(self.run.gallery)},
+            queries={self.task: f"{len(self.qrels):,} {side}"},
             similarity=self.run.provenance["similarity"],
             depth=self.run.depth,
             perturbation=self.perturbation,
@@ -107,7 +107,7 @@ def evaluate_log(log: Log, *, recall: Recall = "hit", ties: Ties = "id") -> Eval
     `dcg_cm@10` is recomputed where the run's scores are its gains (CLIP); for the other models the authors' per-query
     values are imported, and a note says so.
     """
-    direction = log.direction
+    task = log.task
     notes = list(log.notes)
     if not log.run.gallery.is_listed:
         notes.append(f"the gallery is known by its size only ({log.run.gallery.size:,}, {log.run.gallery.description})")
@@ -120,16 +120,16 @@ def evaluate_log(log: Log, *, recall: Recall = "hit", ties: Ties = "id") -> Eval
         notes.append("dcg_cm@10 is imported as its authors computed it: their estimator's cosines are not in the log")
     result = score(
         log.system,
-        {direction: [ranks_of(log.run, log.qrels, ties)]},
+        {task: [ranks_of(log.run, log.qrels, ties)]},
         log.protocol(recall=recall, ties=ties, estimator=who),
-        further={direction: dcg},
+        further={task: dcg},
         notes=notes,
     )
-    result = replace(result, origins=origins(None, {direction: log.run}))
-    if direction == "t2i":  # the one positive of a caption is its image
+    result = replace(result, origins=origins(None, {task: log.run}))
+    if task == "t2i":  # the one positive of a caption is its image
         owners = pa.table({"id": log.qrels.queries, "image_id": log.qrels.documents})
         result = replace(result, captions=owners)
-    return Evaluation(result, {direction: log.run}, {direction: log.qrels})
+    return Evaluation(result, {task: log.run}, {task: log.qrels})
 
 
 def is_log(path: str | Path) -> bool:
@@ -144,7 +144,7 @@ def is_log(path: str | Path) -> bool:
 
 
 def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: bool = True) -> Log:
-    """Read one log. The path's last four parts name collection, model, direction and perturbation.
+    """Read one log. The path's last four parts name collection, model, task and perturbation.
 
     - `coco_captions`: `coco_test_ids.npy` (plain, .gz or .xz), the caption ids of the Karpathy test split, five per
       image in order; by default `eccv_caption/coco_test_ids.npy.xz` beside the folder of logs. Needed for COCO
@@ -154,7 +154,7 @@ def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: 
     Raises `RunError` naming the file and what does not fit.
     """
     path = Path(path).resolve()
-    collection, model, direction = _place(path)
+    collection, model, task = _place(path)
     if not is_log(path):
         raise RunError(f"{path}: not a log of the brittleness paper.", hint=f"it has the columns {', '.join(COLUMNS)}")
     table = pq.read_table(path, columns=list(COLUMNS))
@@ -165,9 +165,9 @@ def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: 
     scores = np.asarray(table["scores"].combine_chunks().flatten(), np.float64)
     if len(scores) != len(documents):
         raise RunError(f"{path}: {len(documents)} documents but {len(scores)} scores.", hint="is the file complete?")
-    queries = targets if direction == "i2t" else _numbered(targets)
+    queries = targets if task == "i2t" else _numbered(targets)
     notes: list[str] = []
-    if direction == "t2i":
+    if task == "t2i":
         gallery = Gallery.stated("image", FLICKR_IMAGES, "the whole Flickr30k image folder, by the paper's word")
         qrels = Qrels.of(queries, targets)
     elif collection.startswith("f30k"):
@@ -192,7 +192,7 @@ def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: 
     encoded = documents.dictionary_encode()
     run = Run(
         MODELS.get(model, model),
-        direction,
+        task,
         queries,
         offsets,
         encoded.dictionary,
@@ -207,7 +207,7 @@ def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: 
         run,
         qrels,
         authors.take(pc.index_in(qrels.queries, queries)),
-        {} if direction == "i2t" else dict(zip(queries.to_pylist(), table["queries"].to_pylist(), strict=True)),
+        {} if task == "i2t" else dict(zip(queries.to_pylist(), table["queries"].to_pylist(), strict=True)),
         COLLECTIONS[collection],
         MODELS.get(model, model),
         None if path.stem == "none" else path.stem,
@@ -215,16 +215,16 @@ def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: 
     )
 
 
-def _place(path: Path) -> tuple[str, str, Direction]:
-    """(collection, model, direction) from the path."""
+def _place(path: Path) -> tuple[str, str, str]:
+    """(collection, model, task) from the path."""
     if len(path.parts) < 4 or path.parts[-4] not in COLLECTIONS or path.parts[-2] not in ("i2t", "t2i"):
         shown = "/".join(path.parts[-4:])
         raise RunError(
-            f"{shown}: the last four parts of the path should be collection/model/direction/perturbation.parquet.",
+            f"{shown}: the last four parts of the path should be collection/model/task/perturbation.parquet.",
             hint=nearest(path.parts[-4] if len(path.parts) >= 4 else "", COLLECTIONS),
         )
-    direction: Direction = "i2t" if path.parts[-2] == "i2t" else "t2i"
-    return path.parts[-4], path.parts[-3], direction
+    task: str = "i2t" if path.parts[-2] == "i2t" else "t2i"
+    return path.parts[-4], path.parts[-3], task
 
 
 def _numbered(targets: pa.StringArray) -> pa.StringArray:

@@ -23,7 +23,7 @@ By = Literal["image", "caption"]
 
 @dataclass(frozen=True)
 class Difference:
-    """One measure of one direction: `system` against `baseline`.
+    """One measure of one task: `system` against `baseline`.
 
     - `value`, `baseline_value`: the aggregates; `difference`: value − baseline_value (fractions; rsum in points)
     - `low`, `high`: the 95 % interval of the mean difference
@@ -32,7 +32,7 @@ class Difference:
     - `untested`: why it cannot be tested, or ""; then p and the interval are NaN
     """
 
-    direction: str
+    task: str
     measure: str
     system: str
     baseline: str
@@ -78,8 +78,8 @@ def refuse_unlike(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[
         "allow",
         [f"unknown protocol field {one!r} ({nearest(one, known)})" for one in allow if one not in known],
     )
-    common = [one for one in results[0].directions if all(one in result.directions for result in results)]
-    protocols = [_in_directions(result.protocol, common) for result in results]
+    common = [one for one in results[0].tasks if all(one in result.tasks for result in results)]
+    protocols = [_in_tasks(result.protocol, common) for result in results]
     names = list(dict.fromkeys(name for other in protocols[1:] for name in protocols[0].differences(other)))
     values = {name: tuple(getattr(protocol, name) for protocol in protocols) for name in names}
     refused = [name for name in names if name not in allow]
@@ -113,7 +113,7 @@ def compare(
     - `measures`: names, "rsum" among them; None takes the protocol's recall at 1, 5, 10, rsum, mrr and mean_rank as far
       as all results have them. `median_rank` has no paired test and is refused.
     - `test`: "t" (paired t-test) or "randomisation" (sign flips)
-    - `correction`: "holm", "bonferroni" or "none", over the family of *all* comparisons returned (systems × directions
+    - `correction`: "holm", "bonferroni" or "none", over the family of *all* comparisons returned (systems × tasks
       × measures): whoever looks at twenty differences finds one "significant" at 5 % by chance
     - `allow`: protocol fields that may differ; every other difference is refused, with the list
     - `by`: what is a sample. "image" takes the captions of one image together, for they are not independent (see
@@ -129,30 +129,30 @@ def compare(
     if len(results) < 2:
         raise VisirError("a comparison needs at least two results.", hint="visir compare A B")
     first = results[0]
-    directions = [one for one in first.directions if all(one in result.directions for result in results)]
-    if not directions:
+    tasks = [one for one in first.tasks if all(one in result.tasks for result in results)]
+    if not tasks:
         raise ProtocolError(
-            "the results have no direction in common: "
-            + "; ".join(f"{result.system}: {', '.join(result.directions)}" for result in results)
+            "the results have no task in common: "
+            + "; ".join(f"{result.system}: {', '.join(result.tasks)}" for result in results)
         )
     allowed = refuse_unlike(results, allow)
-    names = _measures(results, measures, directions)
-    owners = None if by == "caption" else _owners(results, directions, by)
+    names = _measures(results, measures, tasks)
+    owners = None if by == "caption" else _owners(results, tasks, by)
     labels = _labels(results)
     found: list[Difference] = []
     for other, label in zip(results[1:], labels[1:], strict=True):
-        for direction in directions:
-            rows = paired_rows(first, other, direction)
-            groups = _groups(first, direction, owners)
+        for task in tasks:
+            rows = paired_rows(first, other, task)
+            groups = _groups(first, task, owners)
             for name in names:
-                gaps = _values(other, direction, name)[rows] - _values(first, direction, name)
+                gaps = _values(other, task, name)[rows] - _values(first, task, name)
                 outcome = paired_test(test, gaps, groups, seed=seed)
                 low, high = mean_interval(gaps, groups)
-                value, before = other.mean(direction, name), first.mean(direction, name)
+                value, before = other.mean(task, name), first.mean(task, name)
                 lower_is_better = name in MEASURES and MEASURES.get(name).best == "low"
                 found.append(
                     Difference(
-                        direction,
+                        task,
                         name,
                         label,
                         labels[0],
@@ -182,7 +182,7 @@ def compare(
         sum(not one.untested for one in differences),
         allowed,
         system_differences,
-        (*_doubts(by, owners, directions), *untested_notes(differences)),
+        (*_doubts(by, owners, tasks), *untested_notes(differences)),
     )
 
 
@@ -191,11 +191,11 @@ def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
     by_reason: dict[str, list[str]] = {}
     for one in differences:
         if one.untested:
-            by_reason.setdefault(one.untested, []).append(f"{one.direction} {one.measure} of {one.system}")
+            by_reason.setdefault(one.untested, []).append(f"{one.task} {one.measure} of {one.system}")
     return tuple(f"not testable, because {reason}: {', '.join(names)}" for reason, names in by_reason.items())
 
 
-def _owners(results: Sequence[Result], directions: Sequence[str], by: By | None) -> dict[str, str] | None:
+def _owners(results: Sequence[Result], tasks: Sequence[str], by: By | None) -> dict[str, str] | None:
     """The image of each caption that is asked; None when a caption's image is not known."""
     if by is not None and by not in get_args(By):
         raise ConfigurationError(f"unknown sample {by!r} ({nearest(by, get_args(By))})")
@@ -204,7 +204,7 @@ def _owners(results: Sequence[Result], directions: Sequence[str], by: By | None)
         if result.captions is not None:
             pairs = zip(result.captions["id"].to_pylist(), result.captions["image_id"].to_pylist(), strict=True)
             owners |= dict(pairs)
-    asked = results[0].per_query["t2i"]["query_id"].to_pylist() if "t2i" in directions else []
+    asked = results[0].per_query["t2i"]["query_id"].to_pylist() if "t2i" in tasks else []
     unknown = [query for query in asked if query not in owners]
     if not unknown:
         return owners
@@ -217,9 +217,9 @@ def _owners(results: Sequence[Result], directions: Sequence[str], by: By | None)
     return None
 
 
-def _doubts(by: By | None, owners: Mapping[str, str] | None, directions: Sequence[str]) -> list[str]:
+def _doubts(by: By | None, owners: Mapping[str, str] | None, tasks: Sequence[str]) -> list[str]:
     """What a reader must know of a test over captions."""
-    if owners is not None or "t2i" not in directions:
+    if owners is not None or "t2i" not in tasks:
         return []
     why = "as asked for" if by == "caption" else "because the results do not say which image a caption belongs to"
     return [
@@ -228,20 +228,20 @@ def _doubts(by: By | None, owners: Mapping[str, str] | None, directions: Sequenc
     ]
 
 
-def _in_directions(protocol: Protocol, directions: Sequence[str]) -> Protocol:
-    """The protocol as far as it concerns these directions: what one system did besides is no difference."""
+def _in_tasks(protocol: Protocol, tasks: Sequence[str]) -> Protocol:
+    """The protocol as far as it concerns these tasks: what one system did besides is no difference."""
     return protocol.changed(
-        galleries={one: line for one, line in protocol.galleries.items() if one in directions},
-        queries={one: line for one, line in protocol.queries.items() if one in directions},
+        galleries={one: line for one, line in protocol.galleries.items() if one in tasks},
+        queries={one: line for one, line in protocol.queries.items() if one in tasks},
     )
 
 
-def _measures(results: Sequence[Result], asked: Sequence[str] | None, directions: Sequence[str]) -> list[str]:
+def _measures(results: Sequence[Result], asked: Sequence[str] | None, tasks: Sequence[str]) -> list[str]:
     recall = results[0].protocol.recall
     recalls = [f"{recall}@{k}" for k in RSUM_CUTOFFS]
 
     def everywhere(name: str) -> bool:
-        return all(name in result.aggregates.get(one, {}) for result in results for one in directions)
+        return all(name in result.aggregates.get(one, {}) for result in results for one in tasks)
 
     if asked is None:
         names = [name for name in (*recalls, "rsum", "mrr", "mean_rank") if everywhere(name)]
@@ -261,19 +261,19 @@ def _measures(results: Sequence[Result], asked: Sequence[str] | None, directions
     return list(asked)
 
 
-def _values(result: Result, direction: str, name: str) -> NDArray[np.float64]:
+def _values(result: Result, task: str, name: str) -> NDArray[np.float64]:
     """Per-query values of a measure; those of rsum are the query's recalls summed, in points: so it has a test."""
     if name != "rsum":
-        return result.values(direction, name)
+        return result.values(task, name)
     recall = result.protocol.recall
-    total: NDArray[np.float64] = np.sum([result.values(direction, f"{recall}@{k}") for k in RSUM_CUTOFFS], axis=0)
+    total: NDArray[np.float64] = np.sum([result.values(task, f"{recall}@{k}") for k in RSUM_CUTOFFS], axis=0)
     return 100.0 * total
 
 
-def paired_rows(first: Result, other: Result, direction: str) -> NDArray[np.int64]:
+def paired_rows(first: Result, other: Result, task: str) -> NDArray[np.int64]:
     """The rows of `other` in the order of `first`'s queries; another set of queries is refused."""
-    mine = first.per_query[direction]["query_id"].combine_chunks()
-    theirs = other.per_query[direction]["query_id"].combine_chunks()
+    mine = first.per_query[task]["query_id"].combine_chunks()
+    theirs = other.per_query[task]["query_id"].combine_chunks()
     found = pc.index_in(mine, theirs)
     if found.null_count or len(mine) != len(theirs):
         missing = mine.filter(pc.is_null(found))
@@ -284,18 +284,18 @@ def paired_rows(first: Result, other: Result, direction: str) -> NDArray[np.int6
             if len(ids)
         ]
         raise ProtocolError(
-            f"{direction}: {first.system} and {other.system} answered different queries: " + "; ".join(parts) + ".",
+            f"{task}: {first.system} and {other.system} answered different queries: " + "; ".join(parts) + ".",
             hint="evaluate both over the same queries; a paired test needs pairs",
         )
     rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
     return rows
 
 
-def _groups(result: Result, direction: str, owners: Mapping[str, str] | None) -> NDArray[Any] | None:
+def _groups(result: Result, task: str, owners: Mapping[str, str] | None) -> NDArray[Any] | None:
     """(n,) the image of each caption; None where every query is a sample for itself, as images are."""
-    if owners is None or direction != "t2i":
+    if owners is None or task != "t2i":
         return None
-    queries: list[str] = result.per_query[direction]["query_id"].to_pylist()
+    queries: list[str] = result.per_query[task]["query_id"].to_pylist()
     codes = pa.array([owners[one] for one in queries]).dictionary_encode().indices
     groups: NDArray[Any] = codes.to_numpy(zero_copy_only=False)
     return groups

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, ProtocolError
-from visir.records import CANDIDATES, QUERIES, Embeddings, Modality, Qrels, Run
+from visir.records import SIDES, Embeddings, Modality, Qrels, Run
 from visir.search.pairs import score_places
 from visir.search.vectors import Side, refuse_unlike
 
@@ -45,7 +45,7 @@ class Estimator:
         refuse_unlike(self.images, self.texts)
 
     def side(self, modality: Modality) -> Side:
-        """The unit vectors of one side, made once for both directions."""
+        """The unit vectors of one side, made once for both tasks."""
         if modality not in self._sides:
             embeddings = self.images if modality == "image" else self.texts
             self._sides[modality] = Side(embeddings, np.arange(len(embeddings)), "cosine")
@@ -90,7 +90,7 @@ def gains(run: Run, qrels: Qrels, p: int, estimator: Estimator | None) -> NDArra
     """(judged queries, p): the gain of each of the first p answers; 0 where there is none."""
     if p > run.depth and run.depth < run.gallery.size:
         raise ProtocolError(
-            f"dcg_cm@{p} looks deeper than the run {run.name} ({run.direction}), which is {run.depth} deep.",
+            f"dcg_cm@{p} looks deeper than the run {run.name} ({run.task}), which is {run.depth} deep.",
             hint=f"search deeper, or measure dcg_cm@{run.depth}",
         )
     lengths = np.diff(run.offsets)
@@ -115,7 +115,7 @@ def _own_scores(run: Run) -> NDArray[np.float64]:
     highest = float(np.abs(run.scores).max()) if len(run.scores) else 0.0
     if highest > 1 + 1e-4:
         raise ConfigurationError(
-            f"the scores of run {run.name} ({run.direction}) reach {highest:.3g}; they are no cosines.",
+            f"the scores of run {run.name} ({run.task}) reach {highest:.3g}; they are no cosines.",
             hint="give an estimator: an encoder, or the pair of its image and text embeddings",
         )
     return run.scores.astype(np.float64)
@@ -124,7 +124,7 @@ def _own_scores(run: Run) -> NDArray[np.float64]:
 def _estimated(
     run: Run, qrels: Qrels, row: NDArray[np.int64], document: NDArray[np.int64], estimator: Estimator
 ) -> NDArray[np.float64]:
-    queries, documents = QUERIES[run.direction], CANDIDATES[run.direction]
+    queries, documents = SIDES[run.task]
     asked = _places(estimator, queries, qrels.queries, row)
     answered = _places(estimator, documents, run.documents, document)
     return score_places(estimator.side(queries), asked, estimator.side(documents), answered).astype(np.float64)

@@ -34,9 +34,8 @@ from visir.evaluation.systems import (
     with_similarity,
 )
 from visir.records import (
-    DIRECTIONS,
+    TASKS,
     Collection,
-    Direction,
     Embeddings,
     Gallery,
     Protocol,
@@ -57,8 +56,8 @@ class Evaluation:
     """A result, the runs it was measured from, and what they were judged by."""
 
     result: Result
-    runs: Mapping[Direction, Run]
-    qrels: Mapping[Direction, Qrels] = field(default_factory=dict)
+    runs: Mapping[str, Run]
+    qrels: Mapping[str, Qrels] = field(default_factory=dict)
 
     @property
     def captions(self) -> pa.Table | None:
@@ -75,8 +74,8 @@ def evaluate(
     captions: str = "all",
     recall: Recall = "hit",
     ties: Ties = "id",
-    gallery: Pool | Mapping[Direction, Gallery] = "split",
-    directions: Sequence[Direction] = DIRECTIONS,
+    gallery: Pool | Mapping[str, Gallery] = "split",
+    tasks: Sequence[str] = TASKS,
     folds: int = 1,
     depth: int = 100,
     similarity: Similarity | None = None,
@@ -91,7 +90,7 @@ def evaluate(
     skip_broken: bool = False,
     **encoding: Any,
 ) -> Evaluation:
-    """Search a collection with a system in both directions and measure it, under a protocol that the result carries.
+    """Search a collection with a system in both tasks and measure it, under a protocol that the result carries.
 
     - `system`: an `Encoder` (the collection is encoded, through the store), the pair of image and text `Embeddings` or
       `SparseEmbeddings`, or ready `Run`s. A run made over another gallery than the one declared here is refused, naming
@@ -105,7 +104,7 @@ def evaluate(
     - `ties`: "id" breaks ties by document id; "pessimistic" ranks a positive after whatever ties with it (what a system
       that gives equal scores deserves); "optimistic" before
     - `gallery`: candidates are the images and captions of the "split" (usual) or of the whole "collection" (as the
-      brittleness paper searches all of Flickr30k's images), or declared outright per direction
+      brittleness paper searches all of Flickr30k's images), or declared outright per task
     - `folds`: 5 for COCO's "5-fold 1k" (see `folds.py`)
     - `depth`: how many documents per query are kept in the runs. Ranks, and with them all measures, are exact to the
       end of the gallery whatever the depth, except for runs that come from outside.
@@ -129,7 +128,7 @@ def evaluate(
     `ProtocolError` for a run that does not fit.
     """
     stage = second_stage(rerank, k_test, tail, fusion, encoding, conditions)
-    refuse_faulty(captions, recall, ties, gallery, directions, folds, depth, conditions, collection, split, similarity)
+    refuse_faulty(captions, recall, ties, gallery, tasks, folds, depth, conditions, collection, split, similarity)
     names, cutoffs = split_names(measures, estimator is not None)
     whole = collection
     part = collection.split(split)
@@ -153,7 +152,7 @@ def evaluate(
         part, whole = _set_aside(part, vectors[0], notes), _set_aside(whole, vectors[0], [])
     part, whole = choose(part, captions), choose(whole, captions)
     refuse_empty(part, split)
-    asked = tuple(one for one in DIRECTIONS if one in directions and (runs is None or one in runs))
+    asked = tuple(one for one in TASKS if one in tasks and (runs is None or one in runs))
     without = part.images.num_rows - pc.count_distinct(part.captions["image_id"]).as_py()
     if without and "i2t" in asked and relevance == "links":
         notes.append(f"{without:,} images have no caption; they are candidates, but no queries")
@@ -294,5 +293,5 @@ def _set_aside(collection: Collection, images: Vectors, notes: list[str]) -> Col
     return collection.keep_images(encoded)
 
 
-def _one_qrels(part: Collection, direction: Direction, relevance: str, parts: Sequence[Qrels]) -> Qrels:
-    return parts[0] if len(parts) == 1 else part.qrels(direction, relevance)
+def _one_qrels(part: Collection, task: str, relevance: str, parts: Sequence[Qrels]) -> Qrels:
+    return parts[0] if len(parts) == 1 else part.qrels(task, relevance)

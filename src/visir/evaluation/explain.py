@@ -18,7 +18,7 @@ from visir.evaluation.published.judge import Digits, judge_one, measure_of, prin
 from visir.evaluation.readings import NEVER, Reading, all_readings, recall_values
 from visir.evaluation.rescoring import Material, NotComputable, rank, similarity_of_run
 from visir.evaluation.signatures import remarks
-from visir.records import DIRECTIONS, UNDECLARED, Direction, Ranks
+from visir.records import TASKS, UNDECLARED, Ranks
 
 _SAME = 1e-9
 
@@ -30,14 +30,14 @@ class Fit:
     - `values`: ours and the published, value by value; `distance`: the mean of |ours − published| / published, over
       all but the cross-modal DCG, which no reading of the recall alters
     - `reproduced`: how many come out to the printed digits
-    - `candidates`: per direction how many candidates each fold has (one number: no folds)
+    - `candidates`: per task how many candidates each fold has (one number: no folds)
     - `same`: other readings that give the very same values here
     """
 
     reading: Reading
     values: tuple[Judgement, ...]
     distance: float
-    candidates: Mapping[Direction, tuple[int, ...]]
+    candidates: Mapping[str, tuple[int, ...]]
     same: tuple[Reading, ...] = ()
 
     @property
@@ -76,23 +76,19 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
 
     `material`: an `Evaluation`, or a `Material` that has the vectors too, which makes every reading computable. The
     labels "R@k" and "rsum" are read in every way; labels that name a measure ("hit@5", "mrr") mean just that.
-    Raises `VisirError` when the row has no value for the directions of the runs, when vectors are given for a run that
+    Raises `VisirError` when the row has no value for the tasks of the runs, when vectors are given for a run that
     does not say by which similarity it was scored, and when a search of them does not give the run.
     """
     if isinstance(material, Evaluation):
         material = Material.of(material)
-    wanted = {
-        direction: labels
-        for direction in DIRECTIONS
-        if direction in material.runs and (labels := _labels(row, direction, material))
-    }
+    wanted = {task: labels for task in TASKS if task in material.runs and (labels := _labels(row, task, material))}
     if not wanted:
         raise VisirError(
             f"{row.system}: nothing is published for {' and '.join(material.runs)} that these runs can give.",
-            hint="is it the right row, and the right direction?",
+            hint="is it the right row, and the right task?",
         )
     cutoff = max(_deepest(label) for labels in wanted.values() for label in labels)
-    found: dict[Reading, Mapping[Direction, list[Ranks]]] = {}
+    found: dict[Reading, Mapping[str, list[Ranks]]] = {}
     impossible: dict[Reading, str] = {}
     fits: list[Fit] = []
     for reading in all_readings(max(folds_of(material.runs[one]) for one in wanted)):
@@ -127,16 +123,16 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
     )
 
 
-def _labels(row: PublishedRow, direction: Direction, material: Material) -> list[str]:
-    """The published labels of a direction that can be computed from ranks, or are at hand as fixed values."""
+def _labels(row: PublishedRow, task: str, material: Material) -> list[str]:
+    """The published labels of a task that can be computed from ranks, or are at hand as fixed values."""
     labels = []
-    for label in row.values.get(direction, {}):
+    for label in row.values.get(task, {}):
         name = measure_of(label)
         known = name == "rsum" or name.partition("@")[0] in MEASURES or name in MEASURES
-        if known or name in material.fixed.get(direction, {}):
+        if known or name in material.fixed.get(task, {}):
             labels.append(label)
         elif name.partition("@")[0] != "dcg_cm":
-            raise ConfigurationError(f"{row.system}: {direction} {label!r} is no measure that visir knows.")
+            raise ConfigurationError(f"{row.system}: {task} {label!r} is no measure that visir knows.")
     return labels
 
 
@@ -150,27 +146,27 @@ def _deepest(label: str) -> int:
 
 def _fit(
     reading: Reading,
-    ranks: Mapping[Direction, list[Ranks]],
+    ranks: Mapping[str, list[Ranks]],
     material: Material,
     row: PublishedRow,
-    wanted: Mapping[Direction, list[str]],
+    wanted: Mapping[str, list[str]],
     decimals: int,
 ) -> Fit:
     values: list[Judgement] = []
     sums: dict[str, float] = {}
-    for direction, labels in wanted.items():
-        sums[direction] = _value("rsum", reading, ranks[direction])
+    for task, labels in wanted.items():
+        sums[task] = _value("rsum", reading, ranks[task])
         for label in labels:
             name = measure_of(label, reading.recall)
             if name.startswith("dcg_cm"):
                 if reading.search != Reading():
                     continue
-                ours = material.fixed[direction][name]
+                ours = material.fixed[task][name]
             else:
-                ours = _value(label, reading, ranks[direction])
+                ours = _value(label, reading, ranks[task])
             # The unit is that of the usual reading: R@k is a percentage whichever recall it is.
             shown = printed_value(measure_of(label), ours, label)
-            values.append(judge_one(direction, label, name, shown, row.values[direction][label], decimals))
+            values.append(judge_one(task, label, name, shown, row.values[task][label], decimals))
     if len(sums) == 2 and "rsum" in row.values.get("both", {}):
         published = row.values["both"]["rsum"]
         values.append(judge_one("both", "rsum", "rsum", sum(sums.values()), published, decimals))
@@ -209,9 +205,9 @@ def _plainest(impossible: Mapping[Reading, str]) -> list[tuple[str, str]]:
     return [(str(reading).partition("; ")[2], reason) for reading, reason in kept]
 
 
-def _scored(material: Material, directions: Sequence[Direction]) -> str:
-    similarities = [similarity_of_run(material.runs[one]) or UNDECLARED for one in directions]
-    anew = material.vectors is not None and all(material.runs[one].gallery.is_listed for one in directions)
+def _scored(material: Material, tasks: Sequence[str]) -> str:
+    similarities = [similarity_of_run(material.runs[one]) or UNDECLARED for one in tasks]
+    anew = material.vectors is not None and all(material.runs[one].gallery.is_listed for one in tasks)
     how = "searched anew" if anew else "cut out of the run"
     return f"{how}; similarity: {' and '.join(dict.fromkeys(similarities))}"
 
@@ -220,9 +216,9 @@ def _over(fit: Fit) -> str:
     """Over how many candidates, in words; with folds, over how many of them."""
     folds = max(len(sizes) for sizes in fit.candidates.values())
     sizes = []
-    for direction, several in fit.candidates.items():
+    for task, several in fit.candidates.items():
         low, high = min(several), max(several)
-        kind = "images" if direction == "t2i" else "captions"
+        kind = "images" if task == "t2i" else "captions"
         sizes.append(f"{low:,} {kind}" if low == high else f"{low:,} to {high:,} {kind}")
     counted = " and ".join(sizes)
     return f"over all {counted}" if folds == 1 else f"each query within its own of {folds} folds of {counted}"
@@ -242,7 +238,7 @@ def _sentence(best: Fit, row: PublishedRow) -> str:
     special = [f"{best.count(way)} {words}" for way, words in ways.items() if best.count(way)]
     said += f" ({'; '.join(special)})" if special else ""
     off = [
-        f"{one.direction} {one.label} {one.ours:.2f}, printed {one.published:.2f}"
+        f"{one.task} {one.label} {one.ours:.2f}, printed {one.published:.2f}"
         for one in best.values
         if one.digits == "off"
     ]

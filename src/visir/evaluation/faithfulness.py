@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from visir.errors import RunError
 from visir.evaluation.compare import paired_rows, refuse_unlike
-from visir.records import Direction, Result, Run
+from visir.records import Result, Run
 
 
 def correlations(
     dense: Result,
     sparse: Result,
     *,
-    direction: Direction = "t2i",
+    task: str = "t2i",
     measures: Sequence[str] = ("hit@1", "hit@5", "mrr@10"),
 ) -> dict[str, float]:
     """Pearson's ρ of the per-query values of each measure, in [-1, 1] (thesis Table 3.5, there times 100).
@@ -30,10 +30,10 @@ def correlations(
     are compared by cosine, sparse ones by dot product) or over other queries.
     """
     refuse_unlike([dense, sparse], allow=("similarity",))
-    rows = paired_rows(dense, sparse, direction)
+    rows = paired_rows(dense, sparse, task)
     found = {}
     for name in measures:
-        one, other = dense.values(direction, name), sparse.values(direction, name)[rows]
+        one, other = dense.values(task, name), sparse.values(task, name)[rows]
         varies = one.std() > 0 and other.std() > 0
         found[name] = float(np.corrcoef(one, other)[0, 1]) if varies else float("nan")
     return found
@@ -47,10 +47,10 @@ def overlap_at(dense: Run, sparse: Run, k: int = 10) -> NDArray[np.float64]:
 
     Raises `RunError` when the runs are over different galleries, or one is too short or lacks a query.
     """
-    if dense.gallery.fingerprint != sparse.gallery.fingerprint or dense.direction != sparse.direction:
+    if dense.gallery.fingerprint != sparse.gallery.fingerprint or dense.task != sparse.task:
         raise RunError(
-            f"{dense.name} ({dense.direction}, {dense.gallery.size:,} candidates) and {sparse.name} "
-            f"({sparse.direction}, {sparse.gallery.size:,}) did not search the same gallery."
+            f"{dense.name} ({dense.task}, {dense.gallery.size:,} candidates) and {sparse.name} "
+            f"({sparse.task}, {sparse.gallery.size:,}) did not search the same gallery."
         )
     wanted = min(k, dense.gallery.size)
     for run in (dense, sparse):

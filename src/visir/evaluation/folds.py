@@ -73,7 +73,7 @@ def joined_runs(parts: Sequence[Run]) -> Run:
     folds = [{"queries": len(part), "candidates": part.gallery.size} for part in parts]
     return Run(
         parts[0].name,
-        parts[0].direction,
+        parts[0].task,
         pa.concat_arrays([part.queries for part in parts]),
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         documents,
@@ -98,7 +98,7 @@ def runs_of_folds(run: Run) -> list[Run]:
     folds = run.provenance["folds"]
     if isinstance(folds, int) or sum(fold["queries"] for fold in folds) != len(run):
         raise RunError(
-            f"run {run.name} ({run.direction}) was made within {folds_of(run)} folds and does not say which query "
+            f"run {run.name} ({run.task}) was made within {folds_of(run)} folds and does not say which query "
             "belongs to which.",
             hint="evaluate again",
         )

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from visir.errors import ProtocolError
 from visir.evaluation.folds import folds_of
-from visir.records import CANDIDATES, Gallery, Run
+from visir.records import Gallery, Run
 
 HINT = "declare the gallery it was made over (gallery='collection' is all of the collection), or search again"
 
@@ -18,8 +18,8 @@ def check(run: Run, declared: Gallery, folds: int = 1) -> str | None:
     Returns a note when the run's gallery is only stated and its size agrees; None when both are listed and equal.
     Raises `ProtocolError` with sizes, counts and examples otherwise.
     """
-    where = f"run {run.name} ({run.direction})"
-    kind = "images" if CANDIDATES[run.direction] == "image" else "captions"
+    where = f"run {run.name} ({run.task})"
+    kind = declared.title
     if folds_of(run) not in (1, folds):  # a search of one gallery can be cut into folds, but not the reverse
         raise ProtocolError(
             f"{where} was made within {folds_of(run)} folds: each query met the candidates of its own fold only. "

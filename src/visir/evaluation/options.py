@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import Choice
-from visir.records import DIRECTIONS, Collection, Recall, Ties
+from visir.records import TASKS, Collection, Recall, Ties
 from visir.search.depth import depth_fault
 from visir.search.vectors import Similarity
 
@@ -22,7 +22,7 @@ def refuse_faulty(
     recall: str,
     ties: str,
     gallery: object,
-    directions: Sequence[str],
+    tasks: Sequence[str],
     folds: int,
     depth: int,
     conditions: Mapping[str, Any] | None,
@@ -39,11 +39,9 @@ def refuse_faulty(
         faults.append(f"unknown similarity {similarity!r} ({nearest(similarity, get_args(Similarity))})")
     if isinstance(gallery, str) and gallery not in get_args(Pool):
         faults.append(f"unknown gallery {gallery!r} ({nearest(gallery, get_args(Pool))})")
-    faults += [
-        f"unknown direction {one!r} ({nearest(str(one), DIRECTIONS)})" for one in directions if one not in DIRECTIONS
-    ]
-    if not directions:
-        faults.append("no direction is asked for")
+    faults += [f"unknown task {one!r} ({nearest(str(one), TASKS)})" for one in tasks if one not in TASKS]
+    if not tasks:
+        faults.append("no task is asked for")
     if folds < 1:
         faults.append(f"folds must be at least 1, not {folds}")
     if folds > 1 and gallery != "split":

@@ -17,7 +17,7 @@ from visir.evaluation.folds import folds_of, runs_of_folds
 from visir.evaluation.ranking import search_vectors
 from visir.evaluation.readings import Reading
 from visir.evaluation.restrict import is_whole, restrict
-from visir.records import CANDIDATES, Direction, Gallery, Protocol, Qrels, Ranks, Run
+from visir.records import SIDES, Gallery, Protocol, Qrels, Ranks, Run
 from visir.search.exact import Vectors
 from visir.search.ranks import ranks_of
 from visir.search.vectors import Similarity
@@ -37,46 +37,44 @@ class NotComputable(Exception):
 class Material:
     """What is at hand for re-scoring.
 
-    - `runs`, `qrels`: by direction
+    - `runs`, `qrels`: by task
     - `captions`: columns id, image_id of the split in the source's order; without it no captions can be chosen and no
       folds be cut
     - `vectors`: (images, texts), dense or sparse: with them every reading is searched anew and exactly, by the
       similarity that the run was scored by; without, it is cut out of the run
-    - `fixed`: per direction values that no reading alters, by measure (an imported or separately computed `dcg_cm@10`);
+    - `fixed`: per task values that no reading alters, by measure (an imported or separately computed `dcg_cm@10`);
       they take part for the run as it is only
     - `protocol`: under which the runs were evaluated, if it is known
     """
 
-    runs: Mapping[Direction, Run]
-    qrels: Mapping[Direction, Qrels]
+    runs: Mapping[str, Run]
+    qrels: Mapping[str, Qrels]
     captions: pa.Table | None = None
     vectors: tuple[Vectors, Vectors] | None = None
-    fixed: Mapping[Direction, Mapping[str, float]] = field(default_factory=dict)
+    fixed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     protocol: Protocol | None = None
 
     @classmethod
     def of(cls, evaluation: Evaluation, vectors: tuple[Vectors, Vectors] | None = None) -> Material:
         """What an evaluation leaves behind for re-scoring; its cross-modal DCG is taken as it was computed."""
         fixed = {
-            direction: {
-                name: value
-                for name, value in evaluation.result.aggregates[direction].items()
-                if name.startswith("dcg_cm")
+            task: {
+                name: value for name, value in evaluation.result.aggregates[task].items() if name.startswith("dcg_cm")
             }
-            for direction in evaluation.runs
+            for task in evaluation.runs
         }
         protocol = evaluation.result.protocol
         return cls(evaluation.runs, evaluation.qrels, evaluation.captions, vectors, fixed, protocol)
 
 
-def rank(material: Material, direction: Direction, reading: Reading, cutoff: int) -> list[Ranks]:
+def rank(material: Material, task: str, reading: Reading, cutoff: int) -> list[Ranks]:
     """The ranks of each fold under a reading; `cutoff` is the deepest k that will be asked for.
 
     Raises:
         NotComputable: With the reason.
         VisirError: The vectors at hand are not those of the run.
     """
-    run, qrels = material.runs[direction], material.qrels[direction]
+    run, qrels = material.runs[task], material.qrels[task]
     if reading.depth != "as run":
         if run.depth <= int(reading.depth):
             raise NotComputable(f"the run goes only {run.depth} deep as it is")
@@ -88,9 +86,9 @@ def rank(material: Material, direction: Direction, reading: Reading, cutoff: int
         if len(parts) == 1:
             return [ranks_of(run, qrels, reading.ties)]  # type: ignore[arg-type]
         return [ranks_of(part, qrels.select(part.queries), reading.ties) for part in parts]  # type: ignore[arg-type]
-    wanted = _parts(material, direction, reading)
+    wanted = _parts(material, task, reading)
     if material.vectors is not None:
-        ranks, anew = _searched(material, direction, wanted, reading.ties)
+        ranks, anew = _searched(material, task, wanted, reading.ties)
         if as_run:
             _refuse_other_scores(run, anew)
         return ranks
@@ -105,30 +103,28 @@ def similarity_of_run(run: Run) -> str | None:
     return said
 
 
-def _searched(
-    material: Material, direction: Direction, parts: list[tuple[Qrels, Gallery]], ties: str
-) -> tuple[list[Ranks], Run]:
+def _searched(material: Material, task: str, parts: list[tuple[Qrels, Gallery]], ties: str) -> tuple[list[Ranks], Run]:
     assert material.vectors is not None
-    run = material.runs[direction]
+    run = material.runs[task]
     similarity = similarity_of_run(run)
     if similarity not in get_args(Similarity):
         raise VisirError(
-            f"run {run.name} ({direction}) does not say by which similarity it was scored"
+            f"run {run.name} ({task}) does not say by which similarity it was scored"
             + (f" ({similarity})" if similarity else "")
             + ": a search anew could be another one.",
             hint="explain it as it is, without collection and model",
         )
     ranks, runs = search_vectors(
         material.vectors,
-        [direction],
-        {direction: [qrels for qrels, _ in parts]},
-        [{direction: gallery} for _, gallery in parts],
+        [task],
+        {task: [qrels for qrels, _ in parts]},
+        [{task: gallery} for _, gallery in parts],
         1,
         similarity,  # type: ignore[arg-type]
         ties,  # type: ignore[arg-type]
         run.name,
     )
-    return ranks[direction], runs[direction]
+    return ranks[task], runs[task]
 
 
 def _refuse_other_scores(run: Run, anew: Run) -> None:
@@ -139,7 +135,7 @@ def _refuse_other_scores(run: Run, anew: Run) -> None:
     scale = np.median([abs(best[one]) for one in both]) if both else 0.0
     if not both or np.median(gaps) > SAME_SCORES * scale:
         raise VisirError(
-            f"run {run.name} ({run.direction}): the best answers have other scores when these vectors are searched "
+            f"run {run.name} ({run.task}): the best answers have other scores when these vectors are searched "
             "anew; it was made by another model, or re-ranked.",
             hint="name the model that made the run, or explain it as it is, without collection and model",
         )
@@ -165,9 +161,9 @@ def _cut_out(run: Run, qrels: Qrels, gallery: Gallery, cutoff: int) -> Ranks:
     return ranks_of(part, qrels)
 
 
-def _parts(material: Material, direction: Direction, reading: Reading) -> list[tuple[Qrels, Gallery]]:
+def _parts(material: Material, task: str, reading: Reading) -> list[tuple[Qrels, Gallery]]:
     """(qrels, gallery) of each fold of a reading."""
-    run, qrels, table = material.runs[direction], material.qrels[direction], material.captions
+    run, qrels, table = material.runs[task], material.qrels[task], material.captions
     within = folds_of(run)
     if within > 1 and reading.folds == "1":
         if material.vectors is None:
@@ -175,12 +171,12 @@ def _parts(material: Material, direction: Direction, reading: Reading) -> list[t
                 f"the run was made within {within} folds: a query was never compared with the candidates of the others "
                 "(search anew, with the collection and the model)"
             )
-        return [_chosen(qrels, run.gallery, table, direction, reading)]
+        return [_chosen(qrels, run.gallery, table, task, reading)]
     if within > 1:
-        return [_chosen(*part, direction, reading) for part in _folds_as_run(run, qrels, table)]
+        return [_chosen(*part, task, reading) for part in _folds_as_run(run, qrels, table)]
     if reading.folds == "as run":
-        return [_chosen(qrels, run.gallery, table, direction, reading)]
-    return _cut_into(int(reading.folds), *_chosen(qrels, run.gallery, table, direction, reading), material, reading)
+        return [_chosen(qrels, run.gallery, table, task, reading)]
+    return _cut_into(int(reading.folds), *_chosen(qrels, run.gallery, table, task, reading), material, reading)
 
 
 Part: TypeAlias = tuple[Qrels, Gallery, pa.Table | None]
@@ -193,9 +189,9 @@ def _folds_as_run(run: Run, qrels: Qrels, table: pa.Table | None) -> list[Part]:
         raise NotComputable("the collection is not at hand: which candidates belong to which fold")
     parts: list[Part] = []
     for part in runs_of_folds(run):
-        asked = pc.is_in(table["id" if run.direction == "t2i" else "image_id"], part.queries)
+        asked = pc.is_in(table["id" if run.task == "t2i" else "image_id"], part.queries)
         own = table.filter(pc.is_in(table["image_id"], table.filter(asked)["image_id"].combine_chunks()))
-        gallery = _of_table(own, run.direction)
+        gallery = _of_table(own, run.task)
         if gallery.size != part.gallery.size:
             raise NotComputable("folds hold images without a caption, and the run does not say which are in which")
         parts.append((qrels.select(part.queries), gallery, own))
@@ -203,22 +199,22 @@ def _folds_as_run(run: Run, qrels: Qrels, table: pa.Table | None) -> list[Part]:
 
 
 def _chosen(
-    qrels: Qrels, gallery: Gallery, table: pa.Table | None, direction: Direction, reading: Reading
+    qrels: Qrels, gallery: Gallery, table: pa.Table | None, task: str, reading: Reading
 ) -> tuple[Qrels, Gallery]:
     """What is judged and searched when some captions take part, or only candidates that are judged."""
     if table is None:
         if reading.captions != "as run":
             raise NotComputable("the collection is not at hand: which captions belong to which image, in which order")
-        return qrels, gallery if reading.gallery == "as run" else _judged_only(qrels, gallery, direction)
+        return qrels, gallery if reading.gallery == "as run" else _judged_only(qrels, gallery, task)
     if reading.captions != "as run":
         table, left_out = _captions(table, reading)
-        if direction == "t2i":
+        if task == "t2i":
             qrels = qrels.select(table["id"])
         else:
             if reading.gallery == "as run":
                 gallery = _without(gallery, left_out, table)
             qrels = _documents(qrels, table["id"])
-    return qrels, _of_table(table, direction) if reading.gallery == "split" else gallery
+    return qrels, _of_table(table, task) if reading.gallery == "split" else gallery
 
 
 def _captions(table: pa.Table, reading: Reading) -> tuple[pa.Table, pa.ChunkedArray]:
@@ -233,7 +229,7 @@ def _cut_into(
     folds: int, qrels: Qrels, gallery: Gallery, material: Material, reading: Reading
 ) -> list[tuple[Qrels, Gallery]]:
     """One gallery cut into folds, as an evaluation over folds would have."""
-    direction: Direction = "t2i" if gallery.modality == "image" else "i2t"
+    task: str = "t2i" if gallery.modality == "image" else "i2t"
     table = material.captions
     if table is None:
         raise NotComputable("the collection is not at hand: which captions belong to which image, in which order")
@@ -244,28 +240,28 @@ def _cut_into(
     images = table["image_id"].unique()
     if len(images) % folds:
         raise NotComputable(f"{len(images):,} images do not divide into {folds} equal folds")
-    if gallery.size != (len(images) if direction == "t2i" else table.num_rows):
+    if gallery.size != (len(images) if task == "t2i" else table.num_rows):
         raise NotComputable("the gallery is larger than the split, so folds of it are not defined")
     parts = []
     for fold in range(folds):
         size = len(images) // folds
         part = table.filter(pc.is_in(table["image_id"], images[fold * size : (fold + 1) * size]))
-        queries = part["id"] if direction == "t2i" else part["image_id"].unique()
-        parts.append((qrels.select(queries), _of_table(part, direction)))
+        queries = part["id"] if task == "t2i" else part["image_id"].unique()
+        parts.append((qrels.select(queries), _of_table(part, task)))
     return parts
 
 
-def _of_table(table: pa.Table, direction: Direction) -> Gallery:
-    ids = table["image_id"].unique() if direction == "t2i" else table["id"]
-    return Gallery.of(CANDIDATES[direction], ids, "the split")
+def _of_table(table: pa.Table, task: str) -> Gallery:
+    ids = table["image_id"].unique() if task == "t2i" else table["id"]
+    return Gallery.of(SIDES[task][1], ids, "the split")
 
 
-def _judged_only(qrels: Qrels, gallery: Gallery, direction: Direction) -> Gallery:
+def _judged_only(qrels: Qrels, gallery: Gallery, task: str) -> Gallery:
     """The documents that are positives of some query: without the collection, the best one knows of the split."""
     ids = qrels.documents.filter(pa.array(qrels.grades > 0)).unique()
     if len(ids) == gallery.size:
         raise NotComputable("the gallery holds nothing but the judged ones as it is")
-    return Gallery.of(CANDIDATES[direction], ids, "the judged ones")
+    return Gallery.of(SIDES[task][1], ids, "the judged ones")
 
 
 def _without(gallery: Gallery, left_out: pa.ChunkedArray, table: pa.Table) -> Gallery:

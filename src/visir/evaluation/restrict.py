@@ -35,7 +35,7 @@ def restrict(run: Run, gallery: Gallery, queries: object = None) -> Run:
     keep = wanted[row] & inside[run.indices]
     lengths = np.bincount(row[keep], minlength=len(run))[wanted]
     if len(lengths) == 0:
-        raise RunError(f"run {run.name} ({run.direction}): none of the wanted queries is in it.")
+        raise RunError(f"run {run.name} ({run.task}): none of the wanted queries is in it.")
     return replace(
         run,
         queries=run.queries.filter(pa.array(wanted)),

@@ -1,9 +1,9 @@
 """Results on disk: plain open files in one folder, written atomically, loaded back identical.
 
     result.json                  protocol, aggregates, versions, timing, notes, and which files belong to it
-    per_query_{direction}.parquet  query_id and one column per measure
-    run_{direction}.parquet      what the search answered (`visir.search.formats`)
-    qrels_{direction}.parquet    what it was judged by: query_id, document_id, grade
+    per_query_{task}.parquet  query_id and one column per measure
+    run_{task}.parquet      what the search answered (`visir.search.formats`)
+    qrels_{task}.parquet    what it was judged by: query_id, document_id, grade
     captions.parquet             id, image_id of the captions that took part, in the source's order
 
 The folder appears when it is complete.
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from visir.errors import VisirError
 from visir.evaluation.evaluate import Evaluation
 from visir.files import read_json
-from visir.records import DIRECTIONS, Direction, Protocol, Qrels, Result, Run
+from visir.records import TASKS, Protocol, Qrels, Result, Run
 from visir.search.formats import read_run, write_run
 from visir.storage import Change, FolderKind, new_folder
 
@@ -34,8 +34,8 @@ def save(
     result: Result | Evaluation,
     folder: str | Path,
     *,
-    runs: Mapping[Direction, Run] | None = None,
-    qrels: Mapping[Direction, Qrels] | None = None,
+    runs: Mapping[str, Run] | None = None,
+    qrels: Mapping[str, Qrels] | None = None,
 ) -> Path:
     """Write a result, or a whole evaluation, into a folder, complete or not at all.
 
@@ -62,8 +62,8 @@ def write_result(
     change: Change,
     result: Result | Evaluation,
     *,
-    runs: Mapping[Direction, Run] | None = None,
-    qrels: Mapping[Direction, Qrels] | None = None,
+    runs: Mapping[str, Run] | None = None,
+    qrels: Mapping[str, Qrels] | None = None,
 ) -> None:
     """Write the files of a result into a folder that is being made; see `save`."""
     if isinstance(result, Evaluation):
@@ -75,15 +75,15 @@ def write_result(
         pq.write_table(content, change.file(name), compression="zstd")
         files.append(name)
 
-    for direction, values in result.per_query.items():
-        table(f"per_query_{direction}.parquet", values)
-    for direction, run in (runs or {}).items():
-        write_run(run, change.file(f"run_{direction}.parquet"))
-        files.append(f"run_{direction}.parquet")
-    for direction, judged in (qrels or {}).items():
+    for task, values in result.per_query.items():
+        table(f"per_query_{task}.parquet", values)
+    for task, run in (runs or {}).items():
+        write_run(run, change.file(f"run_{task}.parquet"))
+        files.append(f"run_{task}.parquet")
+    for task, judged in (qrels or {}).items():
         queries = judged.queries.take(pa.array(np.repeat(np.arange(len(judged)), np.diff(judged.offsets))))
         columns = {"query_id": queries, "document_id": judged.documents, "grade": judged.grades}
-        table(f"qrels_{direction}.parquet", pa.table(columns).replace_schema_metadata({"relevance": judged.name}))
+        table(f"qrels_{task}.parquet", pa.table(columns).replace_schema_metadata({"relevance": judged.name}))
     if result.captions is not None:
         table("captions.parquet", result.captions)
     change.write_json("result.json", {"visir_result": FORMAT, **result.to_dict(), "files": files})
@@ -129,18 +129,16 @@ def load_evaluation(folder: str | Path) -> Evaluation:
     return Evaluation(load(folder), runs, qrels)
 
 
-def _runs(folder: Path, files: list[str]) -> tuple[dict[Direction, Run], dict[Direction, Qrels]]:
-    runs: dict[Direction, Run] = {}
-    qrels: dict[Direction, Qrels] = {}
-    for direction in DIRECTIONS:
-        if f"run_{direction}.parquet" in files:
-            runs[direction] = read_run(folder / f"run_{direction}.parquet")
-        if f"qrels_{direction}.parquet" in files:
-            judged = _table(folder / f"qrels_{direction}.parquet")
+def _runs(folder: Path, files: list[str]) -> tuple[dict[str, Run], dict[str, Qrels]]:
+    runs: dict[str, Run] = {}
+    qrels: dict[str, Qrels] = {}
+    for task in TASKS:
+        if f"run_{task}.parquet" in files:
+            runs[task] = read_run(folder / f"run_{task}.parquet")
+        if f"qrels_{task}.parquet" in files:
+            judged = _table(folder / f"qrels_{task}.parquet")
             name = (judged.schema.metadata or {}).get(b"relevance", b"links").decode()
-            qrels[direction] = Qrels.of(
-                judged["query_id"], judged["document_id"], judged["grade"].to_numpy(), name=name
-            )
+            qrels[task] = Qrels.of(judged["query_id"], judged["document_id"], judged["grade"].to_numpy(), name=name)
     return runs, qrels
 
 

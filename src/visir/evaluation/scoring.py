@@ -15,7 +15,7 @@ from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.folds import joined
 from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, measure, parse, rsum
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.records import Direction, Protocol, Ranks, Result
+from visir.records import Protocol, Ranks, Result
 
 MODELLING = ("torch", "transformers", "open_clip", "sentence_transformers", "onnxruntime")
 """Packages named among the versions when they took part, that is, when they were imported."""
@@ -23,37 +23,37 @@ MODELLING = ("torch", "transformers", "open_clip", "sentence_transformers", "onn
 
 def score(
     system: str,
-    ranks: Mapping[Direction, Sequence[Ranks]],
+    ranks: Mapping[str, Sequence[Ranks]],
     protocol: Protocol,
     *,
     measures: Sequence[str] | None = None,
-    further: Mapping[Direction, pa.Table] | None = None,
+    further: Mapping[str, pa.Table] | None = None,
     timing: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
 ) -> Result:
-    """Measure the ranks of each direction (one `Ranks` per fold) under a protocol.
+    """Measure the ranks of each task (one `Ranks` per fold) under a protocol.
 
     - `measures`: names; None takes the default ones, as far down as the rankings reach (what had to be left out is
       noted); named ones that look deeper are refused
-    - `further`: per direction a table with `query_id` and further per-query columns (`dcg_cm@10`), joined by id
+    - `further`: per task a table with `query_id` and further per-query columns (`dcg_cm@10`), joined by id
 
     With folds the aggregate of a measure is the mean of the folds' aggregates, as the 5-fold protocol of COCO has it
     (for `median_rank` the mean of the medians). rsum is added whenever the protocol's recall is measured at 1, 5, 10.
     """
     if not ranks:
-        raise ConfigurationError("nothing to measure: no direction was searched.", hint="give at least one run")
+        raise ConfigurationError("nothing to measure: no task was searched.", hint="give at least one run")
     names, said = _names(measures, ranks)
     recalls = [f"{protocol.recall}@{k}" for k in RSUM_CUTOFFS]
     per_query: dict[str, pa.Table] = {}
     aggregates: dict[str, dict[str, float]] = {}
-    for direction, parts in ranks.items():
+    for task, parts in ranks.items():
         table = measure(joined(list(parts)), names)
-        if further and direction in further:
-            table = _join(table, further[direction])
-        per_query[direction] = table
+        if further and task in further:
+            table = _join(table, further[task])
+        per_query[task] = table
         ends = np.cumsum([0, *(len(part) for part in parts)])
         folds = [aggregate(table.slice(start, end - start)) for start, end in pairwise(ends)]
-        aggregates[direction] = {name: float(np.mean([fold[name] for fold in folds])) for name in folds[0]}
+        aggregates[task] = {name: float(np.mean([fold[name] for fold in folds])) for name in folds[0]}
     if set(recalls) <= set(names):
         for key, value in rsum(aggregates, protocol.recall).items():
             aggregates.setdefault(key, {})["rsum"] = value
@@ -75,7 +75,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _names(measures: Sequence[str] | None, ranks: Mapping[Direction, Sequence[Ranks]]) -> tuple[list[str], list[str]]:
+def _names(measures: Sequence[str] | None, ranks: Mapping[str, Sequence[Ranks]]) -> tuple[list[str], list[str]]:
     if measures is not None:
         parse(measures)
         return list(measures), []

@@ -17,7 +17,7 @@ from visir.errors import ConfigurationError, EncoderError
 from visir.evaluation.ranking import Ranked
 from visir.evaluation.restrict import restrict
 from visir.progress import pace
-from visir.records import Collection, Direction, Gallery, Qrels, Ranks, Run, Ties
+from visir.records import Collection, Gallery, Qrels, Ranks, Run, Ties
 from visir.search.ranks import ranks_of
 from visir.search.rerank import Fusion, Reranked, Tail, refuse_second_stage, rerank_runs
 
@@ -93,7 +93,7 @@ def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
 
     `rerank`, "top 128; nothing behind them", is part of the task: it decides how much can be found at all. `matcher`,
     "NAME, itm", is the system's own, as the model of the first stage is, so two systems that are each re-ranked by
-    their own head may be compared. Both are joined by " / " when directions differ; empty without a second stage.
+    their own head may be compared. Both are joined by " / " when tasks differ; empty without a second stage.
     """
     stages = [run.provenance.get("rerank") for run in runs]
     if not any(stages):
@@ -103,7 +103,7 @@ def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
     return {name: " / ".join(dict.fromkeys(one[name] for one in said)) for name in none}
 
 
-def as_protocol(ranks: dict[Direction, list[Ranks]], runs: Mapping[Direction, Run]) -> dict[Direction, list[Ranks]]:
+def as_protocol(ranks: dict[str, list[Ranks]], runs: Mapping[str, Run]) -> dict[str, list[Ranks]]:
     """The ranks in ready runs: where nothing is behind the candidates, the ranking is whole by its protocol."""
     ended = [one for one in ranks if (runs[one].provenance.get("rerank") or {}).get("tail") == "dropped"]
     whole = {one: [replace(part, depth=None) for part in ranks[one]] for one in ended}
@@ -120,8 +120,8 @@ def apply(
     stage: SecondStage,
     first: Ranked,
     collection: Collection,
-    qrels: Mapping[Direction, Sequence[Qrels]],
-    pools: Sequence[Mapping[Direction, Gallery]],
+    qrels: Mapping[str, Sequence[Qrels]],
+    pools: Sequence[Mapping[str, Gallery]],
     ties: Ties,
 ) -> tuple[Ranked, Reranked]:
     """Re-rank the runs of a first stage; the ranks of each fold, in its own gallery, are those of the new runs.
@@ -140,19 +140,19 @@ def apply(
         root=stage.root,
         workers=stage.workers,
     )
-    ranks: dict[Direction, list[Ranks]] = {}
-    for direction, parts in qrels.items():
-        run = done.runs[direction]
-        ranks[direction] = []
+    ranks: dict[str, list[Ranks]] = {}
+    for task, parts in qrels.items():
+        run = done.runs[task]
+        ranks[task] = []
         for fold, part in enumerate(parts):
-            mine = run if len(parts) == 1 else restrict(run, pools[fold][direction], part.queries)
+            mine = run if len(parts) == 1 else restrict(run, pools[fold][task], part.queries)
             found = ranks_of(mine, part, ties)
             if stage.tail == "dropped":
                 # The ranking ends by the protocol, not because somebody cut it: a measure may look further down.
                 found = replace(found, depth=None)
-            elif before[direction][fold].depth is None:
-                found = _joined(ranks_of(mine.cut(stage.k), part, ties), before[direction][fold], stage.k)
-            ranks[direction].append(found)
+            elif before[task][fold].depth is None:
+                found = _joined(ranks_of(mine.cut(stage.k), part, ties), before[task][fold], stage.k)
+            ranks[task].append(found)
     return (ranks, dict(done.runs)), done
 
 

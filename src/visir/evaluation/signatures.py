@@ -16,7 +16,7 @@ _SATURATED = 99.5
 
 
 def ends_early(values: Mapping[str, float]) -> bool:
-    """Whether the ranking of one direction ends before rank 6: R@10 is R@5 but for what chance finds.
+    """Whether the ranking of one task ends before rank 6: R@10 is R@5 but for what chance finds.
 
     `values`: the published ones by label, in percent. A ranking that goes on finds more at 10 than at 5. One that stops
     does not; or hardly, where the rest ties and is ranked by the order of an array (the official evaluation of ALBEF
@@ -31,7 +31,7 @@ def ends_early(values: Mapping[str, float]) -> bool:
 
 def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
     """What the published row betrays, in sentences; `ours` is the protocol of the runs that are compared with it."""
-    early = {direction: row.values[direction] for direction in row.values if ends_early(row.values[direction])}
+    early = {task: row.values[task] for task in row.values if ends_early(row.values[task])}
     if not early:
         return ()
     shown = ", ".join(f"{one} {values['R@5']:.2f} and {values['R@10']:.2f}" for one, values in early.items())

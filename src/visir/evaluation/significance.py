@@ -210,7 +210,7 @@ def _clustered(differences: object, clusters: object) -> tuple[Floats, Floats]:
     """(sum, size) of the differences of each cluster; a query is its own cluster when there are none."""
     values = np.asarray(differences, np.float64)
     if values.ndim != 1 or len(values) == 0:
-        raise VisirError("a paired test needs at least one query.", hint="is the split, or the direction, right?")
+        raise VisirError("a paired test needs at least one query.", hint="is the split, or the task, right?")
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise VisirError(

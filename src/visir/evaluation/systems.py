@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, VisirError
-from visir.records import DIRECTIONS, UNDECLARED, Direction, Embeddings, EncoderCard, Run, SparseEmbeddings
+from visir.records import TASKS, UNDECLARED, Embeddings, EncoderCard, Run, SparseEmbeddings
 from visir.search.exact import Vectors, similarity_of
 from visir.search.sparse.scan import refuse_unlike
 from visir.search.vectors import Similarity
@@ -33,46 +33,46 @@ def encoding_of(encoder: Encoder) -> Callable[..., Vectors]:
     return encode
 
 
-def runs_of(system: System) -> dict[Direction, Run] | None:
-    """The runs by direction, in the usual order, when the system is given as runs; None otherwise.
+def runs_of(system: System) -> dict[str, Run] | None:
+    """The runs by task, in the usual order, when the system is given as runs; None otherwise.
 
-    The direction of a run is its own; under another key of a mapping it is an error.
+    The task of a run is its own; under another key of a mapping it is an error.
     """
     given = _members(system)
     if not given or not all(isinstance(one, Run) for one in given):
         return None
-    found: dict[Direction, Run] = {}
+    found: dict[str, Run] = {}
     for run in given:
         assert isinstance(run, Run)
-        if run.direction in found:
+        if run.task in found:
             raise ConfigurationError(
-                f"two runs of the direction {run.direction}: {found[run.direction].name} and {run.name}.",
+                f"two runs of the task {run.task}: {found[run.task].name} and {run.name}.",
                 hint="evaluate them one after the other, then compare the results",
             )
-        found[run.direction] = run
+        found[run.task] = run
     if isinstance(system, Mapping):
         for key, run in system.items():
-            if isinstance(run, Run) and key != run.direction:
-                raise ConfigurationError(f"under {key!r} there is a run of the direction {run.direction!r}.")
-    return {direction: found[direction] for direction in DIRECTIONS if direction in found}
+            if isinstance(run, Run) and key != run.task:
+                raise ConfigurationError(f"under {key!r} there is a run of the task {run.task!r}.")
+    return {task: found[task] for task in TASKS if task in found}
 
 
-def with_similarity(runs: Mapping[Direction, Run], similarity: Similarity | None) -> tuple[dict[Direction, Run], str]:
+def with_similarity(runs: Mapping[str, Run], similarity: Similarity | None) -> tuple[dict[str, Run], str]:
     """The runs, and by what they were scored: as they say themselves, or as the caller declares for those that do not.
 
     Raises `ConfigurationError` when the two disagree.
     """
     made, said = {}, []
-    for direction, run in runs.items():
+    for task, run in runs.items():
         own = run.provenance.get("similarity")
         if similarity is not None and own not in (None, similarity):
             raise ConfigurationError(
-                f"run {run.name} ({direction}) was scored by {own}, not by {similarity}, as it says itself.",
+                f"run {run.name} ({task}) was scored by {own}, not by {similarity}, as it says itself.",
                 hint="leave the similarity out: it is declared for runs that do not say it",
             )
         if own is None and similarity is not None:
             own, run = similarity, replace(run, provenance=run.provenance | {"similarity": similarity})
-        made[direction] = run
+        made[task] = run
         said.append(own or UNDECLARED)
     return made, " / ".join(dict.fromkeys(said))
 
@@ -110,14 +110,14 @@ def refuse(system: object) -> VisirError:
     )
 
 
-def origins(vectors: tuple[Vectors, Vectors] | None, runs: Mapping[Direction, Run] | None) -> dict[str, str]:
+def origins(vectors: tuple[Vectors, Vectors] | None, runs: Mapping[str, Run] | None) -> dict[str, str]:
     """Where vectors, or ready runs, come from, and when they were made as far as that is known."""
     if vectors is not None:
         return {f"{one.modality} vectors": one.origin or "given by the caller" for one in vectors}
     found = {}
-    for direction, run in (runs or {}).items():
+    for task, run in (runs or {}).items():
         read = run.provenance.get("read") or run.provenance.get("source")
-        found[f"{direction} run"] = f"from the file {read}" if read else "made before, by visir or its caller"
+        found[f"{task} run"] = f"from the file {read}" if read else "made before, by visir or its caller"
     return found
 
 

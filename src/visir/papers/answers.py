@@ -148,7 +148,7 @@ def _centre(verdict: Verdict, collection: str) -> str:
 
 
 def _task(label: str) -> str:
-    return TASKS.get(label.partition(" ")[0], "neither direction")
+    return TASKS.get(label.partition(" ")[0], "neither task")
 
 
 def _of(pair: Pair, verdict: Verdict) -> str:

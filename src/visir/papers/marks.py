@@ -37,11 +37,11 @@ def marks(study: Study, cells: Sequence[Cell]) -> tuple[tuple[str, str], ...]:
 
 
 def _ours(cell: Cell) -> dict[str, dict[str, float]]:
-    """direction → label → value."""
+    """task → label → value."""
     values: dict[str, dict[str, float]] = {}
     for label, value in cell.measured.values.items():
-        direction, _, name = label.partition(" ")
-        values.setdefault(direction, {})[name] = value
+        task, _, name = label.partition(" ")
+        values.setdefault(task, {})[name] = value
     return {one: part for one, part in values.items() if {"R@5", "R@10"} <= set(part)}
 
 

@@ -1,4 +1,4 @@
-"""What a table prints, and what was measured in the same words: labels with their direction, the table's units."""
+"""What a table prints, and what was measured in the same words: labels with their task, the table's units."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ TICK, DASH = "✓", "–"
 INSTEAD = " · "
 """Between a printed collection and the data in its place, where several take it ("All categories · Flipkart")."""
 USUAL = {
-    **{(direction, f"R@{k}"): f"hit@{k}" for direction in ("i2t", "t2i") for k in RSUM_CUTOFFS},
-    **{(direction, "rsum"): "rsum" for direction in ("i2t", "t2i", "both")},
+    **{(task, f"R@{k}"): f"hit@{k}" for task in ("i2t", "t2i") for k in RSUM_CUTOFFS},
+    **{(task, "rsum"): "rsum" for task in ("i2t", "t2i", "both")},
 }
-"""What is said of an evaluation where no published row says what it wants: (direction, label) → measure."""
+"""What is said of an evaluation where no published row says what it wants: (task, label) → measure."""
 
 
 def row_of(collection: str) -> str:
@@ -33,21 +33,21 @@ def row_of(collection: str) -> str:
 
 
 def values_of(aggregates: Mapping[str, Mapping[str, float]], row: PublishedRow | None) -> dict[str, float]:
-    """The values that a published row prints, or `USUAL` without one, by "direction label", as far as they are there.
+    """The values that a published row prints, or `USUAL` without one, by "task label", as far as they are there.
 
-    `aggregates[direction][measure]`: as of a `Result`, fractions; what comes out is in the table's units (percentages,
+    `aggregates[task][measure]`: as of a `Result`, fractions; what comes out is in the table's units (percentages,
     rsum in points). R@k is read as hit@k, its usual meaning in image–text retrieval, whatever the table meant; what the
     table may have meant is for `explain` to say.
     """
     wanted = (
-        {(direction, label): measure_of(label) for direction, part in row.values.items() for label in part}
+        {(task, label): measure_of(label) for task, part in row.values.items() for label in part}
         if row is not None
         else USUAL
     )
     return {
-        f"{direction} {label}": printed_value(measure, aggregates[direction][measure], label)
-        for (direction, label), measure in wanted.items()
-        if measure in aggregates.get(direction, {})
+        f"{task} {label}": printed_value(measure, aggregates[task][measure], label)
+        for (task, label), measure in wanted.items()
+        if measure in aggregates.get(task, {})
     }
 
 
@@ -81,9 +81,9 @@ def numbers_of(table: Published | PlainTable | None, systems: Systems = "columns
         found = {key: _number(table, *cell) for key, cell in _cells(table, systems).items()}
         return {key: value for key, value in found.items() if value is not None}
     return {
-        (row.system, row.collection, f"{direction} {label}"): value
+        (row.system, row.collection, f"{task} {label}"): value
         for row in table.rows
-        for direction, part in row.values.items()
+        for task, part in row.values.items()
         for label, value in part.items()
     }
 
@@ -129,9 +129,9 @@ def doubts_of(table: Published | PlainTable | None, systems: Systems = "columns"
         said = {key: table.doubt(*cell) for key, cell in _cells(table, systems).items()}
     else:
         said = {
-            (row.system, row.collection, f"{direction} {label}"): table.doubt(row, direction, label)
+            (row.system, row.collection, f"{task} {label}"): table.doubt(row, task, label)
             for row in table.rows
-            for direction, part in row.values.items()
+            for task, part in row.values.items()
             for label in part
         }
     return {key: reason for key, reason in said.items() if reason}

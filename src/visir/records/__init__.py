@@ -5,11 +5,12 @@ Made once and passed along: `Collection` → `Embeddings` → `Run` (over a `Gal
 """
 
 from visir.records.catalogue import Catalogue
-from visir.records.collection import CAPTIONS, IMAGES, JUDGEMENTS, LINKS, Collection
+from visir.records.collection import CAPTIONS, IMAGES, JUDGEMENTS, LINKS, SIDES, TASKS, Collection
 from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard
-from visir.records.gallery import CANDIDATES, DIRECTIONS, QUERIES, Direction, Gallery, Modality, modality_of
+from visir.records.gallery import Gallery, modality_of
+from visir.records.items import Items, Modality, Role
 from visir.records.protocol import UNDECLARED, Protocol, Recall, Ties, gallery_line
 from visir.records.qrels import Qrels
 from visir.records.ranks import Ranks
@@ -17,36 +18,41 @@ from visir.records.result import Result
 from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
 from visir.records.sparse import SparseEmbeddings, Vocabulary
+from visir.records.task import Pools, QrelsByName, Task, task_name
 
 __all__ = [
-    "CANDIDATES",
     "CAPTIONS",
-    "DIRECTIONS",
     "IMAGES",
     "JUDGEMENTS",
     "LINKS",
-    "QUERIES",
+    "SIDES",
+    "TASKS",
     "UNDECLARED",
     "Catalogue",
     "Collection",
     "Corrupted",
-    "Direction",
     "Embeddings",
     "EncoderCard",
     "Gallery",
     "Injected",
+    "Items",
     "Modality",
+    "Pools",
     "Protocol",
     "Qrels",
+    "QrelsByName",
     "Ranks",
     "Recall",
     "Result",
+    "Role",
     "Run",
     "Shortcuts",
     "SparseEmbeddings",
+    "Task",
     "Ties",
     "Vocabulary",
     "gallery_line",
     "modality_of",
     "strings",
+    "task_name",
 ]

@@ -13,23 +13,28 @@ import pyarrow.compute as pc
 
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
-from visir.records.columns import conform
+from visir.records.columns import conform, strings
 from visir.records.corrupted import Corrupted
-from visir.records.gallery import Direction, Gallery
+from visir.records.gallery import Gallery
+from visir.records.items import PLACES, Items, Modality
 from visir.records.qrels import Qrels
 from visir.records.shortcuts import Injected
+from visir.records.task import QrelsByName, Task
 
 IMAGES = pa.schema([("id", pa.string()), ("path", pa.string()), ("archive", pa.string()), ("split", pa.string())])
 CAPTIONS = pa.schema([("id", pa.string()), ("text", pa.string()), ("image_id", pa.string())])
 JUDGEMENTS = pa.schema(
     [
         ("relevance", pa.string()),  # the name of the set of judgements: "cxc", "eccv", "experts", …
-        ("direction", pa.string()),  # "t2i", "i2t", or "both"
+        ("task", pa.string()),  # "t2i", "i2t", or "both"
         ("caption_id", pa.string()),
         ("image_id", pa.string()),
         ("grade", pa.float32()),  # > 0 is a positive; 0 is judged and not relevant
     ]
 )
+SIDES: dict[str, tuple[Modality, Modality]] = {"i2t": ("image", "text"), "t2i": ("text", "image")}
+"""The tasks of every collection of images and captions: what their queries and what their documents hold."""
+TASKS = tuple(SIDES)
 LINKS = "links"
 """The name of the relevance that every collection has: a caption and the image it was written for, grade 1."""
 
@@ -162,6 +167,61 @@ class Collection:
         """The collection with further judgement sets added."""
         return replace(self, judgements=pa.concat_tables([self.judgements, conform(judgements, JUDGEMENTS, self.name)]))
 
+    def items(self, modality: Modality) -> Items:
+        """The images ("image") or the captions ("text") of this collection as items, in its order.
+
+        Raises:
+            CollectionError: The collection has no items of this modality.
+        """
+        if modality == "image":
+            return Items(
+                strings(self.images["id"]),
+                None,
+                self.images.select(PLACES.names),
+                self.root,
+                "images",
+                self.name,
+                self.injected,
+                self.corrupted,
+            )
+        if modality == "text":
+            captions = self.captions
+            return Items(
+                strings(captions["id"]), strings(captions["text"]), title="captions", name=self.name,
+                injected=self.injected,
+            )  # fmt: skip
+        raise CollectionError(f"{self.name}: items hold an image or a text, not {modality!r}.")
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The names of the tasks of this collection; see `task`."""
+        return TASKS
+
+    def task(self, name: str) -> Task:
+        """One task of this collection: "t2i" (captions search images) or "i2t" (images search captions).
+
+        Raises:
+            CollectionError: There is no task of this name.
+
+        Example:
+            >>> collection = Collection.build(
+            ...     "two boats", images={"id": ["a", "b"]}, captions={"id": ["1"], "text": ["red"], "image_id": ["a"]}
+            ... )
+            >>> collection.task("t2i")
+            Task(t2i: 1 captions, 2 images of two boats)
+        """
+        if name not in TASKS:
+            raise CollectionError(f"{self.name}: unknown task {name!r}", hint=nearest(name, TASKS))
+        queries, documents = SIDES[name]
+        return Task(
+            name,
+            self.items(queries),
+            self.items(documents),
+            QrelsByName(self.relevances, lambda relevance: self.qrels(name, relevance)),
+            source=self.name,
+            source_fingerprint=self.fingerprint,
+        )
+
     def image_gallery(self, description: str = "all images") -> Gallery:
         """All images of this collection as the candidates of text-to-image search."""
         return Gallery.of("image", self.images["id"], description)
@@ -170,8 +230,8 @@ class Collection:
         """All captions of this collection as the candidates of image-to-text search."""
         return Gallery.of("text", self.captions["id"], description)
 
-    def qrels(self, direction: Direction, relevance: str = LINKS) -> Qrels:
-        """The positives of one direction under a named relevance: queries are captions for "t2i", images for "i2t".
+    def qrels(self, task: str, relevance: str = LINKS) -> Qrels:
+        """The positives of one task under a named relevance: queries are captions for "t2i", images for "i2t".
 
         Under "links" every caption is a query of t2i and every image that has a caption is a query of i2t. Under
         another set the queries are those that the set judges.
@@ -185,13 +245,13 @@ class Collection:
                 )
             chosen = pc.and_(
                 pc.equal(self.judgements["relevance"], relevance),
-                pc.is_in(self.judgements["direction"], pa.array([direction, "both"])),
+                pc.is_in(self.judgements["task"], pa.array([task, "both"])),
             )
             pairs = self.judgements.filter(chosen)
             if pairs.num_rows == 0:
-                raise CollectionError(f"{self.name}: relevance {relevance!r} has no judgements for {direction}.")
+                raise CollectionError(f"{self.name}: relevance {relevance!r} has no judgements for {task}.")
             grades = pairs["grade"].to_numpy()
-        query, document = ("caption_id", "image_id") if direction == "t2i" else ("image_id", "caption_id")
+        query, document = ("caption_id", "image_id") if task == "t2i" else ("image_id", "caption_id")
         return Qrels.of(pairs[query], pairs[document], grades, name=relevance)
 
     def describe(self) -> dict[str, object]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
 from visir.records.columns import refuse_repeats, rows_of, strings
-from visir.records.gallery import Modality
+from visir.records.items import Modality
 
 _BLOCK = 65_536  # rows looked at in one go, so that a memory-mapped matrix never has to fit in memory
 

@@ -37,8 +37,8 @@ class Protocol:
     relevance: str = "links"
     galleries: dict[str, str] = field(
         default_factory=dict
-    )  # direction -> "5,000 images (all of the test split) · fingerprint"
-    queries: dict[str, str] = field(default_factory=dict)  # direction -> "25,000 captions · fingerprint"
+    )  # task -> "5,000 images (all of the test split) · fingerprint"
+    queries: dict[str, str] = field(default_factory=dict)  # task -> "25,000 captions · fingerprint"
     captions: str = "all"  # "all", "first", "random(seed=0)", "first 5"
     similarity: str = UNDECLARED
     recall: Recall = "hit"
@@ -61,11 +61,11 @@ class Protocol:
     @cached_property
     def fingerprint(self) -> str:
         """A hash over the task fields: equal exactly when two numbers may be compared."""
-        return hash_json(self._task())
+        return hash_json(self._task_fields())
 
     def differences(self, other: Protocol) -> dict[str, tuple[Any, Any]]:
         """Task fields that differ: {field: (mine, the other's)}; empty when numbers may be compared."""
-        mine, theirs = self._task(), other._task()
+        mine, theirs = self._task_fields(), other._task_fields()
         return {name: (mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]}
 
     def system_differences(self, other: Protocol) -> dict[str, tuple[Any, Any]]:
@@ -99,11 +99,10 @@ class Protocol:
         """The protocol with some fields replaced."""
         return replace(self, **fields)
 
-    def _task(self) -> dict[str, Any]:
+    def _task_fields(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name not in SYSTEM_FIELDS}
 
 
 def gallery_line(gallery: Gallery) -> str:
     """How a gallery is written on the card: size, what it is, fingerprint."""
-    kind = "images" if gallery.modality == "image" else "captions"
-    return f"{gallery.size:,} {kind} · {gallery.description} · {gallery.fingerprint[:12]}"
+    return f"{gallery.size:,} {gallery.title} · {gallery.description} · {gallery.fingerprint[:12]}"

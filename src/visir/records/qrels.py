@@ -1,4 +1,4 @@
-"""Relevance judgements of one direction, in the form in which measures use them."""
+"""Relevance judgements of one task, in the form in which measures use them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visir.errors import RunError
 from visir.records.columns import strings
-from visir.records.gallery import Direction, Gallery
+from visir.records.gallery import Gallery
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Run:
     """
 
     name: str
-    direction: Direction
+    task: str
     queries: pa.StringArray
     offsets: NDArray[np.int64]
     documents: pa.StringArray
@@ -43,7 +43,7 @@ class Run:
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        where = f"run {self.name} ({self.direction})"
+        where = f"run {self.name} ({self.task})"
         if len(self.queries) == 0:
             raise RunError(f"{where} is empty.")
         if len(self.offsets) != len(self.queries) + 1 or self.offsets[0] != 0 or self.offsets[-1] != len(self.indices):
@@ -69,7 +69,7 @@ class Run:
     def ranked(
         cls,
         name: str,
-        direction: Direction,
+        task: str,
         queries: object,
         documents: object,
         scores: object,
@@ -87,13 +87,13 @@ class Run:
         order = pc.sort_indices(table, sort_keys=[("q", "ascending"), ("s", "descending"), ("d", "ascending")])
         query = query.take(order)
         if len(query) == 0:
-            raise RunError(f"run {name} ({direction}) is empty.")
+            raise RunError(f"run {name} ({task}) is empty.")
         groups = pc.run_end_encode(query, run_end_type=pa.int64())
         offsets = np.concatenate([[0], groups.run_ends.to_numpy()]).astype(np.int64)
         encoded = document.take(order).dictionary_encode()
         return cls(
             name,
-            direction,
+            task,
             groups.values.cast(pa.string()),
             offsets,
             encoded.dictionary.cast(pa.string()),
@@ -111,7 +111,7 @@ class Run:
         """The (document id, score) pairs of one query, best first."""
         at = pc.index(self.queries, query).as_py()
         if at < 0:
-            raise RunError(f"run {self.name} ({self.direction}) has no query {query!r}.")
+            raise RunError(f"run {self.name} ({self.task}) has no query {query!r}.")
         part = slice(
             self.offsets[at], self.offsets[at + 1] if k is None else min(self.offsets[at] + k, self.offsets[at + 1])
         )

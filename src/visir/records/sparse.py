@@ -15,7 +15,7 @@ from visir.errors import EmbeddingError
 from visir.fingerprint import hash_columns
 from visir.records.columns import refuse_repeats, rows_of, strings
 from visir.records.embeddings import EncoderCard
-from visir.records.gallery import Modality
+from visir.records.items import Modality
 
 
 @dataclass(frozen=True, eq=False)

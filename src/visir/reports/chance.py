@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.records import Direction, Qrels, Result, Run
+from visir.records import Qrels, Result, Run
 
 
 def chance_curve(positives: NDArray[np.int64], gallery: int, limit: int) -> NDArray[np.float64]:
@@ -26,17 +26,17 @@ def chance_curve(positives: NDArray[np.int64], gallery: int, limit: int) -> NDAr
 
 
 def expected_by_chance(
-    result: Result, runs: Mapping[Direction, Run], qrels: Mapping[Direction, Qrels]
+    result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels]
 ) -> dict[str, NDArray[np.float64]]:
-    """Direction -> (N,) hit@1 … hit@N expected of a random order of N candidates, for the directions with judgements.
+    """str -> (N,) hit@1 … hit@N expected of a random order of N candidates, for the tasks with judgements.
 
     Under folds N is the size of one fold's gallery: a query meets only its own fold.
     """
     expected: dict[str, NDArray[np.float64]] = {}
-    for direction, run in runs.items():
-        if direction in qrels:
-            positives = qrels[direction].select(run.queries).positives
+    for task, run in runs.items():
+        if task in qrels:
+            positives = qrels[task].select(run.queries).positives
             size = max(1, round(run.gallery.size / result.protocol.folds))
             if (positives > 0).any():
-                expected[direction] = chance_curve(positives[positives > 0], size, size)
+                expected[task] = chance_curve(positives[positives > 0], size, size)
     return expected

@@ -38,12 +38,12 @@ class Example:
     top: tuple[Answer, ...]
 
 
-def first_ranks(result: Result, direction: str) -> tuple[pa.StringArray, NDArray[np.float64]] | None:
+def first_ranks(result: Result, task: str) -> tuple[pa.StringArray, NDArray[np.float64]] | None:
     """Query ids and ranks of the first positive, from 1, infinite where none was found; None if the result has none."""
-    table = result.per_query.get(direction)
+    table = result.per_query.get(task)
     for name in RANK_COLUMNS:
         if table is not None and name in table.column_names:
-            ranks = result.values(direction, name)
+            ranks = result.values(task, name)
             # The rank measures count a positive that was not found as one below the last that was looked at.
             deepest = np.inf if result.protocol.depth is None else result.protocol.depth
             return strings(table["query_id"]), np.where(ranks <= deepest, ranks, np.inf)
@@ -68,7 +68,7 @@ class Examples:
         np.minimum.at(self.ranks, rows, within[self.positive] + 1.0)
         judged = qrels.queries.filter(pa.array(qrels.positives > 0))
         self.judged = pc.is_in(run.queries, judged).to_numpy(zero_copy_only=False)
-        known = first_ranks(result, run.direction) if result is not None else None
+        known = first_ranks(result, run.task) if result is not None else None
         if known is not None:
             at = pc.index_in(run.queries, known[0])
             places = pc.fill_null(at, 0).to_numpy()

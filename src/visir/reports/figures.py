@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.records import DIRECTIONS, Direction, Qrels, Result, Run
+from visir.records import TASKS, Qrels, Result, Run
 from visir.reports.chance import expected_by_chance
 from visir.reports.examples import Examples, first_ranks
 from visir.reports.plots import hit_curves, rank_distribution, training_curves
 from visir.reports.svg import themed
-from visir.reports.words import DIRECTION_WORDS
+from visir.reports.words import TASK_WORDS
 
 Ranks = Mapping[str, NDArray[np.float64]]
 
@@ -31,8 +31,8 @@ class Figure:
 def figures(
     result: Result,
     *,
-    runs: Mapping[Direction, Run],
-    qrels: Mapping[Direction, Qrels],
+    runs: Mapping[str, Run],
+    qrels: Mapping[str, Qrels],
     training: Sequence[Mapping[str, Any]] | None,
 ) -> list[Figure]:
     """What can be drawn: ranks if the result or the runs know them, chance if the galleries do, training if given."""
@@ -66,28 +66,26 @@ def figures(
     return made
 
 
-def _ranks(
-    result: Result, runs: Mapping[Direction, Run], qrels: Mapping[Direction, Qrels]
-) -> dict[str, NDArray[np.float64]]:
-    """Direction -> the rank of each query's first positive: from the result, otherwise from the run."""
+def _ranks(result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels]) -> dict[str, NDArray[np.float64]]:
+    """str -> the rank of each query's first positive: from the result, otherwise from the run."""
     ranks: dict[str, NDArray[np.float64]] = {}
-    for direction in DIRECTIONS:
-        known = first_ranks(result, direction)
-        run = runs.get(direction)
+    for task in TASKS:
+        known = first_ranks(result, task)
+        run = runs.get(task)
         if known is not None:
             # A positive outside the gallery is counted as one rank below the last: nobody can find it.
-            ranks[direction] = known[1] if run is None else np.where(known[1] > run.gallery.size, np.inf, known[1])
-        elif run is not None and direction in qrels:
-            sorted_out = Examples(run, qrels[direction])
-            ranks[direction] = sorted_out.ranks[sorted_out.judged]
+            ranks[task] = known[1] if run is None else np.where(known[1] > run.gallery.size, np.inf, known[1])
+        elif run is not None and task in qrels:
+            sorted_out = Examples(run, qrels[task])
+            ranks[task] = sorted_out.ranks[sorted_out.judged]
     return ranks
 
 
 def _in_words(ranks: Ranks) -> str:
     """The curves for those who cannot see them."""
     return " ".join(
-        f"{DIRECTION_WORDS.get(direction, direction)}: a right answer among the first 1, 5, 10 and 100 for "
+        f"{TASK_WORDS.get(task, task)}: a right answer among the first 1, 5, 10 and 100 for "
         + ", ".join(f"{100 * float(np.mean(one <= k)):.1f} %" for k in (1, 5, 10, 100))
         + " of the queries."
-        for direction, one in ranks.items()
+        for task, one in ranks.items()
     )

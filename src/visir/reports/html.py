@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.records import Collection, Direction, Qrels, Result, Run
+from visir.records import Collection, Qrels, Result, Run
 from visir.reports.chance import expected_by_chance
 from visir.reports.examples import Example, Examples, Kind, by_image
 from visir.reports.figures import figures
@@ -19,7 +19,7 @@ from visir.reports.library import Library
 from visir.reports.page import write_page
 from visir.reports.table import Table
 from visir.reports.tables import measures_table, result_table
-from visir.reports.words import DIRECTION_WORDS, display, in_reading_order, in_words, meaning
+from visir.reports.words import TASK_WORDS, display, in_reading_order, in_words, meaning
 
 PICTURE_BUDGET = 1_400_000
 """Bytes of text that all pictures of one report may take together; the whole stays under two megabytes."""
@@ -34,7 +34,7 @@ KINDS: tuple[tuple[Kind, str, str], ...] = (
 
 @dataclass(frozen=True)
 class Headline:
-    """The big numbers of one direction: (name, value, sentence) of the named recall; `rsum` and `chance` may be ""."""
+    """The big numbers of one task: (name, value, sentence) of the named recall; `rsum` and `chance` may be ""."""
 
     title: str
     values: tuple[tuple[str, str, str], ...]
@@ -44,7 +44,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Gallery:
-    """The queries of one direction that are shown, by kind, and over what they were searched."""
+    """The queries of one task that are shown, by kind, and over what they were searched."""
 
     title: str
     queries: str
@@ -57,9 +57,9 @@ def write_report(
     path: str | Path,
     result: Result,
     *,
-    runs: Mapping[Direction, Run] | None = None,
+    runs: Mapping[str, Run] | None = None,
     collection: Collection | None = None,
-    qrels: Mapping[Direction, Qrels] | None = None,
+    qrels: Mapping[str, Qrels] | None = None,
     training: Sequence[Mapping[str, Any]] | None = None,
     title: str = "",
     command: str = "",
@@ -81,7 +81,7 @@ def write_report(
     - `training`: one mapping of numbers per epoch, drawn as curves
     - `command`: the command line that makes the report again; `beside`: {file name: what it holds} of the files written
       into the same folder, linked relatively
-    - `examples`: queries per kind (worst, lost by a hair, best) and direction; `top`: how much of each answer is shown
+    - `examples`: queries per kind (worst, lost by a hair, best) and task; `top`: how much of each answer is shown
 
     Everything that came from outside (captions, ids, names, notes) is escaped, and the page forbids scripts besides.
     Raises `CollectionError` when the runs speak of images or captions that the collection does not have.
@@ -89,7 +89,7 @@ def write_report(
     runs = dict(runs or {})
     judged = _judged(result, runs, collection, qrels)
     chosen = {} if collection is None else _choose(result, runs, collection, judged, examples, top)
-    shown = {direction: [example for part in kinds.values() for example in part] for direction, kinds in chosen.items()}
+    shown = {task: [example for part in kinds.values() for example in part] for task, kinds in chosen.items()}
     library = Library(collection, shown, budget=PICTURE_BUDGET)
     chance = expected_by_chance(result, runs, judged)
     measured = list(dict.fromkeys(name for part in result.aggregates.values() for name in part))
@@ -99,14 +99,14 @@ def write_report(
         title=title or f"{result.system} on {result.protocol.collection}",
         result=result,
         protocol=result.protocol,
-        headlines=[_headline(result, direction, chance.get(direction)) for direction in result.directions],
+        headlines=[_headline(result, task, chance.get(task)) for task in result.tasks],
         rsum=_rsum(result, "both"),
         headline_table=to_html(_headline_table(result)),
         measures_table=to_html(_without_notes(measures_table(result))),
         measures=[(name, display(name).says) for name in in_reading_order(measured, result.protocol)],
         meaning=meaning(result.protocol),
         figures=figures(result, runs=runs, qrels=judged, training=training),
-        galleries=[_gallery(runs[direction], kinds) for direction, kinds in chosen.items()],
+        galleries=[_gallery(runs[task], kinds) for task, kinds in chosen.items()],
         library=library,
         command=command,
         beside=sorted((beside or {}).items()),
@@ -115,10 +115,10 @@ def write_report(
 
 def _judged(
     result: Result,
-    runs: Mapping[Direction, Run],
+    runs: Mapping[str, Run],
     collection: Collection | None,
-    qrels: Mapping[Direction, Qrels] | None,
-) -> dict[Direction, Qrels]:
+    qrels: Mapping[str, Qrels] | None,
+) -> dict[str, Qrels]:
     """What each run was judged by, as far as it can be known."""
     given = dict(qrels or {})
     if collection is None:
@@ -128,41 +128,41 @@ def _judged(
 
 def _choose(
     result: Result,
-    runs: Mapping[Direction, Run],
+    runs: Mapping[str, Run],
     collection: Collection,
-    qrels: Mapping[Direction, Qrels],
+    qrels: Mapping[str, Qrels],
     count: int,
     top: int,
-) -> dict[Direction, dict[Kind, list[Example]]]:
-    chosen: dict[Direction, dict[Kind, list[Example]]] = {}
-    for direction, run in runs.items():
-        sorted_out = Examples(run, qrels[direction], result)
-        group = by_image(collection) if direction == "t2i" else None
-        chosen[direction] = {kind: sorted_out.choose(kind, count, top, group) for kind, _, _ in KINDS}
+) -> dict[str, dict[Kind, list[Example]]]:
+    chosen: dict[str, dict[Kind, list[Example]]] = {}
+    for task, run in runs.items():
+        sorted_out = Examples(run, qrels[task], result)
+        group = by_image(collection) if task == "t2i" else None
+        chosen[task] = {kind: sorted_out.choose(kind, count, top, group) for kind, _, _ in KINDS}
     return chosen
 
 
 def _gallery(run: Run, chosen: Mapping[Kind, Sequence[Example]]) -> Gallery:
     kinds = tuple((kind, name, words, tuple(chosen[kind])) for kind, name, words in KINDS if chosen[kind])
-    queries = "caption" if run.direction == "t2i" else "image"
-    return Gallery(DIRECTION_WORDS[run.direction], queries, kinds, run.gallery.size, run.depth)
+    queries = "caption" if run.task == "t2i" else "image"
+    return Gallery(TASK_WORDS[run.task], queries, kinds, run.gallery.size, run.depth)
 
 
-def _headline(result: Result, direction: str, chance: NDArray[np.float64] | None) -> Headline:
-    recall, values = result.protocol.recall, result.aggregates.get(direction, {})
+def _headline(result: Result, task: str, chance: NDArray[np.float64] | None) -> Headline:
+    recall, values = result.protocol.recall, result.aggregates.get(task, {})
     shown: list[tuple[str, str, str]] = []
     for name in in_reading_order(list(values), result.protocol):
         base, _, cutoff = name.partition("@")
         if base == recall and cutoff.isdigit() and len(shown) < 3:
-            sentence = in_words(result.protocol, direction, int(cutoff), values[name])
+            sentence = in_words(result.protocol, task, int(cutoff), values[name])
             shown.append((f"R@{cutoff}", f"{100 * values[name]:.1f}", sentence))
     # A random order is worked out for hit@k; the other recalls have other expectations.
     said = f"A random order would reach {100 * chance[0]:.2g} %." if chance is not None and recall == "hit" else ""
-    return Headline(DIRECTION_WORDS.get(direction, direction), tuple(shown), _rsum(result, direction), said)
+    return Headline(TASK_WORDS.get(task, task), tuple(shown), _rsum(result, task), said)
 
 
-def _rsum(result: Result, direction: str) -> str:
-    values = result.aggregates.get(direction, {})
+def _rsum(result: Result, task: str) -> str:
+    values = result.aggregates.get(task, {})
     return f"{values['rsum']:.1f}" if "rsum" in values else ""
 
 

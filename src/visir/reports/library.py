@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import CollectionError
-from visir.records import QUERIES, Collection, Direction
+from visir.records import SIDES, Collection
 from visir.reports.examples import Example
 from visir.reports.thumbnails import Thumbnail, thumbnails
 from visir.robustness.corruptions import pictures
@@ -23,9 +23,7 @@ class Library:
     `budget` bounds the bytes of all thumbnails together. Raises `CollectionError` when an id is not in the collection.
     """
 
-    def __init__(
-        self, collection: Collection | None, shown: Mapping[Direction, Sequence[Example]], *, budget: int
-    ) -> None:
+    def __init__(self, collection: Collection | None, shown: Mapping[str, Sequence[Example]], *, budget: int) -> None:
         self._texts: dict[str, str] = {}
         self._pictures: dict[str, Thumbnail] = {}
         self._alts: dict[str, str] = {}
@@ -71,12 +69,12 @@ def cut(text: str) -> str:
     return flat if len(flat) <= TEXT_LIMIT else flat[: TEXT_LIMIT - 1] + "…"
 
 
-def _mentioned(shown: Mapping[Direction, Sequence[Example]]) -> tuple[list[str], list[str]]:
+def _mentioned(shown: Mapping[str, Sequence[Example]]) -> tuple[list[str], list[str]]:
     """Ids of images and of captions, each once. The two must not be mixed: both may be called "1"."""
     images: dict[str, None] = {}
     captions: dict[str, None] = {}
-    for direction, examples in shown.items():
-        queries, answers = (images, captions) if QUERIES[direction] == "image" else (captions, images)
+    for task, examples in shown.items():
+        queries, answers = (images, captions) if SIDES[task][0] == "image" else (captions, images)
         for example in examples:
             queries[example.query] = None
             answers.update(dict.fromkeys(one.id for one in (*example.positives, *example.top)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from visir.errors import VisirError
 from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, to_svg
 from visir.reports.table import one_line
-from visir.reports.words import DIRECTION_WORDS
+from visir.reports.words import TASK_WORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,10 +26,10 @@ def hit_curves(
     chance: Mapping[str, NDArray[np.float64]] | None = None,
     limit: int | None = None,
 ) -> str:
-    """hit@k against k (logarithmic), one curve per direction.
+    """hit@k against k (logarithmic), one curve per task.
 
-    - `ranks`: direction -> (n,) rank of each query's first positive, from 1; infinite where none was found
-    - `chance`: direction -> (limit,) hit@1 … hit@limit of a random order, drawn thin and dotted
+    - `ranks`: task -> (n,) rank of each query's first positive, from 1; infinite where none was found
+    - `chance`: task -> (limit,) hit@1 … hit@limit of a random order, drawn thin and dotted
     - `limit`: the largest k; by default the largest finite rank
     """
     finite = [one[np.isfinite(one)] for one in ranks.values()]
@@ -37,16 +37,16 @@ def hit_curves(
     top = max(top, 10)
     ks = np.unique(np.concatenate([np.arange(1, min(top, 20) + 1), np.geomspace(1, top, 80).astype(int)]))
     with drawing(5.4, 3.5) as (figure, axes):
-        for number, (direction, one) in enumerate(ranks.items()):
+        for number, (task, one) in enumerate(ranks.items()):
             ordered = np.sort(one)
             values = 100 * np.searchsorted(ordered, ks, side="right") / len(one)
-            label = DIRECTION_WORDS.get(direction, one_line(direction))
+            label = TASK_WORDS.get(task, one_line(task))
             axes.plot(ks, values, color=SERIES[number], linestyle=DASHES[number], linewidth=2, label=label)
             marks = [k for k in (1, 5, 10) if k <= top]
             heights = 100 * np.searchsorted(ordered, marks, side="right") / len(one)
             axes.plot(marks, heights, MARKERS[number], color=SERIES[number], markersize=5)
-            if chance and direction in chance:
-                expected = chance[direction][ks[ks <= len(chance[direction])] - 1]
+            if chance and task in chance:
+                expected = chance[task][ks[ks <= len(chance[task])] - 1]
                 axes.plot(ks[: len(expected)], 100 * expected, color=SERIES[number], linewidth=0.9, linestyle=DASHES[2])
         if chance:
             axes.plot([], [], color=FAINT, linewidth=0.9, linestyle=DASHES[2], label="random order")
@@ -61,7 +61,7 @@ def hit_curves(
 
 
 def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> str:
-    """How many queries have their first positive at which rank: bars over bands of ranks, one colour per direction."""
+    """How many queries have their first positive at which rank: bars over bands of ranks, one colour per task."""
     finite = [one[np.isfinite(one)] for one in ranks.values()]
     deepest = max((one.max() for one in finite if len(one)), default=1)
     edges = [edge for edge in _RANK_EDGES if edge <= deepest]
@@ -71,11 +71,11 @@ def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> str:
         names.append("not\nfound")
     with drawing(5.4, 3.5) as (figure, axes):
         width = 0.8 / len(ranks)
-        for number, (direction, one) in enumerate(ranks.items()):
+        for number, (task, one) in enumerate(ranks.items()):
             counts = np.histogram(one[np.isfinite(one)], bins=[*edges, np.inf])[0].tolist()
             shares = 100 * np.array([*counts, *([int(np.isinf(one).sum())] if missing else [])]) / len(one)
             places = np.arange(len(names)) - 0.4 + width * (number + 0.5)
-            label = DIRECTION_WORDS.get(direction, one_line(direction))
+            label = TASK_WORDS.get(task, one_line(task))
             bars = axes.bar(places, shares, width * 0.94, color=SERIES[number], label=label)
             axes.bar_label(bars, fmt="%.0f", fontsize=7.5, padding=1.5, color=INK)
         axes.set_xticks(range(len(names)), names, fontsize=9)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from visir.evaluation.stress.effect import Effect
 from visir.evaluation.stress.stress import Stress
-from visir.records import Collection, Direction
+from visir.records import Collection
 from visir.reports.examples import Example, Examples, first_ranks
 from visir.reports.figures import Figure
 from visir.reports.formats import to_html
@@ -32,7 +32,7 @@ PICTURE_BUDGET = 1_500_000
 """Bytes of text that all pictures of one page may take together; the whole stays under two megabytes."""
 TOP = 4
 """How much of each answer is shown."""
-_SIDES: Mapping[Direction, str] = {"t2i": "captions", "i2t": "pictures"}
+_SIDES: Mapping[str, str] = {"t2i": "captions", "i2t": "pictures"}
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ def write_stress_report(
     The same study gives the same bytes. Everything that came from outside is escaped.
     """
     hits = [] if collection is None else worst_hits(study, collection)
-    shown: dict[Direction, list[Example]] = {
-        one: [example for hit in hits if hit.effect.outcome.direction == one for example in (hit.before, hit.after)]
+    shown: dict[str, list[Example]] = {
+        one: [example for hit in hits if hit.effect.outcome.task == one for example in (hit.before, hit.after)]
         for one in _SIDES
-        if one in study.plain.directions
+        if one in study.plain.tasks
     }
     library = Library(collection, shown, budget=PICTURE_BUDGET)
     return write_page(
@@ -89,7 +89,7 @@ def write_stress_report(
         table=to_html(effects_table(study, wide=True)),
         jaccard=None if study.jaccard is None else to_html(_bare(study)),
         similarity=_similarity(study),
-        sections=[(one, _SIDES[one], [hit for hit in hits if hit.effect.outcome.direction == one]) for one in shown],
+        sections=[(one, _SIDES[one], [hit for hit in hits if hit.effect.outcome.task == one]) for one in shown],
         library=library,
         granularity=granularity,
         meaning=meaning(study.protocol),
@@ -116,17 +116,17 @@ def worst_hits(study: Stress, collection: Collection, *, top: int = TOP) -> list
     """For each perturbation the query that lost most by it, each image at most once on the page."""
     hits: list[Hit] = []
     used: set[str] = set()
-    for direction in _SIDES:
-        some = [one for one in study.effects if one.outcome.direction == direction]
+    for task in _SIDES:
+        some = [one for one in study.effects if one.outcome.task == task]
         if not some:
             continue
-        qrels = study.qrels[direction]
-        plain = Examples(study.runs[direction], qrels, study.plain)
-        before = _ranks(study, direction)
+        qrels = study.qrels[task]
+        plain = Examples(study.runs[task], qrels, study.plain)
+        before = _ranks(study, task)
         ids = some[0].queries.to_pylist()
         images = [study.images.get(one, one) for one in ids]
         for effect in some:
-            after = first_ranks(effect.outcome.result, direction)
+            after = first_ranks(effect.outcome.result, task)
             assert after is not None, "ranks are measured"
             worst = effect.worst(1 + len(used), (before, after[1]), images)
             fresh = [at for at in worst if images[at] not in used][:1]
@@ -164,8 +164,8 @@ def _spoilt(effect: Effect, collection: Collection, query: str) -> Thumbnail | N
     return thumbnails([query], lambda _: look(row), budget=PICTURE_BUDGET // 40)[query]
 
 
-def _ranks(study: Stress, direction: Direction) -> NDArray[np.float64]:
-    found = first_ranks(study.plain, direction)
+def _ranks(study: Stress, task: str) -> NDArray[np.float64]:
+    found = first_ranks(study.plain, task)
     assert found is not None, "ranks are measured"
     return found[1]
 
@@ -181,8 +181,8 @@ class Card:
 
 def _cards(study: Stress) -> list[Card]:
     made = []
-    for direction, side in _SIDES.items():
-        some = [one for one in study.effects if one.outcome.direction == direction]
+    for task, side in _SIDES.items():
+        some = [one for one in study.effects if one.outcome.task == task]
         known = [one for one in some if not isnan(one.overall.percent)]
         if not known:
             continue
@@ -194,7 +194,7 @@ def _cards(study: Stress) -> list[Card]:
             Card(
                 f"Perturbed {side}",
                 (
-                    ("rsum as they are", f"{study.plain.aggregates[direction]['rsum']:.1f}"),
+                    ("rsum as they are", f"{study.plain.aggregates[task]['rsum']:.1f}"),
                     ("mean change", f"{mean:+.1f} %"),
                     ("largest loss", f"{worst.overall.percent:+.1f} %"),
                 ),
@@ -207,8 +207,8 @@ def _cards(study: Stress) -> list[Card]:
 
 def _figures(study: Stress) -> list[Figure]:
     made = []
-    for direction, side in _SIDES.items():
-        some = [one for one in study.effects if one.outcome.direction == direction]
+    for task, side in _SIDES.items():
+        some = [one for one in study.effects if one.outcome.task == task]
         if some:
             said = "; ".join(f"{one.outcome.title} {one.overall.percent:+.1f} %" for one in some)
             diamonds = " Diamonds: over the changed ones only." if any(one.coverage < 1 for one in some) else ""
@@ -216,7 +216,7 @@ def _figures(study: Stress) -> list[Figure]:
                 "Bars to the left: retrieval lost. The thin line is the 95 % interval over images, with all their "
                 f"captions.{diamonds} At the right, how many of the {side} the perturbation could change."
             )
-            svg = themed(degradation_bars(some, side), f"bars-{direction}", f"Change of rsum: {said}")
+            svg = themed(degradation_bars(some, side), f"bars-{task}", f"Change of rsum: {said}")
             made.append(Figure(svg, f"Perturbed {side}", caption))
     return made
 

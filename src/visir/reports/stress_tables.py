@@ -37,17 +37,17 @@ def effects_table(study: Stress, *, wide: bool = False) -> Table:
         Column("p (Holm)" if wide else "p", 4, positive=True),
     ]
     rows: list[list[Cell]] = []
-    for direction in study.plain.directions:
-        some = [one for one in study.effects if one.outcome.direction == direction]
+    for task in study.plain.tasks:
+        some = [one for one in study.effects if one.outcome.task == task]
         if some:
-            as_is: list[Cell] = [f"{_SIDES[direction]} as they are", None]
-            as_is += _measured(study.plain, direction, wide, with_dcg)
+            as_is: list[Cell] = [f"{_SIDES[task]} as they are", None]
+            as_is += _measured(study.plain, task, wide, with_dcg)
             rows.append([*as_is, *[None] * (len(columns) - len(as_is))])
         rows += [_row(one, wide, with_dcg) for one in some]
     recall = study.protocol.recall
     notes = [
         f"Captions are queries over plain images, pictures over plain captions. rsum: {recall}@1 + @5 + @10 of that "
-        "direction, of 300. Change: in percent of the unperturbed rsum, over all queries"
+        "task, of 300. Change: in percent of the unperturbed rsum, over all queries"
         + (
             "; changed only: over those the perturbation could change."
             if wide
@@ -108,38 +108,38 @@ def decrease_table(studies: Sequence[Stress]) -> Table:
 
 
 def plain_table(studies: Sequence[Stress]) -> Table:
-    """Table 3: every model on every collection, unperturbed, in the directions that were stressed."""
-    directions = list(dict.fromkeys(one for study in studies for one in study.plain.directions))
+    """Table 3: every model on every collection, unperturbed, in the tasks that were stressed."""
+    tasks = list(dict.fromkeys(one for study in studies for one in study.plain.tasks))
     with_dcg = any(DCG in study.plain.measures for study in studies)
     columns = [Column("collection"), Column("model")]
-    for one in directions:
+    for one in tasks:
         columns += [Column(f"{one} {name}", 2) for name in ("R@1", "R@5", "R@10", "rsum", *([DCG] if with_dcg else []))]
     rows: list[list[Cell]] = []
     for study in studies:
         cells: list[Cell] = []
-        for one in directions:
-            known = one in study.plain.directions
+        for one in tasks:
+            known = one in study.plain.tasks
             cells += _measured(study.plain, one, True, with_dcg) if known else [None] * (4 + with_dcg)
         rows.append([study.collection, study.system, *cells])
-    return Table.of(columns, rows, caption="Unperturbed", notes=["R@k in percent, rsum of one direction in points."])
+    return Table.of(columns, rows, caption="Unperturbed", notes=["R@k in percent, rsum of one task in points."])
 
 
 def refined_table(studies: Sequence[Stress]) -> Table:
     """Table 2: R@1 of every model, collections side by side."""
     collections = list(dict.fromkeys(one.collection for one in studies))
     found = {(one.system, one.collection): one.plain for one in studies}
-    directions = list(dict.fromkeys(one for study in studies for one in study.plain.directions))
+    tasks = list(dict.fromkeys(one for study in studies for one in study.plain.tasks))
     rows: list[list[Cell]] = []
     for system in dict.fromkeys(one.system for one in studies):
         cells: list[Cell] = []
         for collection in collections:
             result = found.get((system, collection))
-            for one in directions:
-                known = result is not None and one in result.directions
+            for one in tasks:
+                known = result is not None and one in result.tasks
                 recall = f"{result.protocol.recall}@1" if result else ""
                 cells.append(100 * result.aggregates[one][recall] if known and result else None)
         rows.append([system, *cells])
-    columns = [Column(f"{one} {direction}", 2) for one in collections for direction in directions]
+    columns = [Column(f"{one} {task}", 2) for one in collections for task in tasks]
     return Table.of([Column("model"), *columns], rows, caption="R@1, collection beside collection")
 
 
@@ -148,7 +148,7 @@ def _row(one: Effect, wide: bool, with_dcg: bool) -> list[Cell]:
     return [
         one.outcome.title,
         100 * one.coverage,
-        *_measured(one.outcome.result, one.outcome.direction, wide, with_dcg),
+        *_measured(one.outcome.result, one.outcome.task, wide, with_dcg),
         _number(overall.percent),
         _interval(overall.percent_interval),
         *([None if only is None else _number(only.percent)] if wide else []),
@@ -157,8 +157,8 @@ def _row(one: Effect, wide: bool, with_dcg: bool) -> list[Cell]:
     ]
 
 
-def _measured(result: Result, direction: str, wide: bool, with_dcg: bool) -> list[Cell]:
-    values, recall = result.aggregates[direction], result.protocol.recall
+def _measured(result: Result, task: str, wide: bool, with_dcg: bool) -> list[Cell]:
+    values, recall = result.aggregates[task], result.protocol.recall
     return [
         *([100 * values[f"{recall}@{k}"] for k in RSUM_CUTOFFS] if wide else []),
         values["rsum"],
@@ -176,7 +176,7 @@ def _number(value: float) -> float | None:
 
 
 def per_query(study: Stress) -> pa.Table:
-    """One row per query and perturbation: perturbation, direction, query_id, changed, text (as sent; null for pictures
+    """One row per query and perturbation: perturbation, task, query_id, changed, text (as sent; null for pictures
     and where nothing changed), rsum before and after in points.
     """
     parts = []
@@ -187,7 +187,7 @@ def per_query(study: Stress) -> pa.Table:
             pa.table(
                 {
                     "perturbation": pa.array([one.name] * len(queries), pa.string()),
-                    "direction": pa.array([one.outcome.direction] * len(queries), pa.string()),
+                    "task": pa.array([one.outcome.task] * len(queries), pa.string()),
                     "query_id": queries,
                     "changed": pa.array(one.outcome.changed),
                     "text": pa.array([sent.get(query) for query in queries.to_pylist()], pa.string()),
@@ -213,11 +213,11 @@ def as_dict(study: Stress) -> dict[str, object]:
                 "name": one.name,
                 "title": one.outcome.title,
                 "family": one.outcome.family,
-                "direction": one.outcome.direction,
+                "task": one.outcome.task,
                 "said": one.outcome.said,
                 "queries": len(one.before),
                 "changed": int(one.outcome.changed.sum()),
-                "measures": one.outcome.result.aggregates[one.outcome.direction],
+                "measures": one.outcome.result.aggregates[one.outcome.task],
                 "overall": _as_dict(one.overall),
                 "on_changed": None if one.on_changed is None else _as_dict(one.on_changed),
                 "p": one.p,

@@ -10,35 +10,35 @@ from visir.evaluation.explain import Explanation
 from visir.evaluation.published.judge import TOLERANCE, Judgement
 from visir.records import Protocol, Result
 from visir.reports.table import Cell, Column, Table, between
-from visir.reports.words import DIRECTION_WORDS, display, heading, in_reading_order
+from visir.reports.words import TASK_WORDS, display, heading, in_reading_order
 
 
 def result_table(result: Result, measures: Sequence[str] | None = None) -> Table:
-    """Directions × measures: the named recall and `rsum` first; fractions as percent.
+    """Tasks × measures: the named recall and `rsum` first; fractions as percent.
 
-    `measures` chooses and orders the columns; by default all, in reading order. A measure that a direction does not
-    have is a dash there. When there is a total over both directions (`rsum`), it is a last row.
+    `measures` chooses and orders the columns; by default all, in reading order. A measure that a task does not
+    have is a dash there. When there is a total over both tasks (`rsum`), it is a last row.
     """
     names = list(measures) if measures is not None else in_reading_order(_aggregated(result), result.protocol)
-    columns = [Column("direction")]
+    columns = [Column("task")]
     columns += [Column(heading(name, result.protocol), display(name).digits) for name in names]
     rows: list[list[Cell]] = []
-    for direction, values in _rows(result):
+    for task, values in _rows(result):
         if any(name in values for name in names):
-            rows.append([DIRECTION_WORDS.get(direction, direction), *(_shown(values, name) for name in names)])
+            rows.append([TASK_WORDS.get(task, task), *(_shown(values, name) for name in names)])
     return Table.of(columns, rows, caption=result.system, notes=_notes(result))
 
 
 def measures_table(result: Result) -> Table:
-    """The same numbers turned: measures × directions, for a narrow terminal or a long list of measures."""
-    directions = [direction for direction, _ in _rows(result)]
+    """The same numbers turned: measures × tasks, for a narrow terminal or a long list of measures."""
+    tasks = [task for task, _ in _rows(result)]
     # Each measure has digits of its own, a column here has not: the cells are printed beforehand.
     rows: list[list[Cell]] = []
     for name in in_reading_order(_aggregated(result), result.protocol):
         as_column = Column(name, display(name).digits)
-        cells = [as_column.text(_shown(result.aggregates[direction], name)) for direction in directions]
+        cells = [as_column.text(_shown(result.aggregates[task], name)) for task in tasks]
         rows.append([heading(name, result.protocol), *cells])
-    columns = [Column("measure"), *(Column(DIRECTION_WORDS.get(one, one), digits=0) for one in directions)]
+    columns = [Column("measure"), *(Column(TASK_WORDS.get(one, one), digits=0) for one in tasks)]
     return Table.of(columns, rows, caption=result.system, notes=_notes(result))
 
 
@@ -47,8 +47,8 @@ def card_table(protocol: Protocol) -> Table:
     return Table.of([Column("field"), Column("value")], protocol.card(), caption="Protocol card")
 
 
-def systems_table(results: Sequence[Result], measures: Sequence[str], direction: str) -> Table:
-    """Systems × measures in one direction, the best of each column marked; all under one protocol.
+def systems_table(results: Sequence[Result], measures: Sequence[str], task: str) -> Table:
+    """Systems × measures in one task, the best of each column marked; all under one protocol.
 
     The caller has made sure that the protocols agree (`visir.evaluation.compare`): this only prints.
     """
@@ -56,12 +56,12 @@ def systems_table(results: Sequence[Result], measures: Sequence[str], direction:
     for name in measures:
         best: Literal["max", "min"] = "max" if display(name).higher_is_better else "min"
         columns.append(Column(heading(name, results[0].protocol), display(name).digits, best))
-    rows = [[result.system, *(_shown(result.aggregates[direction], name) for name in measures)] for result in results]
-    return Table.of(columns, rows, caption=DIRECTION_WORDS.get(direction, direction))
+    rows = [[result.system, *(_shown(result.aggregates[task], name) for name in measures)] for result in results]
+    return Table.of(columns, rows, caption=TASK_WORDS.get(task, task))
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """The differences of a comparison (`visir.evaluation.compare`), one row per system, direction and measure.
+    """The differences of a comparison (`visir.evaluation.compare`), one row per system, task and measure.
 
     Narrow enough for 80 columns; "↓" marks measures of which less is better.
 
@@ -85,7 +85,7 @@ def comparison_table(comparison: Comparison) -> Table:
         rows.append(
             [
                 *([one.system] if several else []),
-                f"{one.direction} {one.measure}{' ↓' if not display(one.measure).higher_is_better else ''}",
+                f"{one.task} {one.measure}{' ↓' if not display(one.measure).higher_is_better else ''}",
                 scale * one.baseline_value,
                 scale * one.value,
                 scale * one.difference,
@@ -115,7 +115,7 @@ def published_table(
     `tolerance` is the one that the judgements were made with: it stands in a heading.
     """
     columns = [
-        Column("direction"),
+        Column("task"),
         Column("published as"),
         Column("measure"),
         Column("published", decimals),
@@ -126,7 +126,7 @@ def published_table(
     ]
     rows: list[list[Cell]] = [
         [
-            DIRECTION_WORDS.get(one.direction, one.direction),
+            TASK_WORDS.get(one.task, one.task),
             one.label,
             one.measure,
             one.published,
@@ -146,17 +146,17 @@ def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2
     Distance is the mean relative difference in percent. The notes give the answer in a sentence.
     """
     shown = explanation.fits[:limit]
-    names = list(dict.fromkeys((one.direction, one.label) for fit in shown for one in fit.values))
+    names = list(dict.fromkeys((one.task, one.label) for fit in shown for one in fit.values))
     columns = [
         Column("reading"),
-        *(Column(f"{direction} {label}", decimals) for direction, label in names),
+        *(Column(f"{task} {label}", decimals) for task, label in names),
         Column("distance %", 2, best="min"),
         Column("digits equal"),
     ]
-    published = {(one.direction, one.label): one.published for fit in shown for one in fit.values}
+    published = {(one.task, one.label): one.published for fit in shown for one in fit.values}
     rows: list[list[Cell]] = [["published", *(published.get(name) for name in names), None, None]]
     for fit in shown:
-        ours = {(one.direction, one.label): one.ours for one in fit.values}
+        ours = {(one.task, one.label): one.ours for one in fit.values}
         equal = f"{fit.reproduced} of {len(fit.values)}"
         rows.append([str(fit.reading), *(ours.get(name) for name in names), 100 * fit.distance, equal])
     more = len(explanation.fits) - len(shown)
@@ -174,9 +174,9 @@ def _aggregated(result: Result) -> list[str]:
 
 
 def _rows(result: Result) -> list[tuple[str, dict[str, float]]]:
-    """Directions in the result's order, the total over both last."""
-    order = [*result.directions, *(one for one in result.aggregates if one not in result.directions)]
-    return [(direction, result.aggregates[direction]) for direction in order if direction in result.aggregates]
+    """Tasks in the result's order, the total over both last."""
+    order = [*result.tasks, *(one for one in result.aggregates if one not in result.tasks)]
+    return [(task, result.aggregates[task]) for task in order if task in result.aggregates]
 
 
 def _shown(values: Mapping[str, float], name: str) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.records import Collection, Result, Run
 from visir.reports.examples import Examples, Kind, by_image
 from visir.reports.table import Cell, Column, Table
-from visir.reports.words import DIRECTION_WORDS
+from visir.reports.words import TASK_WORDS
 
 
 def queries_table(
@@ -26,16 +26,16 @@ def queries_table(
     def image(one: str) -> str:
         return f"{one}: {_short(first[one], width)}" if one in first else one
 
-    query, answer = (caption, image) if run.direction == "t2i" else (image, caption)
-    group = by_image(collection) if run.direction == "t2i" else None
-    sorted_out = Examples(run, collection.qrels(run.direction, result.protocol.relevance), result)
+    query, answer = (caption, image) if run.task == "t2i" else (image, caption)
+    group = by_image(collection) if run.task == "t2i" else None
+    sorted_out = Examples(run, collection.qrels(run.task, result.protocol.relevance), result)
     rows: list[list[Cell]] = [
         [query(one.query), one.rank, answer(one.top[0].id) if one.top else None, answer(one.positives[0].id)]
         for one in sorted_out.choose(kind, count, top=1, group=group)
     ]
     columns = [Column("query"), Column("rank", 0), Column("answered first"), Column("a right answer")]
     titles = {"worst": "Worst queries", "near": "Lost by a hair", "best": "Best queries"}
-    return Table.of(columns, rows, caption=f"{titles[kind]}, {DIRECTION_WORDS[run.direction]}")
+    return Table.of(columns, rows, caption=f"{titles[kind]}, {TASK_WORDS[run.task]}")
 
 
 def _short(text: str, width: int) -> str:

@@ -16,7 +16,7 @@ from visir.reports.page import write_page
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.reports.training_runs import TrainingRun, read_training_run
-from visir.reports.words import DIRECTION_WORDS
+from visir.reports.words import TASK_WORDS
 
 FILES = {
     "recipe.toml": "the resolved recipe; visir train runs it again",
@@ -42,7 +42,7 @@ def write_training_report(path: str | Path, folder: str | Path) -> Path:
             "recipe": facts["recipe"],
             "facts": facts,
             "epochs": len(facts["curve"]),
-            "headlines": [_headline(facts["validation"], direction) for direction in ("i2t", "t2i")],
+            "headlines": [_headline(facts["validation"], task) for task in ("i2t", "t2i")],
             "rsum": f"{facts['validation']['rsum']:.1f}",
             "final_table": to_html(_final_table(facts)),
             "epochs_table": to_html(_epochs_table(facts["curve"])),
@@ -87,9 +87,9 @@ def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
     return Figure(themed(svg, name, f"{title} over the steps of the training."), title, caption)
 
 
-def _headline(validation: dict[str, float], direction: str) -> dict[str, Any]:
-    values = [(f"hit@{k}", f"{validation[f'{direction} hit@{k}']:.1f}") for k in (1, 5, 10)]
-    return {"title": DIRECTION_WORDS[direction], "values": values}
+def _headline(validation: dict[str, float], task: str) -> dict[str, Any]:
+    values = [(f"hit@{k}", f"{validation[f'{task} hit@{k}']:.1f}") for k in (1, 5, 10)]
+    return {"title": TASK_WORDS[task], "values": values}
 
 
 def _final_table(facts: dict[str, Any]) -> Table:

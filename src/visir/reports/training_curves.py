@@ -89,18 +89,18 @@ def rsum_curves(runs: Sequence[TrainingRun]) -> str:
 
 
 def hit_curves(run: TrainingRun) -> str:
-    """hit@1, @5 and @10 of both directions on the validation split, in percent, at the end of each epoch."""
+    """hit@1, @5 and @10 of both tasks on the validation split, in percent, at the end of each epoch."""
     with drawing(*_SIZE) as (figure, axes):
         # The legend is filled column by column: one for each cut-off.
         for number, cutoff in enumerate((1, 5, 10)):
-            for direction, name in enumerate(("i2t", "t2i")):
+            for task, name in enumerate(("i2t", "t2i")):
                 y = run.epochs[f"{name} hit@{cutoff}"]
                 axes.plot(
                     run.epochs["step"],
                     y,
                     color=SERIES[number],
-                    linestyle=DASHES[direction],
-                    marker=_marker(direction, y),
+                    linestyle=DASHES[task],
+                    marker=_marker(task, y),
                     markersize=3.5,
                     label=f"{name} hit@{cutoff}",
                 )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from visir.evaluation.measures import MEASURES, Measure
 from visir.records import Protocol
 
-DIRECTION_WORDS = {"i2t": "image → text", "t2i": "text → image", "both": "both directions"}
-"""How a direction is written out."""
+TASK_WORDS = {"i2t": "image → text", "t2i": "text → image", "both": "both tasks"}
+"""How a task is written out."""
 
 RECALL_WORDS = {
     "hit": "hit@k: a query scores 1 when any one of its positives is among the first k, otherwise 0. This is what "
@@ -51,9 +51,7 @@ def display(measure: str) -> Display:
     registered measure (imported values) is taken as a fraction.
     """
     if measure == "rsum":
-        return Display(
-            1.0, 1, says="R@1 + R@5 + R@10 of the named recall, in percentage points: at most 300 a direction."
-        )
+        return Display(1.0, 1, says="R@1 + R@5 + R@10 of the named recall, in percentage points: at most 300 a task.")
     if measure.startswith("dcg_cm"):
         return Display(1.0, 3, says="Cross-modal gain of the answers: 1 for a true pair, else an estimated similarity.")
     known = _registered(measure)
@@ -80,12 +78,12 @@ def in_reading_order(measures: Sequence[str], protocol: Protocol) -> list[str]:
 def meaning(protocol: Protocol) -> list[tuple[str, str]]:
     """What a number under this protocol means, as (heading, sentences): what was searched, and how it was counted."""
     said = []
-    for direction, candidates in protocol.galleries.items():
-        queries = protocol.queries.get(direction)
+    for task, candidates in protocol.galleries.items():
+        queries = protocol.queries.get(task)
         text = f"Queries: {queries}. Candidates: {candidates}." if queries else f"Candidates: {candidates}."
         if "stated:" in candidates:
             text += " This gallery is stated by its authors, not listed one by one: it could not be checked."
-        said.append((DIRECTION_WORDS.get(direction, direction), text))
+        said.append((TASK_WORDS.get(task, task), text))
     said.append(("Recall", RECALL_WORDS.get(protocol.recall, protocol.recall)))
     said.append(("What counts as right", _relevance_words(protocol)))
     said.append(("Ties", TIE_WORDS.get(protocol.ties, protocol.ties)))
@@ -118,10 +116,10 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
     return said
 
 
-def in_words(protocol: Protocol, direction: str, cutoff: int, value: float) -> str:
+def in_words(protocol: Protocol, task: str, cutoff: int, value: float) -> str:
     """One sentence for a headline number; `value` is the fraction in [0, 1] of the protocol's named recall."""
-    query = "captions" if direction == "t2i" else "images"
-    positive = "image" if direction == "t2i" else "caption"
+    query = "captions" if task == "t2i" else "images"
+    positive = "image" if task == "t2i" else "caption"
     percent = f"{100 * value:.1f} %"
     place = "first" if cutoff == 1 else f"among the first {cutoff}"
     if protocol.recall == "hit":

@@ -1,1 +1,1 @@
-"""Search: exact, both directions in one pass; ranks of the positives; runs in and out of other tools' formats."""
+"""Search: exact, both tasks in one pass; ranks of the positives; runs in and out of other tools' formats."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
-from visir.records import CANDIDATES, QUERIES, EncoderCard, Gallery, Run
+from visir.records import EncoderCard, Gallery, Modality, Run, task_name
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,27 @@ def refuse_overflow(run: Run) -> Run:
     query = run.queries[int(np.searchsorted(run.offsets, bad[0], side="right")) - 1].as_py()
     document = run.documents[int(run.indices[bad[0]])].as_py()
     raise EmbeddingError(
-        f"the score of {QUERIES[run.direction]} {query!r} and {CANDIDATES[run.direction]} {document!r} is too large "
-        "for float32.",
+        f"the score of query {query!r} and document {document!r} ({run.task}) is too large for float32.",
         hint="scale the vectors down; weights of a sparse encoder stay below 10",
     )
 
 
 def run_of(
-    found: Found, queries: pa.StringArray, by: EncoderCard, gallery: Gallery, k: int, held_by: EncoderCard, about: Any
+    found: Found,
+    queries: pa.StringArray,
+    by: tuple[Modality, EncoderCard],
+    gallery: Gallery,
+    k: int,
+    held_by: EncoderCard,
+    about: Any,
 ) -> Run:
     """The best `k` of each query as a `Run`: by falling score, ties by id. No document may be found twice.
 
+    `by`: what the queries hold, and who encoded them.
+
     A query for which nothing was found is answered with nothing. Raises `EmbeddingError` for a score beyond float32.
     """
+    modality, encoder = by
     alive = found.places >= 0
     query, place, score = found.queries[alive], found.places[alive], found.scores[alive] + np.float32(0)  # no -0
     order = np.lexsort((place, -score, query))
@@ -63,8 +71,8 @@ def run_of(
     rank = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
     kept = rank < k
     run = Run(
-        name=" + ".join(dict.fromkeys([by.name, held_by.name])),
-        direction="t2i" if gallery.modality == "image" else "i2t",
+        name=" + ".join(dict.fromkeys([encoder.name, held_by.name])),
+        task=task_name(modality, gallery.modality),
         queries=queries,
         offsets=np.concatenate([[0], np.cumsum(np.minimum(counts, k))]).astype(np.int64),
         documents=gallery.ids,
@@ -74,7 +82,7 @@ def run_of(
         depth=k,
         provenance={
             **about,
-            "queries": {"encoder": by.name, "fingerprint": by.fingerprint},
+            "queries": {"encoder": encoder.name, "fingerprint": encoder.fingerprint},
             "candidates": {"encoder": held_by.name, "fingerprint": held_by.fingerprint},
         },
     )

@@ -15,10 +15,10 @@ from visir.search.rows import refuse_unlike
 def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: int, k: int) -> Vectors:
     """The queries in order of their ids.
 
-    Raises `EmbeddingError` for queries of another encoder, space or direction than `held`, and `RunError` for a `k`
+    Raises `EmbeddingError` for queries of another encoder or space than `held`, and `RunError` for a `k`
     that is no number of answers, no query, or no document.
     """
-    refuse_unlike(form, queries, held, same_modality=False)
+    refuse_unlike(form, queries, held)
     check_depth(k)
     if len(queries) == 0:
         raise RunError("there is no query.", hint="is the split, or the filter, right?")

@@ -1,4 +1,4 @@
-"""Exact search: every query against every candidate of a declared gallery, one direction or both in one pass."""
+"""Exact search: every query against every candidate of a declared gallery, one task or both in one pass."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, RunError
 from visir.records import (
-    CANDIDATES,
-    QUERIES,
-    Direction,
     Embeddings,
     Gallery,
     Qrels,
@@ -25,6 +22,7 @@ from visir.records import (
     SparseEmbeddings,
     Ties,
     strings,
+    task_name,
 )
 from visir.search.answers import refuse_overflow
 from visir.search.depth import check_depth
@@ -47,10 +45,10 @@ class Searched:
 
 
 @dataclass(frozen=True)
-class _Task:
-    """One direction of a search, with all ids resolved."""
+class _Plan:
+    """One task of a search, with all ids resolved."""
 
-    direction: Direction
+    task: str
     queries: pa.StringArray
     gallery: Gallery
     qrels: Qrels | None
@@ -68,7 +66,7 @@ class _Task:
 def search(
     queries: Vectors,
     candidates: Vectors,
-    direction: Direction,
+    task: str | None = None,
     *,
     gallery: Gallery | None = None,
     depth: int = 100,
@@ -77,7 +75,7 @@ def search(
     qrels: Qrels | None = None,
     name: str | None = None,
 ) -> Searched:
-    """Search one direction: "t2i" (queries are texts, candidates images) or "i2t".
+    """Search one task: "t2i" (queries are texts, candidates images) or "i2t".
 
     - `gallery`: the declared candidates (default: all of `candidates`); each must have a vector.
     - `qrels`: the judgements. Exactly the judged queries are searched (each must have a vector), and the ranks of their
@@ -94,32 +92,32 @@ def search(
     size, blocks and threads change nothing. (Scores taken from a plain matrix product do not have this property.)
 
     Raises `EmbeddingError` for missing, zero (under cosine) or overlong vectors, scores beyond float32, unequal
-    dimensions or vocabularies, and a dense side against a sparse one; `RunError` for a gallery of the wrong modality.
+    dimensions or vocabularies, and a dense side against a sparse one; `RunError` for a gallery that is not listed.
     """
     similarity = similarity_of(similarity, queries, candidates)
-    task = _task(direction, queries, candidates, gallery, qrels)
-    return _one(task, queries, candidates, depth, similarity, ties, _name(name, queries, candidates))
+    plan = _plan(task, queries, candidates, gallery, qrels)
+    return _one(plan, queries, candidates, depth, similarity, ties, _name(name, queries, candidates))
 
 
 def search_both(
     images: Vectors,
     texts: Vectors,
     *,
-    galleries: Mapping[Direction, Gallery] | None = None,
+    galleries: Mapping[str, Gallery] | None = None,
     depth: int = 100,
     similarity: Similarity | None = None,
     ties: Ties = "id",
-    qrels: Mapping[Direction, Qrels] | None = None,
+    qrels: Mapping[str, Qrels] | None = None,
     name: str | None = None,
-) -> dict[Direction, Searched]:
-    """Search both directions; where each side's queries are among the other direction's candidates, in one pass.
+) -> dict[str, Searched]:
+    """Search both tasks; where each side's queries are among the other task's candidates, in one pass.
 
-    `galleries` and `qrels` are per direction; everything else is as in `search`, and so are the results, bit by bit.
+    `galleries` and `qrels` are per task; everything else is as in `search`, and so are the results, bit by bit.
     """
     similarity = similarity_of(similarity, images, texts)
     galleries, qrels = galleries or {}, qrels or {}
-    i2t = _task("i2t", images, texts, galleries.get("i2t"), qrels.get("i2t"))
-    t2i = _task("t2i", texts, images, galleries.get("t2i"), qrels.get("t2i"))
+    i2t = _plan("i2t", images, texts, galleries.get("i2t"), qrels.get("i2t"))
+    t2i = _plan("t2i", texts, images, galleries.get("t2i"), qrels.get("t2i"))
     name = _name(name, images, texts)
     if not (_within(t2i.queries, i2t.gallery.ids) and _within(i2t.queries, t2i.gallery.ids)):
         return {
@@ -159,11 +157,11 @@ def similarity_of(asked: Similarity | None, first: Vectors, second: Vectors) -> 
 
 
 def _one(
-    task: _Task, queries: Vectors, candidates: Vectors, depth: int, similarity: Similarity, ties: Ties, name: str
+    plan: _Plan, queries: Vectors, candidates: Vectors, depth: int, similarity: Similarity, ties: Ties, name: str
 ) -> Searched:
-    forward = _asked(task, task.queries, depth)
-    (answers,) = _scan(queries, task.queries, candidates, task.gallery.ids, similarity, forward, None, ties)
-    return _searched(task, forward, answers, name, depth, similarity, queries, candidates)
+    forward = _asked(plan, plan.queries, depth)
+    (answers,) = _scan(queries, plan.queries, candidates, plan.gallery.ids, similarity, forward, None, ties)
+    return _searched(plan, forward, answers, name, depth, similarity, queries, candidates)
 
 
 def _scan(
@@ -188,44 +186,38 @@ def _scan(
     return scan(left, right, forward, backward, ties)
 
 
-def _task(
-    direction: Direction, queries: Vectors, candidates: Vectors, gallery: Gallery | None, qrels: Qrels | None
-) -> _Task:
-    for side, wanted in ((queries, QUERIES[direction]), (candidates, CANDIDATES[direction])):
-        if side.modality != wanted:
-            raise EmbeddingError(
-                f"{direction} search takes {QUERIES[direction]} queries and {CANDIDATES[direction]} candidates; "
-                f"{side.modality} embeddings by {side.encoder.name} were given as the {wanted} side.",
-                hint="swap the two, or search the other direction",
-            )
+def _plan(
+    task: str | None, queries: Vectors, candidates: Vectors, gallery: Gallery | None, qrels: Qrels | None
+) -> _Plan:
+    if task is None:
+        task = task_name(queries.modality, candidates.modality)
     if gallery is None:
-        gallery = Gallery.of(CANDIDATES[direction], candidates.ids, f"all encoded {CANDIDATES[direction]}s")
-    if gallery.ids is None or gallery.modality != CANDIDATES[direction]:
+        gallery = Gallery.of(candidates.modality, candidates.ids, f"all encoded {candidates.modality}s")
+    if gallery.ids is None:
         raise RunError(
-            f"{direction} search needs a listed gallery of {CANDIDATES[direction]}s; given: {gallery.description!r} "
-            f"({gallery.modality}, {'listed' if gallery.is_listed else 'only stated'}).",
-            hint="make one with Collection.image_gallery() or Collection.caption_gallery()",
+            f"{task} search needs a listed gallery; the size alone is known of {gallery.description!r}.",
+            hint="make one with Task.gallery(), Collection.image_gallery() or Collection.caption_gallery()",
         )
     # Sorted by id: the same searches, the same run, in whatever order the vectors were encoded.
     asked = queries.ids.take(pc.sort_indices(queries.ids)) if qrels is None else qrels.queries
     if len(asked) == 0:
-        raise RunError(f"{direction} search: there is no query.", hint="is the split, or the filter, right?")
-    return _Task(direction, asked, gallery, qrels)
+        raise RunError(f"{task} search: there is no query.", hint="is the split, or the filter, right?")
+    return _Plan(task, asked, gallery, qrels)
 
 
-def _asked(task: _Task, row_ids: pa.StringArray, depth: int) -> Asked:
-    """The task in numbers; `row_ids` are the ids of the rows on the query side, in order."""
+def _asked(plan: _Plan, row_ids: pa.StringArray, depth: int) -> Asked:
+    """The plan in numbers; `row_ids` are the ids of the rows on the query side, in order."""
     check_depth(depth, "depth")
-    asked, document, _ = task.positives
+    asked, document, _ = plan.positives
     inside = document >= 0
-    counts = np.bincount(asked[inside], minlength=len(task.queries))
+    counts = np.bincount(asked[inside], minlength=len(plan.queries))
     # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Asked(_places(row_ids, task.queries), offsets, document[inside], min(depth, task.gallery.size))
+    return Asked(_places(row_ids, plan.queries), offsets, document[inside], min(depth, plan.gallery.size))
 
 
 def _searched(
-    task: _Task,
+    plan: _Plan,
     asked: Asked,
     answers: Answers,
     name: str,
@@ -237,31 +229,31 @@ def _searched(
     indices, scores = answers
     run = Run(
         name=name,
-        direction=task.direction,
-        queries=task.queries,
-        offsets=np.arange(len(task.queries) + 1, dtype=np.int64) * asked.depth,
-        documents=task.gallery.ids,
+        task=plan.task,
+        queries=plan.queries,
+        offsets=np.arange(len(plan.queries) + 1, dtype=np.int64) * asked.depth,
+        documents=plan.gallery.ids,
         indices=indices.ravel(),
         scores=scores.ravel(),
-        gallery=task.gallery,
+        gallery=plan.gallery,
         depth=depth,
         provenance=_provenance(similarity, queries, candidates),
     )
-    return Searched(refuse_overflow(run), None if task.qrels is None else _ranks(task, task.qrels, asked))
+    return Searched(refuse_overflow(run), None if plan.qrels is None else _ranks(plan, plan.qrels, asked))
 
 
-def _ranks(task: _Task, qrels: Qrels, asked: Asked) -> Ranks:
-    query, place, grades = task.positives
+def _ranks(plan: _Plan, qrels: Qrels, asked: Asked) -> Ranks:
+    query, place, grades = plan.positives
     ranks = np.zeros(len(place), np.int64)
     ranks[place >= 0] = asked.better + 1
     order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
     offsets = np.concatenate([[0], np.cumsum(qrels.positives)]).astype(np.int64)
-    return Ranks(qrels.queries, offsets, ranks[order], grades[order], None, task.gallery.size)
+    return Ranks(qrels.queries, offsets, ranks[order], grades[order], None, plan.gallery.size)
 
 
 def _places(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int64]:
     """(n,) where each id stands in `among`, -1 where it does not."""
-    if ids.equals(among):  # the usual case: all queries of one direction are all candidates of the other
+    if ids.equals(among):  # the usual case: all queries of one task are all candidates of the other
         return np.arange(len(ids))
     places = pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False)
     found: NDArray[np.int64] = places.astype(np.int64)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import RunError
-from visir.records import Direction, Embeddings, Gallery, Run, strings
+from visir.records import Embeddings, Gallery, Run, strings, task_name
 from visir.search.depth import check_depth
 from visir.search.exact import Vectors, search
 from visir.search.index import Index
@@ -95,11 +95,10 @@ class Among:
         return self._asked(queries, k, options)
 
     def _scanned(self, queries: Vectors, k: int, selected: Vectors) -> Run:
-        direction: Direction = "t2i" if selected.modality == "image" else "i2t"
         if isinstance(selected, Embeddings):
-            run = search(queries, selected, direction, depth=k, similarity=self._similarity).run
+            run = search(queries, selected, depth=k, similarity=self._similarity).run
         else:
-            run = _without_zeros(search(queries, selected, direction, depth=k).run)
+            run = _without_zeros(search(queries, selected, depth=k).run)
         return replace(run, gallery=self.gallery, depth=k, provenance={**run.provenance, "filtered": len(self.allowed)})
 
     def _asked(self, queries: Vectors, k: int, options: dict[str, Any]) -> Run:
@@ -179,7 +178,7 @@ def _without_zeros(run: Run) -> Run:
 def _nothing(queries: Vectors, gallery: Gallery, k: int) -> Run:
     asked = queries.ids.take(pc.sort_indices(queries.ids))
     none = np.empty(0, np.int32)
-    direction: Direction = "t2i" if gallery.modality == "image" else "i2t"
+    task = task_name(queries.modality, gallery.modality)
     assert gallery.ids is not None
-    return Run("nothing", direction, asked, np.zeros(len(asked) + 1, np.int64), gallery.ids[:0], none,
+    return Run("nothing", task, asked, np.zeros(len(asked) + 1, np.int64), gallery.ids[:0], none,
                np.empty(0, np.float32), gallery, k, {"filtered": gallery.size})  # fmt: skip

@@ -49,7 +49,7 @@ def fuse(
     Queries are those of all runs; a run without a query lists nothing for it. `depth` cuts the answers (default: the
     deepest of the runs). The provenance names the systems and what was done.
 
-    Raises `ConfigurationError` for faulty options, `RunError` for no run and for runs of another gallery or direction.
+    Raises `ConfigurationError` for faulty options, `RunError` for no run and for runs of another gallery or task.
     """
     _check(runs, fusion, normalisation, weights)
     first = next(iter(runs.values()))
@@ -90,7 +90,7 @@ def fuse(
     offsets = np.concatenate([[0], np.cumsum(np.minimum(counts, deep))]).astype(np.int64)
     return Run(
         name=f"{fusion}({', '.join(runs)})",
-        direction=first.direction,
+        task=first.task,
         queries=queries,
         offsets=offsets,
         documents=documents,
@@ -141,9 +141,9 @@ def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Ma
     names = list(runs)
     for name in names[1:]:
         one, other = runs[names[0]], runs[name]
-        if one.direction != other.direction or one.gallery.fingerprint != other.gallery.fingerprint:
+        if one.task != other.task or one.gallery.fingerprint != other.gallery.fingerprint:
             raise RunError(
-                f"{names[0]!r} and {name!r} did not search the same candidates: {one.direction} over "
-                f"{one.gallery.size:,}, {other.direction} over {other.gallery.size:,}.",
+                f"{names[0]!r} and {name!r} did not search the same candidates: {one.task} over "
+                f"{one.gallery.size:,}, {other.task} over {other.gallery.size:,}.",
                 hint="fuse runs over one gallery",
             )

@@ -465,7 +465,7 @@ def scan_columns(
     """The same for columns `start:stop`: column c belongs to `queries[c]`, row r to candidate `first + r`.
 
     Eight columns at a time are laid out as rows (more streams of writes than a cache has ways are twice as slow), so
-    that both directions are scanned by the same code at the same speed.
+    that both tasks are scanned by the same code at the same speed.
     """
     height = tile.shape[0]
     query = np.empty(queries.shape[1], np.float64)

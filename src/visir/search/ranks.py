@@ -29,10 +29,10 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
     row = _codes(qrels.queries, run.queries)
     if (row < 0).all():
         raise RunError(
-            f"run {run.name} ({run.direction}): none of its {len(run):,} queries is judged by {qrels.name!r} "
+            f"run {run.name} ({run.task}): none of its {len(run):,} queries is judged by {qrels.name!r} "
             f"({len(qrels):,} queries); e.g. the run asks {run.queries[0].as_py()!r}"
             + (f", the judgements {qrels.queries[0].as_py()!r}." if len(qrels) else "."),
-            hint="are these the same split and direction, and the same way of writing ids?",
+            hint="are these the same split and task, and the same way of writing ids?",
         )
     positive = qrels.grades > 0
     asked = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[positive]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from visir.encoders.matching import Matcher
 from visir.encoders.pairs import match_pairs
 from visir.errors import ConfigurationError, RunError, nearest, raise_faults
-from visir.records import Collection, Direction, Run
+from visir.records import Collection, Run
 from visir.search.depth import depth_fault
 
 Tail = Literal["dropped", "kept"]
@@ -28,11 +28,11 @@ Fusion = Literal["matching", "sum"]
 class Reranked:
     """The new runs, and what they cost.
 
-    - `pairs`: distinct pairs of image and text, over all directions; `computed`: how many of them were scored now (the
+    - `pairs`: distinct pairs of image and text, over all tasks; `computed`: how many of them were scored now (the
       others had been kept), in `seconds`
     """
 
-    runs: dict[Direction, Run]
+    runs: dict[str, Run]
     pairs: int
     computed: int
     seconds: float
@@ -69,12 +69,12 @@ def rerank(
     documents are not in the collection.
     """
     return rerank_runs(
-        {run.direction: run}, collection, matcher, k, tail=tail, fusion=fusion, root=root, workers=workers
-    ).runs[run.direction]
+        {run.task: run}, collection, matcher, k, tail=tail, fusion=fusion, root=root, workers=workers
+    ).runs[run.task]
 
 
 def rerank_runs(
-    runs: Mapping[Direction, Run],
+    runs: Mapping[str, Run],
     collection: Collection,
     matcher: Matcher,
     k: int,
@@ -84,31 +84,31 @@ def rerank_runs(
     root: str | Path | None = None,
     workers: int | None = None,
 ) -> Reranked:
-    """Several runs as by `rerank`, together: a pair that both directions ask for is scored once, and so is an image."""
+    """Several runs as by `rerank`, together: a pair that both tasks ask for is scored once, and so is an image."""
     refuse_second_stage(k, tail, fusion)
     for run in runs.values():
         if run.depth < min(k, run.gallery.size):
             raise RunError(
-                f"run {run.name} ({run.direction}) is {run.depth} deep; the best {k} of it cannot be re-ranked.",
+                f"run {run.name} ({run.task}) is {run.depth} deep; the best {k} of it cannot be re-ranked.",
                 hint=f"search deeper, or re-rank fewer (k_test={run.depth})",
             )
-    heads = {direction: run.cut(k) for direction, run in runs.items()}
+    heads = {task: run.cut(k) for task, run in runs.items()}
     pairs = [_pairs(head, collection) for head in heads.values()]
     images, texts = (np.concatenate(column) for column in zip(*pairs, strict=True))
     matched = match_pairs(matcher, collection, images, texts, root=root, workers=workers)
     at, made = 0, {}
-    for direction, head in heads.items():
+    for task, head in heads.items():
         scores = matched.scores[at : at + len(head.indices)].astype(np.float64)
         at += len(scores)
         if fusion == "sum":
             scores += head.scores
         ordered = _ordered(head, scores)
         stage = {"matcher": matcher.card.name, "head": matcher.head, "k": k, "tail": tail, "fusion": fusion}
-        provenance: dict[str, Any] = {**runs[direction].provenance, "rerank": stage}
-        name = f"{runs[direction].name} + {matcher.card.name}"
-        whole = ordered if tail == "dropped" else _with_rest(ordered, runs[direction])
-        depth = runs[direction].gallery.size if tail == "dropped" else runs[direction].depth
-        made[direction] = replace(whole, name=name, depth=depth, provenance=provenance)
+        provenance: dict[str, Any] = {**runs[task].provenance, "rerank": stage}
+        name = f"{runs[task].name} + {matcher.card.name}"
+        whole = ordered if tail == "dropped" else _with_rest(ordered, runs[task])
+        depth = runs[task].gallery.size if tail == "dropped" else runs[task].depth
+        made[task] = replace(whole, name=name, depth=depth, provenance=provenance)
     return Reranked(made, matched.pairs, matched.computed, matched.seconds)
 
 
@@ -124,11 +124,11 @@ def refuse_second_stage(k: int, tail: str, fusion: str) -> None:
 def _pairs(run: Run, collection: Collection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each entry of the run the row of its image, and the row of its caption, in the collection."""
     images, captions = collection.images["id"], collection.captions["id"]
-    asked, answers = (images, captions) if run.direction == "i2t" else (captions, images)
+    asked, answers = (images, captions) if run.task == "i2t" else (captions, images)
     query = _rows(run, run.queries, asked, "queries", collection)
     document = _rows(run, run.documents, answers, "documents", collection)
     query, document = np.repeat(query, np.diff(run.offsets)), document[run.indices]
-    return (query, document) if run.direction == "i2t" else (document, query)
+    return (query, document) if run.task == "i2t" else (document, query)
 
 
 def _rows(run: Run, ids: pa.StringArray, among: pa.ChunkedArray, kind: str, collection: Collection) -> Any:
@@ -136,7 +136,7 @@ def _rows(run: Run, ids: pa.StringArray, among: pa.ChunkedArray, kind: str, coll
     if found.null_count:
         missing = ids.filter(pc.is_null(found))
         raise RunError(
-            f"run {run.name} ({run.direction}): {len(missing):,} of its {len(ids):,} {kind} are not in the collection "
+            f"run {run.name} ({run.task}): {len(missing):,} of its {len(ids):,} {kind} are not in the collection "
             f"{collection.name}, e.g. {missing[0].as_py()!r}; their pictures and texts are needed.",
             hint="is it the same split, and the same way of writing ids?",
         )

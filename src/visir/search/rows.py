@@ -87,7 +87,7 @@ class Rows(Generic[Vectors]):
 
         Raises `EmbeddingError` for another modality, encoder or space, and for ids that are there already.
         """
-        refuse_unlike(self.form, documents, self.parts[0], same_modality=True)
+        refuse_unlike(self.form, documents, self.parts[0], added=True)
         refuse_there(documents.ids, self.ids)
         parts = list(self.parts)
         swallowed = [documents]
@@ -177,15 +177,13 @@ def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
     return places
 
 
-def refuse_unlike(form: Form[Vectors], given: Vectors, held: Vectors, *, same_modality: bool) -> None:
-    """Raise `EmbeddingError` unless both are of one space and encoder; of one modality to be added, of two to ask."""
+def refuse_unlike(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
+    """Raise `EmbeddingError` unless both are of one space and encoder; added documents must be of one modality too."""
     where = f"{given.modality} vectors by {given.encoder.name}"
-    if (given.modality == held.modality) != same_modality:
-        other = "text" if held.modality == "image" else "image"
+    if added and given.modality != held.modality:
         raise EmbeddingError(
-            f"{where}: this index holds {held.modality} vectors and "
-            + (f"takes no {given.modality} vectors." if same_modality else f"answers {other} queries."),
-            hint="build an index of the other modality for the other direction",
+            f"{where}: this index holds {held.modality} vectors and takes no {given.modality} vectors.",
+            hint=f"build an index of its own for {given.modality} vectors",
         )
     mine, theirs = form.space(given), form.space(held)
     for name, value in theirs.items():

@@ -27,7 +27,7 @@ TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimisti
 
 
 class Asked:
-    """The queries of one direction, their positives, and what has been found so far.
+    """The queries of one task, their positives, and what has been found so far.
 
     - `query_of`: (rows of the query side,) which query each row is, -1 if none; `row_of`: (queries,) the reverse
     - `offsets`, `documents`: the positives of each query (places on the candidate side, ascending); `known`: their

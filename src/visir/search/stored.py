@@ -132,7 +132,7 @@ class StoredIndex(Index[Vectors]):
         found = self._find(state.rows, state.built, ordered, min(k, len(state.rows.live)), settings)
         about = {"search": self.kind, **asdict(settings)}
         held = state.rows.parts[0].encoder
-        return run_of(found, ordered.ids, queries.encoder, state.rows.gallery, k, held, about)
+        return run_of(found, ordered.ids, (queries.modality, queries.encoder), state.rows.gallery, k, held, about)
 
     def info(self) -> IndexInfo:
         """What the index says of itself."""

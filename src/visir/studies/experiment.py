@@ -56,7 +56,7 @@ class Work:
 class Measurement:
     """What an act found.
 
-    - `values`: by label as the table prints it, direction first ("i2t R@1", "both rsum"), in the units of the table
+    - `values`: by label as the table prints it, task first ("i2t R@1", "both rsum"), in the units of the table
     - `ran`: what it was that ran, (label, value): the real system, the real collection
     - `protocol`: rows of its card
     - `explained`: which reading gives the published values, where ours are not those

@@ -17,8 +17,8 @@ SETS = {"eccv": "eccv", "cxc": "eccv-cxc", "original": "eccv-original"}
 def read(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original") -> Judged:
     """Read `{eccv,cxc,original}_{caption_to_image,image_to_caption}.json` (id to list of ids) from a folder.
 
-    - "eccv": 1,332 query captions with 11,279 positives, and 1,261 query images with 22,550. The two directions were
-      annotated apart and do not mirror each other, so each counts for its own direction only. Measures: mAP@R,
+    - "eccv": 1,332 query captions with 11,279 positives, and 1,261 query images with 22,550. The two tasks were
+      annotated apart and do not mirror each other, so each counts for its own task only. Measures: mAP@R,
       R-precision and hit@1 (Chun et al. 2022).
     - "eccv-cxc": CxC's positives as that package has them: pairs scored 3 or higher, 29 links fewer than "cxc".
     - "eccv-original": COCO's links for five captions per image (25,000).
@@ -37,14 +37,14 @@ def read(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original")
         )
     judging = Judging(collection, f"ECCV Caption ({', '.join(found)})")
     for one in found:
-        for direction, kind in (("t2i", "caption_to_image"), ("i2t", "image_to_caption")):
+        for task, kind in (("t2i", "caption_to_image"), ("i2t", "image_to_caption")):
             file = _file(path, one, kind)
             if file is None:
-                raise CollectionError(f"{path}: {one}_{kind}.json is missing; both directions are needed.")
+                raise CollectionError(f"{path}: {one}_{kind}.json is missing; both tasks are needed.")
             for query, documents in _content(file).items():
                 for document in documents:
-                    caption, image = (query, str(document)) if direction == "t2i" else (str(document), query)
-                    judging.add(SETS[one], direction, caption, image, 1.0)
+                    caption, image = (query, str(document)) if task == "t2i" else (str(document), query)
+                    judging.add(SETS[one], task, caption, image, 1.0)
     return judging.done(hint=COCO_HINT)
 
 

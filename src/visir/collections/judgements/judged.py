@@ -29,7 +29,7 @@ class Judging:
     collection: Collection
     source: str
     relevance: list[str] = field(default_factory=list)
-    direction: list[str] = field(default_factory=list)
+    task: list[str] = field(default_factory=list)
     captions: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
     grades: list[float] = field(default_factory=list)
@@ -45,13 +45,13 @@ class Judging:
             )
         )
 
-    def add(self, relevance: str, direction: str, caption: str, image: str, grade: float) -> None:
+    def add(self, relevance: str, task: str, caption: str, image: str, grade: float) -> None:
         """One judged pair."""
         if caption not in self.image_of or image not in self.known_images:
             self.outside += 1
             return
         self.relevance.append(relevance)
-        self.direction.append(direction)
+        self.task.append(task)
         self.captions.append(caption)
         self.images.append(image)
         self.grades.append(grade)
@@ -63,7 +63,7 @@ class Judging:
                 f"{self.source}: none of its {self.outside:,} judgements is about a pair in {self.collection.name}.",
                 hint=hint,
             )
-        columns = [self.relevance, self.direction, self.captions, self.images, self.grades]
+        columns = [self.relevance, self.task, self.captions, self.images, self.grades]
         table = pa.table(dict(zip(JUDGEMENTS.names, columns, strict=True)), schema=JUDGEMENTS)
         left = f", {self.outside:,} about other images or captions left out" if self.outside else ""
         return Judged(table, f"judgements of {self.source}: {len(self.grades):,}{left}")

@@ -181,7 +181,7 @@ def _judgements(ids: list[str], drawn: Sequence[Scene]) -> dict[str, object]:
     all_captions = pa.array([f"{one}#{k}" for one in ids for k in range(CAPTIONS_PER_SCENE)], pa.string())
     return {
         "relevance": pa.array([RELEVANCE]).take(pa.array(np.zeros(len(caption), np.int64))),
-        "direction": pa.array(["both"]).take(pa.array(np.zeros(len(caption), np.int64))),
+        "task": pa.array(["both"]).take(pa.array(np.zeros(len(caption), np.int64))),
         "caption_id": all_captions.take(pa.array(caption)),
         "image_id": pa.array(ids, pa.string()).take(pa.array(image)),
         "grade": np.ones(len(caption), np.float32),

@@ -50,16 +50,16 @@ def aggregate(per_query: pa.Table) -> dict[str, float]:
 
 
 def rsum(aggregates: Mapping[str, Mapping[str, float]], recall: Recall = "hit") -> dict[str, float]:
-    """The sum of recall: per direction (0–300) and, when both are there, under "both" (0–600); in percentage points.
+    """The sum of recall: per task (0–300) and, when both are there, under "both" (0–600); in percentage points.
 
-    `aggregates` is {direction: {measure: mean as a fraction}} and must hold `recall` at 1, 5 and 10. Which recall is
+    `aggregates` is {task: {measure: mean as a fraction}} and must hold `recall` at 1, 5 and 10. Which recall is
     summed must be named, because papers sum different ones: thesis section 2.5 and chapter 4 sum hit@k, the brittleness
     paper's Table 3 sums capped_recall@k.
     """
     names = [f"{recall}@{k}" for k in RSUM_CUTOFFS]
-    missing = [f"{direction}: {name}" for direction, have in aggregates.items() for name in names if name not in have]
+    missing = [f"{task}: {name}" for task, have in aggregates.items() for name in names if name not in have]
     raise_faults(ConfigurationError, f"rsum of {recall} needs {', '.join(names)}", missing, hint="measure these too")
-    sums = {direction: 100.0 * sum(have[name] for name in names) for direction, have in aggregates.items()}
+    sums = {task: 100.0 * sum(have[name] for name in names) for task, have in aggregates.items()}
     if {"i2t", "t2i"} <= sums.keys():
         sums["both"] = sums["i2t"] + sums["t2i"]
     return sums

@@ -36,33 +36,31 @@ def open_table(name: str) -> Published | PlainTable:
 def as_plain(table: Published | PlainTable) -> PlainTable:
     """Any published table as rows and columns of text, for showing it.
 
-    Retrieval results get a column for each direction and label, and rows named by system and collection. Numbers have
+    Retrieval results get a column for each task and label, and rows named by system and collection. Numbers have
     the decimals of the table ("R-P" two), and `value ± spread` where there is one; "–" where nothing is printed.
     """
     if isinstance(table, PlainTable):
         return table
-    columns = dict.fromkeys(
-        (direction, label) for row in table.rows for direction, part in row.values.items() for label in part
-    )
+    columns = dict.fromkeys((task, label) for row in table.rows for task, part in row.values.items() for label in part)
     rows: dict[str, tuple[str, ...]] = {}
     doubtful = []
     for row in table.rows:
         name = f"{row.system}, {row.collection}" if row.collection else row.system
         cells = []
-        for direction, label in columns:
-            value = row.values.get(direction, {}).get(label)
-            spread = row.spread.get(direction, {}).get(label)
+        for task, label in columns:
+            value = row.values.get(task, {}).get(label)
+            spread = row.spread.get(task, {}).get(label)
             decimals = decimals_of(label, table.decimals)
             shown = "–" if value is None else f"{value:.{decimals}f}"
             cells.append(shown if spread is None else f"{shown} ± {spread:.{decimals}f}")
-            reason = "" if value is None else table.doubt(row, direction, label)
-            doubtful += [CellDoubt(reason, name, f"{direction} {label}")] if reason else []
+            reason = "" if value is None else table.doubt(row, task, label)
+            doubtful += [CellDoubt(reason, name, f"{task} {label}")] if reason else []
         rows[name] = tuple(cells)
     return PlainTable(
         table.name,
         table.title,
         table.source,
-        tuple(f"{direction} {label}" for direction, label in columns),
+        tuple(f"{task} {label}" for task, label in columns),
         rows,
         conditions=table.protocol,
         notes=table.notes,

@@ -34,7 +34,7 @@ class Judgement:
       *rounded* recalls rather than the rounded sum; "off" when none of these
     """
 
-    direction: str
+    task: str
     label: str
     measure: str
     ours: float
@@ -52,7 +52,7 @@ class Order:
     tie in print may stand either way.
     """
 
-    direction: str
+    task: str
     label: str
     published: tuple[str, ...]
     ours: tuple[str, ...]
@@ -111,21 +111,21 @@ def judge(
 ) -> tuple[Judgement, ...]:
     """Our aggregates beside one published row, value by value, for every value that we have.
 
-    `ours[direction][measure]` are aggregates as a `Result` holds them (fractions; rsum in points).
+    `ours[task][measure]` are aggregates as a `Result` holds them (fractions; rsum in points).
     """
     judged = []
-    for direction, values in row.values.items():
+    for task, values in row.values.items():
         for label, published in values.items():
             measure = measure_of(label, recall)
-            if measure not in ours.get(direction, {}):
+            if measure not in ours.get(task, {}):
                 continue
-            value = printed_value(measure, ours[direction][measure], label)
-            judged.append(judge_one(direction, label, measure, value, published, decimals, tolerance))
+            value = printed_value(measure, ours[task][measure], label)
+            judged.append(judge_one(task, label, measure, value, published, decimals, tolerance))
     return sums_of_rounded(judged, decimals)
 
 
 def judge_one(
-    direction: str,
+    task: str,
     label: str,
     measure: str,
     ours: float,
@@ -136,15 +136,15 @@ def judge_one(
     """One value of ours beside one published value, both as printed."""
     relative = (ours - published) / published if published else (0.0 if ours == published else float("inf"))
     digits = digits_of(ours, published, decimals_of(label, decimals))
-    return Judgement(direction, label, measure, ours, published, relative, abs(relative) <= tolerance, digits)
+    return Judgement(task, label, measure, ours, published, relative, abs(relative) <= tolerance, digits)
 
 
 def sums_of_rounded(judged: Sequence[Judgement], decimals: int = 2) -> tuple[Judgement, ...]:
     """The same judgements, with an rsum that is off called "summed" when our rounded recalls sum up to it."""
-    rounded = {(one.direction, one.label): round(one.ours, decimals) for one in judged}
+    rounded = {(one.task, one.label): round(one.ours, decimals) for one in judged}
     result = []
     for one in judged:
-        parts = [rounded.get((one.direction, f"R@{k}")) for k in (1, 5, 10)]
+        parts = [rounded.get((one.task, f"R@{k}")) for k in (1, 5, 10)]
         known = [part for part in parts if part is not None]
         sums_up = len(known) == 3 and abs(sum(known) - one.published) < 10.0**-decimals / 2
         is_sum = one.label == "rsum" and one.digits == "off" and sums_up
@@ -161,21 +161,21 @@ def orders(
 ) -> tuple[Order, ...]:
     """For each published value that two or more of our systems have: is the order of the systems kept?
 
-    `ours[system][direction][measure]`; systems are matched to the table's by name. Ranks are better when lower, all
+    `ours[system][task][measure]`; systems are matched to the table's by name. Ranks are better when lower, all
     else when higher.
     """
     rows = {system: published.row(system, collection) for system in ours}
     kept = []
     labels = dict.fromkeys(
-        (direction, label) for row in rows.values() for direction, part in row.values.items() for label in part
+        (task, label) for row in rows.values() for task, part in row.values.items() for label in part
     )
-    for direction, label in labels:
+    for task, label in labels:
         measure = measure_of(label, recall)
         sign = -1.0 if measure in MEASURES and MEASURES.get(measure).best == "low" else 1.0
         pairs = {
-            system: (sign * row.values[direction][label], sign * ours[system][direction][measure])
+            system: (sign * row.values[task][label], sign * ours[system][task][measure])
             for system, row in rows.items()
-            if label in row.values.get(direction, {}) and measure in ours[system].get(direction, {})
+            if label in row.values.get(task, {}) and measure in ours[system].get(task, {})
         }
         if len(pairs) < 2:
             continue
@@ -186,7 +186,7 @@ def orders(
                 swapped.append((better, worse))
         kept.append(
             Order(
-                direction,
+                task,
                 label,
                 tuple(sorted(pairs, key=lambda system: -pairs[system][0])),
                 tuple(sorted(pairs, key=lambda system: -pairs[system][1])),

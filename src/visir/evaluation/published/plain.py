@@ -1,8 +1,8 @@
-"""A published table that is not of systems and directions of search: statistics, counts, speed, words.
+"""A published table that is not of systems and tasks of search: statistics, counts, speed, words.
 
 Retrieval results have a record of their own (`record.py`), because they are judged against an `Evaluation`: it knows
-systems, collections, directions and measures. A table of how many devices purchasers own has none of these, and giving
-it a "direction" would be a lie that code could stumble over. What all tables share is rows, columns, and cells that
+systems, collections, tasks and measures. A table of how many devices purchasers own has none of these, and giving
+it a "task" would be a lie that code could stumble over. What all tables share is rows, columns, and cells that
 somebody printed. So that is the whole record, and a cell is *text as printed*: "1,786", "<1", "✓", "09.84", "7.50"
 keep their digits and signs, and `number` reads what is a number. A table that has groups of rows says so in the names
 of its rows.

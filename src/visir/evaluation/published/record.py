@@ -1,4 +1,4 @@
-"""A published table: its source, what it says of its protocol, and its values by system, direction and label."""
+"""A published table: its source, what it says of its protocol, and its values by system, task and label."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.files import read_bytes, read_json
 
-DIRECTIONS = ("i2t", "t2i", "both")
-_ROW_KEYS = ("system", "collection", *DIRECTIONS, "spread")
+TASKS = ("i2t", "t2i", "both")
+_ROW_KEYS = ("system", "collection", *TASKS, "spread")
 _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """The values of one system on one collection: `values[direction][label]`, as printed.
+    """The values of one system on one collection: `values[task][label]`, as printed.
 
     Labels are those of the paper. "R@5" is kept as printed because *which* recall it is may be unknown; every other
     label is the name of a measure, or "rsum" (in percentage points), or "DCG" (`dcg_cm@10`), or "R-P" (`rprecision`,
-    printed as a fraction of 1). `spread[direction][label]` is what stands behind a ±, where there is one; what it is of
+    printed as a fraction of 1). `spread[task][label]` is what stands behind a ±, where there is one; what it is of
     (variance, standard deviation, over what) is said in the table's notes.
     """
 
@@ -39,19 +39,19 @@ class Doubt:
     """Printed values that cannot be right, or are not what their label says, and the reason.
 
     An empty name stands for all: `Doubt(reason, system="X-VLM", label="R@10")` is one column of one system, in every
-    collection and direction. The values themselves stay as printed.
+    collection and task. The values themselves stay as printed.
     """
 
     reason: str
     system: str = ""
     collection: str = ""
-    direction: str = ""
+    task: str = ""
     label: str = ""
 
-    def covers(self, row: PublishedRow, direction: str, label: str) -> bool:
+    def covers(self, row: PublishedRow, task: str, label: str) -> bool:
         """Whether one printed value is among the doubtful ones."""
-        here = (row.system, row.collection, direction, label)
-        asked = (self.system, self.collection, self.direction, self.label)
+        here = (row.system, row.collection, task, label)
+        asked = (self.system, self.collection, self.task, self.label)
         return all(not name or name == found for name, found in zip(asked, here, strict=True))
 
 
@@ -86,9 +86,9 @@ class Published:
         """The collections in the order of the table."""
         return tuple(dict.fromkeys(row.collection for row in self.rows))
 
-    def doubt(self, row: PublishedRow, direction: str, label: str) -> str:
+    def doubt(self, row: PublishedRow, task: str, label: str) -> str:
         """Why a printed value is doubtful; empty when it is not."""
-        return " ".join(one.reason for one in self.doubtful if one.covers(row, direction, label))
+        return " ".join(one.reason for one in self.doubtful if one.covers(row, task, label))
 
     def row(self, system: str | None = None, collection: str | None = None) -> PublishedRow:
         """The one row of a system and a collection; case, spaces and punctuation do not matter.
@@ -124,7 +124,7 @@ def load(name_or_path: str | Path) -> Published:
     """A published table from a shipped name or a `.json` / `.toml` file.
 
     The file: `title`, `source`, optional `decimals`, `protocol`, `notes`, `doubtful` (a list of `{reason, system?,
-    collection?, direction?, label?}`), and `rows`: a list of `{system, collection?, i2t?: {label: value}, t2i?: {…},
+    collection?, task?, label?}`), and `rows`: a list of `{system, collection?, i2t?: {label: value}, t2i?: {…},
     both?: {…}, spread?: {i2t?: {…}, …}}`. Raises `ConfigurationError` listing every fault.
     """
     path = Path(name_or_path)
@@ -132,7 +132,7 @@ def load(name_or_path: str | Path) -> Published:
         path = _HERE / f"{name_or_path}.json"
     elif not path.suffix and (_HERE / "plain" / f"{name_or_path}.json").is_file():
         raise VisirError(
-            f"{name_or_path}: this table is not of systems and directions of search, so no result compares with it.",
+            f"{name_or_path}: this table is not of systems and tasks of search, so no result compares with it.",
             hint="read it with visir.evaluation.published.open_table; it is printed in docs/published.md",
         )
     elif not path.is_file():
@@ -165,21 +165,21 @@ def _parse(path: Path, content: Any) -> Published:
         if not row.get("system"):
             faults.append(f"{where}: 'system' is missing")
         faults += [f"{where}: unknown key {key!r} ({nearest(key, _ROW_KEYS)})" for key in row if key not in _ROW_KEYS]
-        values = {direction: row[direction] for direction in DIRECTIONS if direction in row}
+        values = {task: row[task] for task in TASKS if task in row}
         if not values:
             faults.append(f"{where}: no values under i2t, t2i or both")
         spread = row.get("spread", {})
         faults += [
-            f"{where}: {direction} {label} is {value!r}, not a number"
-            for direction, part in (*values.items(), *((f"± {one}", part) for one, part in spread.items()))
+            f"{where}: {task} {label} is {value!r}, not a number"
+            for task, part in (*values.items(), *((f"± {one}", part) for one, part in spread.items()))
             for label, value in part.items()
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
         ]
         faults += [
-            f"{where}: ± of {direction} {label}, which has no value"
-            for direction, part in spread.items()
+            f"{where}: ± of {task} {label}, which has no value"
+            for task, part in spread.items()
             for label in part
-            if label not in values.get(direction, {})
+            if label not in values.get(task, {})
         ]
         rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
     doubtful = tuple(_doubt(one, at, rows, faults) for at, one in enumerate(content.get("doubtful", ())))
@@ -204,7 +204,7 @@ def _doubt(one: Mapping[str, str], at: int, rows: Sequence[PublishedRow], faults
     doubt = Doubt(**{"reason": "", **{key: value for key, value in one.items() if key in known}})
     if not doubt.reason:
         faults.append(f"{where}: 'reason' is missing")
-    printed = ((row, direction, label) for row in rows for direction, part in row.values.items() for label in part)
+    printed = ((row, task, label) for row in rows for task, part in row.values.items() for label in part)
     if not any(doubt.covers(*value) for value in printed):
         faults.append(f"{where}: no printed value has these names")
     return doubt

@@ -1,4 +1,4 @@
 """Stress (the brittleness study): search with perturbed captions and pictures, and what it costs.
 
-`stress` (what is asked) → `task` (who answers: an `encoder`, `runs`, a `command`) → `effect` (what it cost), `jaccard`.
+`stress` (conditions) → `subject` (the system: an `encoder`, `runs`, a `command`) → `effect` (the cost), `jaccard`.
 """

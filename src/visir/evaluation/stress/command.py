@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation.stress.runs import answered
-from visir.evaluation.stress.task import Condition, Subject, Task
+from visir.evaluation.stress.subject import Condition, Setup, Subject
 from visir.files import read_json
-from visir.records import Direction
 from visir.search.exact import Searched
 from visir.search.formats import read_run
 from visir.storage import FolderKind, changing
@@ -48,11 +47,11 @@ class CommandSubject(Subject):
             )
         super().__init__(name or Path(self.words[0]).name)
 
-    def offered(self, direction: Direction) -> list[str] | None:
+    def offered(self, task: str) -> list[str] | None:
         """Any perturbation of captions, no corruption of pictures."""
-        return None if direction == "t2i" else []
+        return None if task == "t2i" else []
 
-    def answer(self, task: Task, direction: Direction, condition: Condition) -> Searched:
+    def answer(self, setup: Setup, task: str, condition: Condition) -> Searched:
         """Write the queries, call the command, read its run."""
         chosen = condition.view.captions.filter(pc.is_in(condition.view.captions["id"], condition.queries))
         lines = "".join(
@@ -71,8 +70,8 @@ class CommandSubject(Subject):
                 places = {"{queries}": str(queries), "{run}": str(change.file(run.name))}
                 self._call([_filled(one, places) for one in self.words], run)
                 change.write_json(done.name, mark)
-        found = read_run(run, direction=direction, gallery=task.galleries[direction], name=self.name)
-        return answered(found, task, condition, self.notes, str(run))
+        found = read_run(run, task=task, gallery=setup.galleries[task], name=self.name)
+        return answered(found, setup, condition, self.notes, str(run))
 
     def _call(self, words: list[str], run: Path) -> None:
         started = time.perf_counter()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.resampling import interval, resampled_sums
 from visir.evaluation.significance import TestName, paired_test
-from visir.records import Corrupted, Direction, Result, Run
+from visir.records import Corrupted, Result, Run
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -20,7 +20,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Change:
-    """How rsum of one direction changed over a set of queries.
+    """How rsum of one task changed over a set of queries.
 
     - `before`, `after`: rsum in points (0–300); `points`: after − before
     - `percent`: 100 · points / before, negative for a loss; NaN where nothing was found before
@@ -56,7 +56,7 @@ class Outcome:
     """One perturbation as it was searched and measured, before anything is said of it.
 
     - `name`, `title`, `family`: as the perturbation calls itself; `said`: on the protocol card
-    - `changed`: (n,) which of the direction's queries the perturbation changed, in the order of the result
+    - `changed`: (n,) which of the task's queries the perturbation changed, in the order of the result
     - `result`, `run`: over all queries
     - `texts`: query id → the caption as it was sent, of the changed ones
     - `corrupted`: what the pictures suffered, of image queries
@@ -66,7 +66,7 @@ class Outcome:
     title: str
     family: str
     said: str
-    direction: Direction
+    task: str
     changed: NDArray[np.bool_]
     result: Result
     run: Run
@@ -106,7 +106,7 @@ class Effect:
     @property
     def queries(self) -> pa.StringArray:
         """The query ids, in the order of everything per query."""
-        return self.outcome.result.per_query[self.outcome.direction]["query_id"].combine_chunks()
+        return self.outcome.result.per_query[self.outcome.task]["query_id"].combine_chunks()
 
     def worst(self, count: int, ranks: tuple[Floats, Floats], group: Sequence[str]) -> list[int]:
         """Positions of the queries that lost most: rsum first, then how far the right answer fell.
@@ -130,15 +130,15 @@ class Effect:
 def effects(
     plain: Result, outcomes: Sequence[Outcome], clusters: Sequence[str] | None, *, test: TestName, seed: int
 ) -> list[Effect]:
-    """The effects of outcomes of one direction, all from one resampling; `p_corrected` is left as `p`.
+    """The effects of outcomes of one task, all from one resampling; `p_corrected` is left as `p`.
 
     `clusters`: (n,) the image of each query, in the order of the results; None where every query is an image.
     """
     if not outcomes:
         return []
-    direction = outcomes[0].direction
-    before = rsum_by_query(plain, direction)
-    after = [rsum_by_query(one.result, direction) for one in outcomes]
+    task = outcomes[0].task
+    before = rsum_by_query(plain, task)
+    after = [rsum_by_query(one.result, task) for one in outcomes]
     columns = [np.ones(len(before)), before]
     for one, values in zip(outcomes, after, strict=True):
         some = one.changed.astype(np.float64)
@@ -155,10 +155,10 @@ def effects(
     return found
 
 
-def rsum_by_query(result: Result, direction: str) -> Floats:
-    """(n,) each query's recalls at 1, 5 and 10, summed, in points: their mean is the direction's rsum."""
+def rsum_by_query(result: Result, task: str) -> Floats:
+    """(n,) each query's recalls at 1, 5 and 10, summed, in points: their mean is the task's rsum."""
     recall = result.protocol.recall
-    total: Floats = 100 * np.sum([result.values(direction, f"{recall}@{k}") for k in RSUM_CUTOFFS], axis=0)
+    total: Floats = 100 * np.sum([result.values(task, f"{recall}@{k}") for k in RSUM_CUTOFFS], axis=0)
     return total
 
 

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from visir.encoders.base import Encoder
 from visir.encoders.models.imported import Imported
 from visir.errors import ConfigurationError
-from visir.evaluation.stress.task import DEPTH, PLAIN, Condition, Subject, Task, unanswered
+from visir.evaluation.stress.subject import DEPTH, PLAIN, Condition, Setup, Subject, unanswered
 from visir.evaluation.systems import encoding_of, system_fields
-from visir.records import CANDIDATES, QUERIES, Collection, Direction, Embeddings, Modality, Qrels
+from visir.records import SIDES, Collection, Embeddings, Modality, Qrels
 from visir.search.exact import Searched, Vectors, search, similarity_of
 
 
@@ -43,41 +43,42 @@ class EncoderSubject(Subject):
                     )
                 under = under.backbone(modality)
 
-    def answer(self, task: Task, direction: Direction, condition: Condition) -> Searched:
+    def answer(self, setup: Setup, task: str, condition: Condition) -> Searched:
         """Encode the condition's queries and search them; queries with a zero vector find nothing, and are noted."""
-        candidates = self.plain(task, CANDIDATES[direction])
-        qrels = task.qrels[direction].select(condition.queries)
+        modality, searched = SIDES[task]
+        candidates = self.plain(setup, searched)
+        qrels = setup.qrels[task].select(condition.queries)
         if condition.name == PLAIN:
-            queries = self.plain(task, QUERIES[direction])
+            queries = self.plain(setup, modality)
         else:
-            queries = self._encoded(_only(condition.view, condition.queries, QUERIES[direction]), QUERIES[direction])
+            queries = self._encoded(_only(condition.view, condition.queries, modality), modality)
         scored_by = similarity_of(None, queries, candidates)
         answered = qrels
         if isinstance(queries, Embeddings) and scored_by == "cosine":
-            answered = self._with_direction(queries, qrels, condition)
+            answered = self._without_zeros(queries, qrels, condition)
         found = search(
             queries,
             candidates,
-            direction,
-            gallery=task.galleries[direction],
+            task,
+            gallery=setup.galleries[task],
             depth=DEPTH,
             similarity=scored_by,
-            ties=task.ties,
+            ties=setup.ties,
             qrels=answered,
             name=self.name,
         )
         assert found.ranks is not None, "judgements were given"
         return found if answered is qrels else replace(found, ranks=unanswered(found.ranks, qrels))
 
-    def plain(self, task: Task, modality: Modality) -> Vectors:
+    def plain(self, setup: Setup, modality: Modality) -> Vectors:
         """The vectors of the unperturbed images or captions, looked up once."""
         if modality not in self._plain:
-            self._plain[modality] = self._encoded(task.pool, modality)
+            self._plain[modality] = self._encoded(setup.pool, modality)
         return self._plain[modality]
 
-    def fields(self, task: Task) -> dict[str, str]:
+    def fields(self, setup: Setup) -> dict[str, str]:
         """The system's fields of the protocol."""
-        images, texts = self.plain(task, "image"), self.plain(task, "text")
+        images, texts = self.plain(setup, "image"), self.plain(setup, "text")
         return {**system_fields(images, texts), "similarity": similarity_of(None, images, texts)}
 
     def _encoded(self, collection: Collection, modality: Modality) -> Vectors:
@@ -86,7 +87,7 @@ class EncoderSubject(Subject):
         self.spent += time.perf_counter() - started
         return found
 
-    def _with_direction(self, queries: Embeddings, qrels: Qrels, condition: Condition) -> Qrels:
+    def _without_zeros(self, queries: Embeddings, qrels: Qrels, condition: Condition) -> Qrels:
         """The judgements of queries whose vector is not zero. A bag of words knows none of a caption of typos."""
         lengths = np.abs(np.asarray(queries.vectors)).max(axis=1)
         zero = queries.ids.filter(pa.array(lengths == 0))

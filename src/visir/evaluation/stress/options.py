@@ -7,31 +7,31 @@ from typing import Any
 
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
-from visir.evaluation.stress.task import Subject
-from visir.records import Collection, Direction
+from visir.evaluation.stress.subject import Subject
+from visir.records import Collection
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
 from visir.robustness.perturbations import PERTURBATIONS, find
 
 
 def names_of(
     subject: Subject, perturbations: Sequence[str] | None, pictures: Sequence[str] | None
-) -> dict[Direction, list[str]]:
+) -> dict[str, list[str]]:
     """What is done to captions (t2i) and to pictures (i2t); None stands for all that the subject offers.
 
     Raises `ConfigurationError` with everything that is unknown, or that the subject has no answers to.
     """
-    asked: dict[Direction, tuple[Sequence[str] | None, Any]] = {
+    asked: dict[str, tuple[Sequence[str] | None, Any]] = {
         "t2i": (perturbations, PERTURBATIONS),
         "i2t": (pictures, CORRUPTIONS),
     }
-    names: dict[Direction, list[str]] = {}
+    names: dict[str, list[str]] = {}
     faults = []
-    for direction, (given, known) in asked.items():
-        offered = subject.offered(direction)
+    for task, (given, known) in asked.items():
+        offered = subject.offered(task)
         possible = list(known) if offered is None else sorted(offered, key=[*known, *offered].index)
-        names[direction] = possible if given is None else list(dict.fromkeys(given))
-        for one in names[direction]:
-            fault = _unknown(one, direction)
+        names[task] = possible if given is None else list(dict.fromkeys(given))
+        for one in names[task]:
+            fault = _unknown(one, task)
             if fault:
                 faults.append(fault)
             elif offered is not None and one not in offered:
@@ -42,21 +42,21 @@ def names_of(
     return names
 
 
-def _unknown(name: str, direction: Direction) -> str:
+def _unknown(name: str, task: str) -> str:
     """Why there is no such perturbation; "" when there is. Captions' may be joined: "char_swap+synonym_noun"."""
     try:
-        for one in name.split("+") if direction == "t2i" else []:
+        for one in name.split("+") if task == "t2i" else []:
             find(one)
     except VisirError as fault:
         return f"{fault.message} ({fault.hint})"
-    if direction == "i2t" and name not in CORRUPTIONS:
+    if task == "i2t" and name not in CORRUPTIONS:
         return f"unknown {CORRUPTIONS.kind} {name!r} ({nearest(name, CORRUPTIONS)})"
     return ""
 
 
 def refuse_faulty_study(
     collection: Collection,
-    names: Mapping[Direction, Sequence[str]],
+    names: Mapping[str, Sequence[str]],
     severity: int,
     picture_severity: int,
     seed: int,

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from visir.errors import RunError, VisirError, raise_faults
 from visir.evaluation.gallery_check import check
-from visir.evaluation.stress.task import DEPTH, PLAIN, Condition, Subject, Task
-from visir.records import DIRECTIONS, Direction, Run
+from visir.evaluation.stress.subject import DEPTH, PLAIN, Condition, Setup, Subject
+from visir.records import TASKS, Run
 from visir.robustness.corruptions import CORRUPTIONS
 from visir.robustness.perturbations import PERTURBATIONS, find
 from visir.search.exact import Searched
@@ -36,40 +36,40 @@ class RunsSubject(Subject):
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
         self.folder = Path(folder)
         super().__init__(name or self.folder.resolve().name)
-        self.files: dict[Direction, dict[str, Path]] = {one: _files(self.folder, one) for one in DIRECTIONS}
+        self.files: dict[str, dict[str, Path]] = {one: _files(self.folder, one) for one in TASKS}
         faults = []
-        for direction, files in self.files.items():
-            strange = [one for one in sorted(files) if one != PLAIN and not _is_known(one, direction)]
-            faults += [f"{files[one].name}: {one!r} is no {_KINDS[direction]}" for one in strange]
+        for task, files in self.files.items():
+            strange = [one for one in sorted(files) if one != PLAIN and not _is_known(one, task)]
+            faults += [f"{files[one].name}: {one!r} is no {_KINDS[task]}" for one in strange]
             if files and PLAIN not in files:
-                faults.append(f"the unperturbed run of {direction} is missing: {PLAIN}.trec, or in another format")
+                faults.append(f"the unperturbed run of {task} is missing: {PLAIN}.trec, or in another format")
         if not any(self.files.values()):
             faults.append(f"no run: none.trec and one file for each perturbation ({', '.join(SUFFIXES)})")
         raise_faults(
             RunError, str(self.folder), faults, hint=f"known: {', '.join(PERTURBATIONS)}; i2t: {', '.join(CORRUPTIONS)}"
         )
 
-    def offered(self, direction: Direction) -> list[str]:
+    def offered(self, task: str) -> list[str]:
         """The perturbations there is a run for."""
-        return [one for one in self.files[direction] if one != PLAIN]
+        return [one for one in self.files[task] if one != PLAIN]
 
-    def answer(self, task: Task, direction: Direction, condition: Condition) -> Searched:
+    def answer(self, setup: Setup, task: str, condition: Condition) -> Searched:
         """Read the condition's run, refusing one over another gallery."""
-        files = self.files[direction]
+        files = self.files[task]
         if condition.name not in files:
             raise RunError(
-                f"{self.folder}: there is no {direction} run {condition.name!r}.",
+                f"{self.folder}: there is no {task} run {condition.name!r}.",
                 hint=f"there are {', '.join(files) or 'none'}",
             )
         path = files[condition.name]
-        run = read_run(path, direction=direction, gallery=task.galleries[direction], name=self.name)
-        return answered(run, task, condition, self.notes, str(path))
+        run = read_run(path, task=task, gallery=setup.galleries[task], name=self.name)
+        return answered(run, setup, condition, self.notes, str(path))
 
 
-def answered(run: Run, task: Task, condition: Condition, notes: list[str], where: str) -> Searched:
+def answered(run: Run, setup: Setup, condition: Condition, notes: list[str], where: str) -> Searched:
     """A run from outside as an answer: its gallery checked, its depth, what it left out counted, its ranks taken."""
-    direction = run.direction
-    note = check(run, task.galleries[direction])
+    task = run.task
+    note = check(run, setup.galleries[task])
     if run.depth < DEPTH and run.depth < run.gallery.size:
         raise RunError(f"{where}: answers are {run.depth} deep; rsum looks at the first {DEPTH}.", hint="search deeper")
     missing = len(condition.queries) - int(pc.sum(pc.is_in(condition.queries, run.queries)).as_py() or 0)
@@ -79,15 +79,15 @@ def answered(run: Run, task: Task, condition: Condition, notes: list[str], where
             f"{condition.name}: {missing:,} of {len(condition.queries):,} queries are not answered; they failed"
         )
     asked = pa.concat_arrays([condition.queries, run.queries]).unique()
-    return Searched(run, ranks_of(run, task.qrels[direction].select(asked), task.ties))
+    return Searched(run, ranks_of(run, setup.qrels[task].select(asked), setup.ties))
 
 
 _KINDS = {"t2i": "perturbation of captions", "i2t": "corruption of pictures"}
 
 
-def _is_known(name: str, direction: Direction) -> bool:
+def _is_known(name: str, task: str) -> bool:
     """Whether a run's name is a perturbation, or several joined by "+"."""
-    if direction == "i2t":
+    if task == "i2t":
         return name in CORRUPTIONS
     try:
         return all(find(one) for one in name.split("+"))
@@ -95,8 +95,8 @@ def _is_known(name: str, direction: Direction) -> bool:
         return False
 
 
-def _files(folder: Path, direction: Direction) -> dict[str, Path]:
-    places = [folder / direction, *([folder] if direction == "t2i" else [])]
+def _files(folder: Path, task: str) -> dict[str, Path]:
+    places = [folder / task, *([folder] if task == "t2i" else [])]
     found: dict[str, Path] = {}
     for place in places:
         for path in sorted(place.iterdir()) if place.is_dir() else []:

@@ -24,8 +24,8 @@ from visir.evaluation.stress.effect import Effect, Outcome, effects
 from visir.evaluation.stress.encoder import EncoderSubject
 from visir.evaluation.stress.jaccard import Jaccard, jaccard
 from visir.evaluation.stress.options import names_of, refuse_faulty_study
-from visir.evaluation.stress.task import DEPTH, PLAIN, Condition, Subject, Task, merged
-from visir.records import Collection, Direction, Protocol, Qrels, Recall, Result, Run, Ties
+from visir.evaluation.stress.subject import DEPTH, PLAIN, Condition, Setup, Subject, merged
+from visir.records import Collection, Protocol, Qrels, Recall, Result, Run, Ties
 from visir.robustness.corruptions import CORRUPTIONS, corrupt
 from visir.robustness.perturb import CHANGED, perturb
 from visir.robustness.perturbations import find
@@ -41,7 +41,7 @@ class Stress:
 
     - `system`, `protocol`: as of the unperturbed search; a perturbed result has the same protocol but for the line that
       says what was done to its queries
-    - `plain`: the unperturbed result, of the directions that were stressed; `runs`, `qrels`: what it was measured from
+    - `plain`: the unperturbed result, of the tasks that were stressed; `runs`, `qrels`: what it was measured from
     - `effects`: one for each perturbation, those of captions (t2i) first
     - `jaccard`: whether perturbations break the same captions (None for fewer than two)
     - `texts`: caption id → text, unperturbed; `images`: caption id → image id
@@ -52,8 +52,8 @@ class Stress:
     system: str
     collection: str
     plain: Result
-    runs: Mapping[Direction, Run]
-    qrels: Mapping[Direction, Qrels]
+    runs: Mapping[str, Run]
+    qrels: Mapping[str, Qrels]
     effects: tuple[Effect, ...]
     jaccard: Jaccard | None
     texts: Mapping[str, str]
@@ -126,15 +126,15 @@ def stress(
     subject = EncoderSubject(system, name, **encoding) if isinstance(system, Encoder) else system
     names = names_of(subject, perturbations, pictures)
     refuse_faulty_study(collection, names, severity, picture_severity, seed, profile, estimator)
-    asked: list[Direction] = [one for one, some in names.items() if some]
+    asked: list[str] = [one for one, some in names.items() if some]
     refuse_faulty("all", recall, ties, gallery, asked or ["t2i"], 1, DEPTH, None, collection, split)
     part = collection.split(split)
     refuse_empty(part, split)
     whole = collection if gallery == "collection" else part
     qrels = {one: part.qrels(one, relevance) for one in asked}
-    task = Task(part, whole, galleries_of(part, whole, gallery, split, "all"), qrels, ties)
-    plain = {one: subject.answer(task, one, Condition(PLAIN, part, qrels[one].queries)) for one in asked}
-    fields: dict[str, Any] = subject.fields(task)
+    setup = Setup(part, whole, galleries_of(part, whole, gallery, split, "all"), qrels, ties)
+    plain = {one: subject.answer(setup, one, Condition(PLAIN, part, qrels[one].queries)) for one in asked}
+    fields: dict[str, Any] = subject.fields(setup)
     judge = _estimator(estimator, whole, encoding)
     depths = [one.ranks.depth for one in plain.values() if one.ranks is not None and one.ranks.depth is not None]
     protocol = Protocol(
@@ -142,7 +142,7 @@ def stress(
         collection_fingerprint=collection.fingerprint,
         split=split or "all",
         relevance=relevance,
-        galleries={one: gallery_said(one, [task.galleries]) for one in asked},
+        galleries={one: gallery_said(one, [setup.galleries]) for one in asked},
         queries={one: queries_said(one, [qrels[one]]) for one in asked},
         recall=recall,
         ties=ties,
@@ -152,20 +152,20 @@ def stress(
     )
     measured = _Measuring(subject.name, protocol, qrels, judge)
     outcomes: list[Outcome] = []
-    for direction, some in names.items():
+    for task, some in names.items():
         for one in some:
             begun = time.perf_counter()
             condition, changed, texts, said = _condition(
-                one, direction, part, qrels[direction], severity, picture_severity, seed, profile
+                one, task, part, qrels[task], severity, picture_severity, seed, profile
             )
             timing["perturb"] = timing.get("perturb", 0.0) + time.perf_counter() - begun
-            searched = plain[direction]
+            searched = plain[task]
             if changed.any():
-                searched = merged(searched, subject.answer(task, direction, condition), qrels[direction])
-            title, family = _called(one, direction)
-            result = measured.result({direction: searched}, said)
+                searched = merged(searched, subject.answer(setup, task, condition), qrels[task])
+            title, family = _called(one, task)
+            result = measured.result({task: searched}, said)
             spoilt = condition.view.corrupted
-            outcomes.append(Outcome(one, title, family, said, direction, changed, result, searched.run, texts, spoilt))
+            outcomes.append(Outcome(one, title, family, said, task, changed, result, searched.run, texts, spoilt))
     timing["in the system"] = subject.spent
     found = assemble(
         subject.name,
@@ -185,8 +185,8 @@ def stress(
 def assemble(
     system: str,
     plain: Result,
-    runs: Mapping[Direction, Run],
-    qrels: Mapping[Direction, Qrels],
+    runs: Mapping[str, Run],
+    qrels: Mapping[str, Qrels],
     outcomes: Sequence[Outcome],
     captions: pa.Table,
     *,
@@ -200,13 +200,13 @@ def assemble(
     """
     images = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
     found: list[Effect] = []
-    for direction in ("t2i", "i2t"):
-        some = [one for one in outcomes if one.direction == direction]
+    for task in ("t2i", "i2t"):
+        some = [one for one in outcomes if one.task == task]
         if some:
-            ids = plain.per_query[direction]["query_id"].to_pylist()
-            clusters = [images[one] for one in ids] if direction == "t2i" else None
+            ids = plain.per_query[task]["query_id"].to_pylist()
+            clusters = [images[one] for one in ids] if task == "t2i" else None
             found += effects(plain, some, clusters, test=test, seed=seed)
-    of_captions = {one.name: one.after - one.before for one in found if one.outcome.direction == "t2i"}
+    of_captions = {one.name: one.after - one.before for one in found if one.outcome.task == "t2i"}
     said = {"t": "paired t-test", "randomisation": "paired randomisation test"}[test]
     made = Stress(
         system,
@@ -245,10 +245,10 @@ class _Measuring:
 
     system: str
     protocol: Protocol
-    qrels: Mapping[Direction, Qrels]
+    qrels: Mapping[str, Qrels]
     judge: Estimator | None
 
-    def result(self, searched: Mapping[Direction, Searched], said: str | None) -> Result:
+    def result(self, searched: Mapping[str, Searched], said: str | None) -> Result:
         ranks = {one: [found.ranks] for one, found in searched.items() if found.ranks is not None}
         further = None
         if self.judge is not None:
@@ -258,9 +258,9 @@ class _Measuring:
         return score(self.system, ranks, protocol, measures=names, further=further)
 
 
-def _called(name: str, direction: Direction) -> tuple[str, str]:
+def _called(name: str, task: str) -> tuple[str, str]:
     """The title and the family of a perturbation, or of several joined by "+"."""
-    if direction == "i2t":
+    if task == "i2t":
         return CORRUPTIONS.get(name).title, CORRUPTIONS.get(name).family
     steps = [find(one) for one in name.split("+")]
     # "nearby_char:azerty" looks at another keyboard than its title says.
@@ -270,7 +270,7 @@ def _called(name: str, direction: Direction) -> tuple[str, str]:
 
 def _condition(
     name: str,
-    direction: Direction,
+    task: str,
     part: Collection,
     qrels: Qrels,
     severity: int,
@@ -279,7 +279,7 @@ def _condition(
     profile: Profile,
 ) -> tuple[Condition, NDArray[np.bool_], dict[str, str], str]:
     """The condition, which of the judged queries it changed, their texts, and how the protocol says it."""
-    if direction == "i2t":
+    if task == "i2t":
         spoilt = corrupt(part, name, picture_severity, seed)
         return Condition(name, spoilt, qrels.queries), np.ones(len(qrels), bool), {}, str(spoilt.corrupted)
     view = perturb(part, name, severity=severity, seed=seed, profile=profile)

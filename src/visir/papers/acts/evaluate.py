@@ -13,7 +13,7 @@ from visir.training.recipe import expand
 
 
 class Evaluate(Experiment):
-    """Search a collection in both directions and measure it (`visir evaluate`).
+    """Search a collection in both tasks and measure it (`visir evaluate`).
 
     - `model`: as `visir.load` takes it; or `first`: a recipe whose checkpoint is evaluated; or `small`: a small X-VLM
       that is trained before, and which re-ranks where `k_test` is said

@@ -51,10 +51,10 @@ class Logs(Experiment):
         protocol: dict[str, str] = {}
         explained: list[str] = []
         notes: list[str] = []
-        for direction in ("i2t", "t2i"):
-            path = folder / direction / "none.parquet"
+        for task in ("i2t", "t2i"):
+            path = folder / task / "none.parquet"
             if not path.is_file():
-                notes.append(f"{direction}: the authors released no unperturbed log")
+                notes.append(f"{task}: the authors released no unperturbed log")
                 continue
             found = evaluate_log(read(path))
             values |= values_of(found.result.aggregates, work.row)

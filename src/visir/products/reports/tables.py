@@ -79,7 +79,7 @@ def differences_table(evaluation: CategoryEvaluation) -> Table:
     compared = evaluation.compare()
     rows: list[list[Cell]] = [
         [
-            one.direction,
+            one.task,
             f"{one.system} − {one.baseline}",
             100 * one.difference,
             between(100 * one.low, 100 * one.high, Column("", 1, signed=True)),

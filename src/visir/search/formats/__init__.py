@@ -25,16 +25,16 @@ def read_run(path: str | Path, *, format: str | None = None, **options: Any) -> 
     """Read a run; unless named, the format is told by the suffix: .trec .run .txt .res, .json (also with .gz or .xz),
     .parquet.
 
-    Options: `direction` and `gallery` (required unless the file was written by visir as Parquet or JSON), `name`,
+    Options: `task` and `gallery` (required unless the file was written by visir as Parquet or JSON), `name`,
     `depth`, and for TREC and Parquet `order` ("rank", the default, or "score").
     """
     reader = FORMATS.get(format or _format_of(path))
     if reader is trec:
-        missing = [one for one in ("direction", "gallery") if options.get(one) is None]
+        missing = [one for one in ("task", "gallery") if options.get(one) is None]
         if missing:
             raise RunError(
                 f"{path}: a TREC file does not say its {' and '.join(missing)}.",
-                hint="give both, e.g. direction='t2i', gallery=Gallery.stated('image', 31783, 'all images')",
+                hint="give both, e.g. task='t2i', gallery=Gallery.stated('image', 31783, 'all images')",
             )
     run: Run = reader.read(path, **options)
     return run

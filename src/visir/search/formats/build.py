@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import CollectionError, RunError
-from visir.records import Direction, Gallery, Qrels, Run, strings
+from visir.records import Gallery, Qrels, Run, strings
 
 Order = Literal["rank", "score"]
 """What decides the order of an answer: the file's rank column (the authors' order; their scores may be rounded), or the
@@ -20,7 +20,7 @@ scores alone, ties by document id. trec_eval ignores the rank column and breaks 
 
 def run_of(
     name: str,
-    direction: Direction,
+    task: str,
     gallery: Gallery,
     queries: object,
     documents: object,
@@ -57,7 +57,7 @@ def run_of(
     listed = document.take(pa.array(seats)).dictionary_encode()
     return Run(
         name,
-        direction,
+        task,
         strings(coded.dictionary),
         np.concatenate([[0], np.cumsum(answered)]).astype(np.int64),
         strings(listed.dictionary),

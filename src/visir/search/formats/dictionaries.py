@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from visir.errors import MissingPackageError
-from visir.records import Direction, Gallery, Qrels, Run
+from visir.records import Gallery, Qrels, Run
 from visir.search.formats.build import refuse_fractions, run_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def to_dict(run: Run, *, keep_order: bool = False) -> dict[str, dict[str, float]
 
 def from_dict(
     answers: Mapping[str, Mapping[str, float]],
-    direction: Direction,
+    task: str,
     gallery: Gallery,
     *,
     name: str = "imported",
@@ -47,7 +47,7 @@ def from_dict(
     rows = [(query, document, score) for query, answer in answers.items() for document, score in answer.items()]
     return run_of(
         name,
-        direction,
+        task,
         gallery,
         [query for query, _, _ in rows],
         [document for _, document, _ in rows],
@@ -75,9 +75,9 @@ def to_ranx(run: Run, *, keep_order: bool = True) -> ranx.Run:
     return _ranx().Run(to_dict(run, keep_order=keep_order), name=run.name)
 
 
-def from_ranx(run: Any, direction: Direction, gallery: Gallery) -> Run:
+def from_ranx(run: Any, task: str, gallery: Gallery) -> Run:
     """From a `ranx.Run`: by falling score, ties by document id."""
-    return from_dict(run.to_dict(), direction, gallery, name=run.name or "ranx", where=f"ranx run {run.name}")
+    return from_dict(run.to_dict(), task, gallery, name=run.name or "ranx", where=f"ranx run {run.name}")
 
 
 def _ranx() -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visir.errors import RunError, nearest
-from visir.records import Direction, Gallery, Run
+from visir.records import Gallery, Run
 from visir.search.formats.build import Order, run_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def to_pandas(run: Run) -> pd.DataFrame:
 
 def from_pandas(
     frame: pd.DataFrame,
-    direction: Direction,
+    task: str,
     gallery: Gallery,
     *,
     order: Order = "rank",
@@ -41,7 +41,7 @@ def from_pandas(
             raise RunError(f"the frame has no column {wanted!r}.", hint=nearest(wanted, map(str, frame.columns)))
     return run_of(
         name,
-        direction,
+        task,
         gallery,
         [str(one) for one in columns["query_id"]],
         [str(one) for one in columns["document_id"]],

@@ -8,7 +8,7 @@ import numpy as np
 
 from visir.errors import RunError
 from visir.files import json_bytes, read_json
-from visir.records import Direction, Gallery, Run, strings
+from visir.records import Gallery, Run, strings
 from visir.search.formats.dictionaries import from_dict
 from visir.storage import write_new
 
@@ -27,7 +27,7 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
             {
                 "format": _FORMAT,
                 "name": run.name,
-                "direction": run.direction,
+                "task": run.task,
                 "depth": run.depth,
                 "scores": str(run.scores.dtype),
                 "gallery": {
@@ -46,7 +46,7 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
 
 def read(
     path: str | Path,
-    direction: Direction | None = None,
+    task: str | None = None,
     gallery: Gallery | None = None,
     *,
     depth: int | None = None,
@@ -60,7 +60,7 @@ def read(
         documents = strings([document for document, _ in pairs]).dictionary_encode()
         return Run(
             given["name"],
-            given["direction"],
+            given["task"],
             strings(list(given["answers"])),
             np.cumsum([0, *map(len, given["answers"].values())]).astype(np.int64),
             strings(documents.dictionary),
@@ -77,9 +77,9 @@ def read(
         )
     if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
         raise RunError(f"{path}: expected an object of objects, {{query: {{document: score}}}}.")
-    if direction is None or gallery is None:
+    if task is None or gallery is None:
         raise RunError(
-            f"{path}: this file does not say over which gallery and in which direction it was made.",
-            hint="give both, e.g. direction='t2i', gallery=Gallery.stated('image', 31783, 'all images of Flickr30k')",
+            f"{path}: this file does not say over which gallery and in which task it was made.",
+            hint="give both, e.g. task='t2i', gallery=Gallery.stated('image', 31783, 'all images of Flickr30k')",
         )
-    return from_dict(given, direction, gallery, name=name or Path(path).stem, depth=depth, where=str(path))
+    return from_dict(given, task, gallery, name=name or Path(path).stem, depth=depth, where=str(path))

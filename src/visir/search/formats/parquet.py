@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from visir.errors import RunError, nearest
-from visir.records import Direction, Gallery, Run, strings
+from visir.records import Gallery, Run, strings
 from visir.search.formats.build import Order, run_of
 from visir.storage import new_file
 
@@ -20,12 +20,12 @@ COLUMNS = ("query_id", "document_id", "rank", "score")
 
 
 def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
-    """Write columns query_id, document_id, rank (from 1), score; name, direction, depth, gallery (ids and all) and
+    """Write columns query_id, document_id, rank (from 1), score; name, task, depth, gallery (ids and all) and
     provenance go into the schema's metadata.
     """
     facts = {
         "name": run.name,
-        "direction": run.direction,
+        "task": run.task,
         "depth": run.depth,
         "provenance": run.provenance,
         "gallery": {"modality": run.gallery.modality, "size": run.gallery.size, "description": run.gallery.description},
@@ -40,7 +40,7 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
 
 def read(
     path: str | Path,
-    direction: Direction | None = None,
+    task: str | None = None,
     gallery: Gallery | None = None,
     *,
     order: Order = "rank",
@@ -48,7 +48,7 @@ def read(
     name: str | None = None,
 ) -> Run:
     """Read a run written by `write` (nothing need be given), or any Parquet with these columns (rank may be missing),
-    for which direction and gallery must be.
+    for which task and gallery must be.
     """
     try:
         table = pq.read_table(path)
@@ -58,16 +58,16 @@ def read(
         if column not in table.column_names and column != "rank":
             raise RunError(f"{path}: there is no column {column!r}.", hint=nearest(column, table.column_names))
     metadata = table.schema.metadata or {}
-    if _RUN in metadata and gallery is None and direction is None:
+    if _RUN in metadata and gallery is None and task is None:
         return _own(table, metadata)
-    if direction is None or gallery is None:
+    if task is None or gallery is None:
         raise RunError(
-            f"{path}: this file does not say over which gallery and in which direction it was made.",
-            hint="give both, e.g. direction='t2i', gallery=Gallery.stated('image', 31783, 'all images of Flickr30k')",
+            f"{path}: this file does not say over which gallery and in which task it was made.",
+            hint="give both, e.g. task='t2i', gallery=Gallery.stated('image', 31783, 'all images of Flickr30k')",
         )
     return run_of(
         name or Path(path).stem,
-        direction,
+        task,
         gallery,
         table["query_id"],
         table["document_id"],
@@ -90,7 +90,7 @@ def _own(table: pa.Table, metadata: dict[bytes, bytes]) -> Run:
     counts = np.bincount(place.astype(np.int64), minlength=len(queries))
     return Run(
         facts["name"],
-        facts["direction"],
+        facts["task"],
         queries,
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         strings(documents.dictionary),

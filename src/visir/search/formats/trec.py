@@ -9,14 +9,14 @@ import numpy as np
 
 from visir.errors import CollectionError, RunError
 from visir.files import read_lines
-from visir.records import Direction, Gallery, Qrels, Run
+from visir.records import Gallery, Qrels, Run
 from visir.search.formats.build import Order, refuse_fractions, run_of
 from visir.storage import write_new
 
 
 def read(
     path: str | Path,
-    direction: Direction,
+    task: str,
     gallery: Gallery,
     *,
     order: Order = "rank",
@@ -39,7 +39,7 @@ def read(
     scores = np.array([_number(path, number, "score", fields[4], float) for number, fields in lines], np.float64)
     return run_of(
         name or (lines[0][1][5] if lines else Path(path).stem),
-        direction,
+        task,
         gallery,
         [fields[0] for _, fields in lines],
         [fields[2] for _, fields in lines],
@@ -53,7 +53,7 @@ def read(
 
 
 def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
-    """Write a TREC run. Scores are written with all their digits; gallery, direction and depth are not in this format.
+    """Write a TREC run. Scores are written with all their digits; gallery, task and depth are not in this format.
 
     Raises `RunError` for what the format cannot hold: ids with white space, and queries answered with nothing.
     """

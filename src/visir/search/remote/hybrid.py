@@ -94,8 +94,8 @@ class HybridCollection:
 
     def add(self, dense: Embeddings, sparse: SparseEmbeddings) -> None:
         """Add documents; as `Index.add`."""
-        refuse_unlike(DENSE, dense, self._dense, same_modality=True)
-        refuse_unlike(SPARSE, sparse, self._sparse, same_modality=True)
+        refuse_unlike(DENSE, dense, self._dense, added=True)
+        refuse_unlike(SPARSE, sparse, self._sparse, added=True)
         _refuse(dense, sparse, self._kept.settings)
         self._kept.add(dense.ids, lambda: _batches(dense, sparse, self._kept.settings))
 
@@ -142,7 +142,8 @@ class HybridCollection:
                 found.append(Found(np.full(len(answer), at), places, scores))
         about = {"search": KIND, "depth": depth, "constant": constant, **asdict(settings)}
         ledger = state.ledger
-        return run_of(Found.joined(found), asked.ids, asked.encoder, ledger.gallery, k, self._dense.encoder, about)
+        by = (asked.modality, asked.encoder)
+        return run_of(Found.joined(found), asked.ids, by, ledger.gallery, k, self._dense.encoder, about)
 
 
 def _read_space(path: Path, said: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:

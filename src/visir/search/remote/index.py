@@ -109,7 +109,7 @@ class RemoteIndex(Index[Vectors]):
 
     def add(self, documents: Vectors) -> None:
         """Add documents. Ids that are there already, another encoder, dimension or modality are errors."""
-        refuse_unlike(self.form, documents, self._like, same_modality=True)
+        refuse_unlike(self.form, documents, self._like, added=True)
         self._refuse(documents, self.settings)
         self._kept.add(documents.ids, lambda: self._batches(documents, self.settings), self._kept_vectors(documents))
 
@@ -127,7 +127,9 @@ class RemoteIndex(Index[Vectors]):
         settings = searching(self.kind, self.settings, options)
         found = self._find(state, ordered, min(k, len(state.ledger)), settings)
         about = {"search": self.kind, **asdict(settings)}
-        return run_of(found, ordered.ids, queries.encoder, state.ledger.gallery, k, self._like.encoder, about)
+        return run_of(
+            found, ordered.ids, (queries.modality, queries.encoder), state.ledger.gallery, k, self._like.encoder, about
+        )
 
     def info(self) -> IndexInfo:
         """What the index says of itself; of one on a server, `bytes` are those of the folder."""

@@ -85,7 +85,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         if first is None:
             return super().search(queries, k, **options)
         rows = self._state.rows
-        refuse_unlike(self.form, queries, rows.parts[0], same_modality=False)
+        refuse_unlike(self.form, queries, rows.parts[0])
         settings = searching(self.kind, self.settings, options)
         asked = queries.ids.take(pc.sort_indices(queries.ids))
         if not asked.equals(first.ids.take(pc.sort_indices(first.ids))):
@@ -100,7 +100,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         found = self._scored(rows, queries.select(asked), retrieved, settings.threads)
         held = rows.parts[0].encoder
         about = {"search": self.kind, **asdict(settings), "first": first.encoder.name, "candidates": wanted}
-        return run_of(found, asked, queries.encoder, rows.gallery, k, held, about)
+        return run_of(found, asked, (queries.modality, queries.encoder), rows.gallery, k, held, about)
 
     def compact(self) -> None:
         """Merge all parts into one, without deleted documents: the same answers, faster."""

@@ -119,7 +119,7 @@ def _look(
 
 
 def _look_with(asked: Asked, ties: Ties, kernel: Callable[..., Any], *where: Any) -> None:
-    """Let a kernel look for one direction's queries; `where`: the tile, and what in it."""
+    """Let a kernel look for one task's queries; `where`: the tile, and what in it."""
     kernel(
         *where, asked.depth, asked.keys, asked.fill, asked.floor,
         asked.offsets, asked.documents, asked.known, asked.better, TIES[ties],

@@ -276,7 +276,7 @@ def scan_columns(
 ) -> None:
     """Scan columns `start:stop` of a scored tile: column c is query `asked[c]`, row r is candidate `first + r`.
 
-    Eight columns at a time are laid out as rows, so that both directions are scanned by the same code.
+    Eight columns at a time are laid out as rows, so that both tasks are scanned by the same code.
     """
     height = tile.shape[0]
     seen = np.empty(2 * k + CHUNK + 1, np.uint64)

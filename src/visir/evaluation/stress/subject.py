@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.records import Collection, Direction, Gallery, Qrels, Ranks, Run, Ties
+from visir.records import Collection, Gallery, Qrels, Ranks, Run, Ties
 from visir.search.exact import Searched
 
 PLAIN = "none"
@@ -21,17 +21,17 @@ DEPTH = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Setup:
     """The unperturbed side of a study, the same for every condition.
 
     - `collection`: the images and captions that take part; `pool`: where candidates come from (the same, or the whole)
-    - `galleries`, `qrels`: candidates and judgements of each direction; `ties`: the rule
+    - `galleries`, `qrels`: candidates and judgements of each task; `ties`: the rule
     """
 
     collection: Collection
     pool: Collection
-    galleries: Mapping[Direction, Gallery]
-    qrels: Mapping[Direction, Qrels]
+    galleries: Mapping[str, Gallery]
+    qrels: Mapping[str, Qrels]
     ties: Ties = "id"
 
 
@@ -47,7 +47,7 @@ class Condition:
 
 
 class Subject(ABC):
-    """Whatever can be stressed: it answers queries over the task's galleries, as a `Run` with the ranks of positives.
+    """Whatever can be stressed: it answers queries over the setup's galleries, as a `Run` with the ranks of positives.
 
     `name`: what the system is called. Three kinds come with visir: an encoder (`stress_encoder.py`), runs that somebody
     made (`stress_runs.py`), a command that searches (`stress_command.py`).
@@ -64,18 +64,18 @@ class Subject(ABC):
         self.spent = 0.0
 
     @abstractmethod
-    def answer(self, task: Task, direction: Direction, condition: Condition) -> Searched:
-        """The answers to the condition's queries, at least `DEPTH` deep; it may answer others of the task's as well.
+    def answer(self, setup: Setup, task: str, condition: Condition) -> Searched:
+        """The answers to the condition's queries, at least `DEPTH` deep; it may answer others of the setup's as well.
 
-        `ranks` cover the condition's queries and whatever else was answered, in the order of `task.qrels`.
+        `ranks` cover the condition's queries and whatever else was answered, in the order of `setup.qrels`.
         """
 
-    def fields(self, task: Task) -> dict[str, str]:
+    def fields(self, setup: Setup) -> dict[str, str]:
         """What the system says of itself on the protocol card (preprocessing, truncation, similarity)."""
         return {}
 
-    def offered(self, direction: Direction) -> Sequence[str] | None:
-        """The conditions this subject can answer in a direction; None for any."""
+    def offered(self, task: str) -> Sequence[str] | None:
+        """The conditions this subject can answer in a task; None for any."""
         return None
 
 
@@ -126,7 +126,7 @@ def _joined(plain: Run, anew: Run, queries: pa.StringArray, asked: NDArray[np.bo
     flat = np.repeat(starts - ends[:-1], lengths) + np.arange(ends[-1])
     return Run(
         anew.name,
-        plain.direction,
+        plain.task,
         queries,
         ends,
         documents,

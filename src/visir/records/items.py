@@ -1,0 +1,137 @@
+"""Items: what is searched with, or searched: texts, images, or both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import CollectionError
+from visir.fingerprint import hash_columns
+from visir.records.columns import strings
+from visir.records.corrupted import Corrupted
+from visir.records.shortcuts import Injected
+
+Modality = Literal["text", "image", "text+image"]
+Role = Literal["query", "document"]
+"""What an item is used for. Models with prompts embed the two roles in different ways."""
+PLACES = pa.schema([("path", pa.string()), ("archive", pa.string())])
+"""Where the bytes of an image are: a path, inside an archive when that is not null."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """A list of items with ids. Each item has a text, an image, or both.
+
+    Items say nothing about their role: the same photos are documents of one task and queries of another.
+
+    Args:
+        ids: (n,) unique ids, in any order.
+        texts: (n,) the text of each item, null where an item has none; None when no item has a text.
+        places: n rows of `PLACES`: where the image of each item is, relative to `root`; a null path where an item
+            has none; None when no item has an image.
+        root: The folder to which places are relative.
+        title: What people call the items, in the plural: "captions", "images", "category names".
+        name: Where the items come from, for error messages and progress.
+        injected: The synthetic shortcuts of the collection that the items are of; an encoder applies them.
+        corrupted: The corruption that every image suffers before a model sees it.
+
+    Raises:
+        CollectionError: Ids repeat or are null, columns differ in length, or there is neither a text nor an image.
+
+    Example:
+        >>> items = Items.of_texts({"q1": "a red boat", "q2": "two dogs"}, title="queries")
+        >>> len(items), items.modality
+        (2, 'text')
+    """
+
+    ids: pa.StringArray
+    texts: pa.StringArray | None = None
+    places: pa.Table | None = None
+    root: Path = field(default_factory=Path)
+    title: str = "items"
+    name: str = ""
+    injected: Injected | None = None
+    corrupted: Corrupted | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ids", strings(self.ids))
+        where = f"{self.name or 'items'} ({self.title})"
+        if self.texts is None and self.places is None:
+            raise CollectionError(f"{where}: there are neither texts nor images.")
+        if self.texts is not None:
+            object.__setattr__(self, "texts", strings(self.texts))
+        if self.places is not None:
+            object.__setattr__(self, "places", self.places.select(PLACES.names).cast(PLACES))
+        for column, length in (("texts", self.texts), ("images", self.places)):
+            if length is not None and len(length) != len(self.ids):
+                raise CollectionError(f"{where}: {len(length):,} {column} for {len(self.ids):,} ids.")
+        if self.ids.null_count:
+            raise CollectionError(f"{where}: {self.ids.null_count:,} items have no id (null).")
+        if pc.count_distinct(self.ids).as_py() != len(self.ids):
+            repeated = [entry["values"] for entry in pc.value_counts(self.ids).to_pylist() if entry["counts"] > 1]
+            raise CollectionError(f"{where}: ids repeat: {', '.join(map(repr, repeated[:5]))}.")
+
+    @classmethod
+    def of_texts(cls, texts: dict[str, str], *, title: str = "texts", name: str = "") -> Items:
+        """Items that are texts only, from a mapping of ids to texts."""
+        return cls(strings(texts), strings(texts.values()), title=title, name=name)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"Items({len(self):,} {self.title}, {self.modality})"
+
+    @property
+    def modality(self) -> Modality:
+        """What the items hold: "text", "image", or "text+image"."""
+        if self.places is None:
+            return "text"
+        return "image" if self.texts is None else "text+image"
+
+    @property
+    def images(self) -> pa.Table:
+        """The images as a table of `id`, `path`, `archive`, one row per item.
+
+        Raises:
+            CollectionError: The items have no images.
+        """
+        if self.places is None:
+            raise CollectionError(f"{self.name or 'items'} ({self.title}): there are no images, only texts.")
+        return self.places.add_column(0, "id", self.ids)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash over ids and texts, independent of the order. The bytes of images are not read."""
+        return hash_columns([self.ids] if self.texts is None else [self.ids, self.texts])
+
+    def take(self, rows: NDArray[np.int64]) -> Items:
+        """The items of these rows, in this order."""
+        indices = pa.array(rows, pa.int64())
+        return replace(
+            self,
+            ids=self.ids.take(indices),
+            texts=None if self.texts is None else self.texts.take(indices),
+            places=None if self.places is None else self.places.take(indices),
+        )
+
+    def select(self, ids: object) -> Items:
+        """The items of these ids, in this order.
+
+        Raises:
+            CollectionError: An id is unknown.
+        """
+        wanted = strings(ids)
+        rows = pc.index_in(wanted, self.ids)
+        if rows.null_count:
+            unknown = wanted.filter(pc.is_null(rows)).to_pylist()[:5]
+            named = ", ".join(map(repr, unknown))
+            raise CollectionError(f"{self.name or 'items'} ({self.title}): unknown ids {named}.")
+        return self.take(rows.to_numpy().astype(np.int64))

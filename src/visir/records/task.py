@@ -1,0 +1,201 @@
+"""Tasks: which queries search which documents, and which documents are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import CollectionError, nearest
+from visir.fingerprint import hash_columns
+from visir.records.columns import strings
+from visir.records.gallery import Gallery
+from visir.records.items import Items, Modality
+from visir.records.qrels import Qrels
+
+_LETTERS: dict[Modality, str] = {"text": "t", "image": "i", "text+image": "it"}
+
+
+def task_name(queries: Modality, documents: Modality) -> str:
+    """The usual name of a search of documents of one modality by queries of another: "t2i", "i2t", "t2t", "i2it", …
+
+    Example:
+        >>> task_name("text", "image"), task_name("text+image", "image")
+        ('t2i', 'it2i')
+    """
+    return f"{_LETTERS[queries]}2{_LETTERS[documents]}"
+
+
+class QrelsByName(Mapping[str, Qrels]):
+    """Sets of judgements by name, each built when it is first asked for.
+
+    Args:
+        names: The names of the sets; the first one is the default of the task.
+        build: Makes the set of a name.
+    """
+
+    def __init__(self, names: Sequence[str], build: Callable[[str], Qrels]) -> None:
+        self._names = tuple(names)
+        self._build = build
+        self._built: dict[str, Qrels] = {}
+
+    def __getitem__(self, name: str) -> Qrels:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._built:
+            self._built[name] = self._build(name)
+        return self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@dataclass(frozen=True, eq=False)
+class Pools:
+    """The candidates of each query, where not every document is a candidate of every query.
+
+    - `queries`: (n,) query ids, sorted and unique
+    - `offsets`: (n + 1,) int64; the candidates of query i are `documents[offsets[i]:offsets[i + 1]]`, sorted by id
+    - `documents`: (m,) document ids
+
+    Example:
+        >>> pools = Pools.of(["q1", "q1", "q2", "q2"], ["b", "a", "c", "a"])
+        >>> pools.candidates("q1"), str(pools)
+        (['a', 'b'], '2 candidates per query')
+    """
+
+    queries: pa.StringArray
+    offsets: NDArray[np.int64]
+    documents: pa.StringArray
+
+    @classmethod
+    def of(cls, queries: object, documents: object) -> Pools:
+        """From parallel columns: a query id and the id of one of its candidates.
+
+        Raises:
+            CollectionError: The columns differ in length, are empty, or name a pair twice.
+        """
+        pairs = Qrels.of(queries, documents, name="pools")
+        if len(pairs) == 0:
+            raise CollectionError("pools: there are no candidates.")
+        return cls(pairs.queries, pairs.offsets, pairs.documents)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __str__(self) -> str:
+        """How many candidates queries have."""
+        sizes = np.diff(self.offsets)
+        low, high = int(sizes.min()), int(sizes.max())
+        return f"{low if low == high else f'{low} to {high}'} candidates per query"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash over all pairs."""
+        return hash_columns([self.queries.take(pa.array(self.query_rows)), self.documents], sort=False)
+
+    @property
+    def query_rows(self) -> NDArray[np.int64]:
+        """(m,) the row in `queries` of each candidate's query."""
+        return np.repeat(np.arange(len(self.queries)), np.diff(self.offsets))
+
+    def candidates(self, query: str) -> list[str]:
+        """The ids of the candidates of a query, sorted."""
+        row = pc.index(self.queries, query).as_py()
+        if row < 0:
+            raise CollectionError(f"pools: unknown query {query!r}")
+        ids: list[str] = self.documents[int(self.offsets[row]) : int(self.offsets[row + 1])].to_pylist()
+        return ids
+
+    def select(self, queries: object) -> Pools:
+        """The pools of these queries only; queries without a pool are left out."""
+        rows = np.flatnonzero(pc.is_in(self.queries, strings(queries)).to_numpy(zero_copy_only=False))
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        inside = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Pools(self.queries.take(pa.array(rows)), offsets, self.documents.take(pa.array(inside)))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One task of retrieval: queries, documents, and which documents are right for a query.
+
+    A task knows roles, not modalities: text, image, or both may stand on either side. A `Collection` of images and
+    captions is the source of two ("t2i" and "i2t"); catalogues and folders of tasks are sources of others.
+
+    Args:
+        name: How results name the task: "t2i", "i2t", "category", "composed", "choice", …
+        queries: What is searched with.
+        documents: What is searched; all of them are candidates of every query, unless there are `pools`.
+        qrels: Judgements by name; the first name is the default. Queries without judgements are not measured.
+        pools: The candidates of each query, where they are not all documents.
+        source: The collection, catalogue or folder from which the task comes.
+        source_fingerprint: The hash of that source, for the protocol.
+        split: The part of the source that this is; "all" when it is the whole.
+
+    Example:
+        >>> queries = Items.of_texts({"q1": "a boat"}, title="queries")
+        >>> documents = Items.of_texts({"d1": "the boat", "d2": "a dog"}, title="documents")
+        >>> Task("t2t", queries, documents, {"links": Qrels.of(["q1"], ["d1"])}, source="two texts")
+        Task(t2t: 1 queries, 2 documents of two texts)
+    """
+
+    name: str
+    queries: Items
+    documents: Items
+    qrels: Mapping[str, Qrels]
+    pools: Pools | None = None
+    source: str = ""
+    source_fingerprint: str = ""
+    split: str = "all"
+    description: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.pools is None:
+            return
+        where = f"task {self.name} of {self.source or 'no named source'}"
+        for role, ids, items in (
+            ("query", self.pools.queries, self.queries),
+            ("document", self.pools.documents, self.documents),
+        ):
+            unknown = pc.invert(pc.is_in(ids, items.ids))
+            if pc.any(unknown).as_py():
+                first = ids.filter(unknown)[0].as_py()
+                raise CollectionError(f"{where}: the pools name the {role} {first!r}, which is not in the task.")
+
+    def __repr__(self) -> str:
+        return f"Task({self.name}: {len(self.queries):,} {self.queries.title}, {len(self.documents):,} " + (
+            f"{self.documents.title}{f' of {self.source}' if self.source else ''})"
+        )
+
+    @property
+    def relevances(self) -> tuple[str, ...]:
+        """The names of the sets of judgements; the first is the default."""
+        return tuple(self.qrels)
+
+    def judgements(self, relevance: str | None = None) -> Qrels:
+        """The judgements of a name; None is the first.
+
+        Raises:
+            CollectionError: The task has no judgements of this name.
+        """
+        name = self.relevances[0] if relevance is None else relevance
+        if name not in self.qrels:
+            raise CollectionError(
+                f"{self.source}: unknown relevance {name!r} for the task {self.name}",
+                hint=nearest(name, self.relevances),
+            )
+        return self.qrels[name]
+
+    def gallery(self, description: str | None = None) -> Gallery:
+        """All documents as the declared candidates."""
+        described = description or self.description or f"all {self.documents.title}"
+        return Gallery.of(self.documents.modality, self.documents.ids, described, title=self.documents.title)
