@@ -23,7 +23,7 @@ from visir.papers.verdicts import tree, verdicts
 from visir.sparse.recipe import read_sparse_recipe
 from visir.studies.data_requirements import data_requirements
 from visir.studies.experiment import Measurement
-from visir.studies.trained import First
+from visir.studies.shared_training import PriorTraining
 from visir.training.shipped import find_recipe
 
 FIGURES = {
@@ -50,7 +50,7 @@ def test_a_study_is_readable_and_its_recipes_are_too(name: str) -> None:
             if scale == "smoke":
                 assert not experiment.needs, "a smoke run needs no data"
             if isinstance(experiment, TrainExperiment):
-                First(recipe=experiment.recipe, set=experiment.set).resolved(0)
+                PriorTraining(recipe=experiment.recipe, set=experiment.set).resolved(0)
             if isinstance(experiment, SparseHeadExperiment):
                 read_sparse_recipe(find_recipe(experiment.recipe, "sparsify"), experiment.set)
             first = getattr(experiment, "training", None)
@@ -271,7 +271,7 @@ def test_what_a_row_betrays_is_said_with_its_cause() -> None:
         measured=Measurement({"i2t R@5": 16.0, "i2t R@10": 16.0}, {}, {"rerank": "top 2; nothing behind them"}),
     )
     goes_on = cell("X-VLM (reproduced)", "Flickr30k", i2t_R5=16.0, i2t_R10=30.0)
-    said = dict(compare_cells("x", one, "full", [ended, goes_on]).annotations)
+    said = dict(compare_cells("x", one, "full", [ended, goes_on]).row_annotations)
     assert list(said) == ["X-VLM (reproduced), MS COCO", "X-VLM (reproduced), Flickr30k"]
     first, second = said.values()
     assert "the mark of a second stage that re-ranked 2 to 5 candidates (k_test)" in first

@@ -46,7 +46,7 @@ def test_k_test_2_leaves_its_mark_and_the_cause_is_named(tmp_path: Path) -> None
         assert twelve.measured.values[f"{task} R@5"] < twelve.measured.values[f"{task} R@10"]
     assert two.measured.protocol["rerank"] == "top 2; nothing behind them"
     assert two.measured.protocol["matcher"] == "small X-VLM, itm"
-    said = dict(compare_cells("toy", one, "smoke", cells).annotations)["X-VLM (reproduced), MS COCO"]
+    said = dict(compare_cells("toy", one, "smoke", cells).row_annotations)["X-VLM (reproduced), MS COCO"]
     assert "the mark of a second stage that re-ranked 2 to 5 candidates (k_test)" in said
     assert "Here it is so too" in said and said.endswith("re-ranked: top 2; nothing behind them.")
     assert len(list(out.glob("shared/small-xvlm-*"))) == 1, "one model for both cells"

@@ -21,8 +21,8 @@ from visir.papers.sparse_study import EFFECTS, SparseStudy, VariantResults, stud
 from visir.papers.trend_checks.sparse_study import sparse_trend_checks
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary
 from visir.sparse.recipe import SparseRecipe
+from visir.studies.run_trials import LOG_FILE
 from visir.studies.sparse_trial import DEPTH, MEASURES
-from visir.studies.trials import LOG_FILE
 
 IMAGES, SIZE = 40, 30
 RECIPE: dict[str, Any] = {"name": "small", "encoder": "runs/none", "data": {"collection": "scenes:60?size=64"}}

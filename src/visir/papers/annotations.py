@@ -12,7 +12,7 @@ from visir.papers.study import Study
 NO_SECOND_STAGE = "without a second stage"
 
 
-def annotations(study: Study, cells: Sequence[StudyCell]) -> tuple[tuple[str, str], ...]:
+def row_annotations(study: Study, cells: Sequence[StudyCell]) -> tuple[tuple[str, str], ...]:
     """(row, sentence) for every row whose ranking ends early (R@10 equals R@5), in print or here, with the cause.
 
     For a row that was run, the sentence also says what our values are and how many candidates were re-ranked: it shows

@@ -154,7 +154,7 @@ def compare_command(
     _require_torch()
     from visir.console import Console
     from visir.errors import VisirError
-    from visir.papers.reports.papers import tables_of
+    from visir.papers.reports.tables import tables_of
     from visir.papers.status import study_status
 
     status = study_status(name, out)
@@ -172,7 +172,7 @@ def compare_command(
             _print(table)
         for cell, sentence in comparison.explained:
             console.print(f"→ {cell}: {sentence}", markup=False)
-        for row, sentence in comparison.annotations:
+        for row, sentence in comparison.row_annotations:
             console.print(f"→ R@10 is R@5. {row}: {sentence}", markup=False)
     for verdict in status.verdicts:
         console.print(f"{verdict.question}: {verdict.answer}: {verdict.reason}", style="bold", markup=False)
@@ -182,7 +182,8 @@ def compare_command(
 def report_command(out: Out = _OUT) -> None:
     """Write one HTML page of all studies, and every table in Markdown, LaTeX and CSV."""
     _require_torch()
-    from visir.papers.reports.papers import summary_table, write_papers_report
+    from visir.papers.reports.papers import write_papers_report
+    from visir.papers.reports.tables import summary_table
     from visir.papers.status import all_statuses
 
     statuses = all_statuses(out)

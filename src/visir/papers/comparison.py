@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from visir.evaluation.published.judge import TOLERANCE
-from visir.papers.annotations import annotations
+from visir.papers.annotations import row_annotations
 from visir.papers.cells import StudyCell
 from visir.papers.published_values import ValueKey
 from visir.papers.registries import TREND_CHECKS
@@ -116,9 +116,9 @@ class StudyComparison:
         return Counter(cell.state for cell in self.cells)
 
     @property
-    def annotations(self) -> tuple[tuple[str, str], ...]:
+    def row_annotations(self) -> tuple[tuple[str, str], ...]:
         """(row, sentence) for rows whose ranking ends early; see `visir.papers.annotations`."""
-        return annotations(self.study, self.cells)
+        return row_annotations(self.study, self.cells)
 
     @property
     def explained(self) -> tuple[tuple[str, str], ...]:

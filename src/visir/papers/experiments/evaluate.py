@@ -8,7 +8,7 @@ from visir.encoders.base import Encoder
 from visir.papers.published_values import nearest_reading, values_of
 from visir.papers.small_xvlm import SmallXvlm, small_of
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
-from visir.studies.trained import First, system_of
+from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 
 
@@ -29,7 +29,7 @@ class EvaluateExperiment(Experiment):
 
     experiment: Literal["evaluate"] = "evaluate"
     model: str | None = None
-    training: First | None = None
+    training: PriorTraining | None = None
     small_xvlm: SmallXvlm | None = None
     source: str
     images: str | None = None

@@ -50,7 +50,7 @@ class LatencyExperiment(SparseHeadExperiment):
         from visir.encoders.models.imported import Imported
         from visir.evaluation.sparse_measures import flops
         from visir.sparse.encoder import SparseEncoder
-        from visir.sparse.said import sparse_part
+        from visir.sparse.top_terms import encode_part
         from visir.studies.sparse_trial import collection_of
         from visir.studies.trial import CHECKPOINT
 
@@ -69,10 +69,10 @@ class LatencyExperiment(SparseHeadExperiment):
                 search = _graph(encode(expanded.dense, opened, "image"), texts, "cosine", notes)
                 count = opened.images.num_rows
             else:
-                images = sparse_part(expanded, opened, opened, "image")
+                images = encode_part(expanded, opened, opened, "image")
                 ids = part.captions["id"].slice(0, self.queries)
                 asked = {
-                    form: sparse_part(one, opened, part, "text").select(ids)
+                    form: encode_part(one, opened, part, "text").select(ids)
                     for form, one in (("expanded", expanded), ("plain", plain))
                 }
                 search, count = self._sparse(images, asked, notes), len(images)

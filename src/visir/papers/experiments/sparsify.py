@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from visir.fingerprint import hash_json
 from visir.records import Protocol
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
-from visir.studies.trained import First, system_of, wait_for
+from visir.studies.shared_training import PriorTraining, system_of, wait_for
 
 if TYPE_CHECKING:
     from visir.studies.sparse_trial import SparseTrial
@@ -23,7 +23,7 @@ class SparseHeadExperiment(Experiment):
 
     recipe: str
     set: tuple[str, ...] = ()
-    training: First | None = None
+    training: PriorTraining | None = None
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
@@ -32,8 +32,8 @@ class SparseHeadExperiment(Experiment):
     def trained(self, context: ExperimentContext) -> tuple[SparseTrial, Path]:
         """The finished trial, and the folder that it lies in, with the dense model's evaluation in `dense/`."""
         from visir.sparse.recipe import read_sparse_recipe
+        from visir.studies.run_trials import run_trials
         from visir.studies.sparse_trial import SparseTrial, dense_evaluation
-        from visir.studies.trials import carry_out
         from visir.training.shipped import find_recipe
 
         recipe = read_sparse_recipe(find_recipe(self.recipe, "sparsify"), [*self.set, f"seed={context.seed}"])
@@ -48,7 +48,7 @@ class SparseHeadExperiment(Experiment):
         trial = SparseTrial(f"{recipe.name}-{hash_json(said)[:10]}/seed{recipe.seed}", recipe)
         with context.locks.for_folder(trial.folder(out)):
             wait_for(trial.folder(out))
-            carry_out([trial], out, jobs=1)
+            run_trials([trial], out, jobs=1)
         return trial, out
 
     def provenance(self, trial: SparseTrial, protocol: Protocol) -> dict[str, str]:

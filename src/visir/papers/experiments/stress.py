@@ -7,7 +7,7 @@ from typing import Literal
 
 from visir.papers.experiments.logs import GROUPS
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
-from visir.studies.trained import First, system_of
+from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 
 
@@ -23,7 +23,7 @@ class StressExperiment(Experiment):
 
     experiment: Literal["stress"] = "stress"
     models: tuple[str, ...] = ()
-    training: First | None = None
+    training: PriorTraining | None = None
     source: str
     images: str | None = None
     split: str | None = "test"

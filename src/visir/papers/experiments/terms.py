@@ -36,7 +36,7 @@ class TermsExperiment(SparseHeadExperiment):
         from visir.encoders import load
         from visir.evaluation.sparse_measures import exact_at
         from visir.sparse.encoder import SparseEncoder
-        from visir.sparse.said import said_of_captions, said_of_images, sparse_part
+        from visir.sparse.top_terms import encode_part, top_terms_of_captions, top_terms_of_images
         from visir.studies.sparse_trial import collection_of
         from visir.studies.trial import CHECKPOINT
 
@@ -55,13 +55,13 @@ class TermsExperiment(SparseHeadExperiment):
                 ("image", "image", part.images["id"].to_pylist()),
             ):
                 own = encoder.tokenizer.terms([" ".join(said.get(one, [])) for one in images])
-                found = sparse_part(encoder, opened, part, modality)  # type: ignore[arg-type]
+                found = encode_part(encoder, opened, part, modality)  # type: ignore[arg-type]
                 values[f"{label} exact@{K}"] = 100 * float(exact_at(found, own, K).mean())
             words: dict[str, str] = {}
             captions = self._examples(opened, part)
             some = opened.keep_images(pc.is_in(opened.images["id"], captions["image_id"].combine_chunks()))
-            texts = said_of_captions(encoder, opened, some, captions["id"].to_pylist(), K)
-            pictures = {one.title: one for one in said_of_images(encoder, opened, some, K)}
+            texts = top_terms_of_captions(encoder, opened, some, captions["id"].to_pylist(), K)
+            pictures = {one.title: one for one in top_terms_of_images(encoder, opened, some, K)}
             for row in captions.to_pylist():
                 words[f"caption: {row['text']}"] = " ".join(term for term, _ in texts[row["id"]].words)
                 words[f"image: {row['text']}"] = " ".join(term for term, _ in pictures[row["image_id"]].words)

@@ -10,8 +10,8 @@ import numpy as np
 from visir.evaluation.evaluate import Evaluation
 from visir.papers.published_values import nearest_reading, values_of
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
+from visir.studies.shared_training import PriorTraining, train_once
 from visir.studies.shortcut_setups import WITH, WITHOUT
-from visir.studies.trained import First, trained
 from visir.training.recipe import Recipe, expand
 
 COURSE = {"λ": "ltd multiplier", "reconstruction": "ltd", "contrastive": "contrastive"}
@@ -44,8 +44,8 @@ class TrainExperiment(Experiment):
         """See `Experiment.measure`."""
         from visir.evaluation.results import load_evaluation
 
-        recipe = First(recipe=self.recipe, set=self.set).resolved(context.seed)
-        folder = trained(recipe, context)
+        recipe = PriorTraining(recipe=self.recipe, set=self.set).resolved(context.seed)
+        folder = train_once(recipe, context)
         found = load_evaluation(folder / WITHOUT)
         if self.relevance != "links":
             found = self._judged_otherwise(folder, recipe, context)

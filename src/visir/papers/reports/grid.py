@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from visir.papers.comparison import StudyComparison, ValueComparison
 from visir.reports.table import Cell, Column, Table
-from visir.studies.labels import measure_of, point_of
+from visir.studies.curve_labels import measure_of, point_of
 
 WIDE = 8
 """Up to this many curves are columns where they have more points than there are curves; more of them are rows."""

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from visir.products.relevance import Setting
 from visir.products.task import Relevance
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
-from visir.studies.trained import First, system_of
+from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class CategoriesExperiment(Experiment):
     source: str
     images: str | None = None
     baseline: str | None = None
-    training: First | None = None
+    training: PriorTraining | None = None
     recipe: str | None = None
     set: tuple[str, ...] = ()
     settings: Annotated[tuple[Setting, ...], Field(min_length=1)] = ("all", "general", "specific")

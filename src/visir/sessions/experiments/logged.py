@@ -24,7 +24,7 @@ DESCRIPTION = FolderKind("described", "a description of a log")
 class SessionLogExperiment(Experiment):
     """A cell about the sessions of a log.
 
-    - `log`: "generated:40000", a name of `places.toml`, or a file or folder
+    - `log`: "generated:40000", a name of `data_requirements.toml`, or a file or folder
     - `mapping`: how it is read: a preset of `visir intent sessions`, or a TOML file. By default a folder as `visir
       intent generate` writes it (events/, mapping.toml) is read as it says, anything else by the preset of its name.
     """

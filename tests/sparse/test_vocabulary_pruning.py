@@ -7,18 +7,18 @@ import pytest
 import torch
 from sparse_toys import CAR, DOG, PIECES, TREE, head, packed, planted, recipe
 
-from visir.sparse.examples import Pairs, padded
+from visir.sparse.examples import SparseExamples, padded
 from visir.sparse.fit import fit
-from visir.sparse.narrowing import Narrowing
 from visir.sparse.validation import validate
+from visir.sparse.vocabulary_pruning import VocabularyPruning
 
 
-def said_only(pairs: Pairs, words: tuple[int, ...]) -> Pairs:
+def said_only(pairs: SparseExamples, words: tuple[int, ...]) -> SparseExamples:
     """The same vectors; captions keep those of their terms that are among `words`."""
     kept = [np.array([term for term in pairs.terms.of(row) if term in words], int) for row in range(len(pairs))]
     terms = packed(kept)
     frequencies = torch.from_numpy(terms.frequencies(len(PIECES)))
-    return Pairs(pairs.images, pairs.texts, pairs.owners, torch.from_numpy(padded(terms, len(PIECES))), terms,
+    return SparseExamples(pairs.images, pairs.texts, pairs.owners, torch.from_numpy(padded(terms, len(PIECES))), terms,
                  frequencies, pairs.origin, pairs.captions)  # fmt: skip
 
 
@@ -29,14 +29,14 @@ FEW = said_only(TRAIN, (DOG, CAR, TREE))
 def test_which_terms_are_kept() -> None:
     model = head(inputs=10)
     # Terms 0 to 4 are special or never used; all fourteen words are said in TRAIN, three of them in FEW.
-    assert Narrowing.of("all", model, FEW).kept.tolist() == list(range(5, 19))
-    assert Narrowing.of(1, model, TRAIN).kept.tolist() == list(range(5, 19))
-    assert Narrowing.of(1, model, FEW).kept.tolist() == [DOG, CAR, TREE]
+    assert VocabularyPruning.of("all", model, FEW).kept.tolist() == list(range(5, 19))
+    assert VocabularyPruning.of(1, model, TRAIN).kept.tolist() == list(range(5, 19))
+    assert VocabularyPruning.of(1, model, FEW).kept.tolist() == [DOG, CAR, TREE]
 
 
 def test_a_narrow_head_says_the_same_of_what_it_keeps() -> None:
     model = head(inputs=10)
-    narrowing = Narrowing.of(1, model, FEW)
+    narrowing = VocabularyPruning.of(1, model, FEW)
     narrow = narrowing.narrow(model)
     torch.testing.assert_close(narrow(VALIDATION.images), model(VALIDATION.images)[:, [DOG, CAR, TREE]])
     with torch.no_grad():  # a copy: what is trained leaves the fresh head as it is
@@ -47,7 +47,7 @@ def test_a_narrow_head_says_the_same_of_what_it_keeps() -> None:
 
 
 def test_own_terms_are_numbered_anew_and_unkept_ones_left_out() -> None:
-    narrowing = Narrowing.of(1, head(inputs=10), FEW)
+    narrowing = VocabularyPruning.of(1, head(inputs=10), FEW)
     pairs = narrowing.pairs(VALIDATION)
     names = [DOG, CAR, TREE]
     for row in range(len(pairs)):
@@ -64,7 +64,7 @@ def test_all_terms_narrowed_train_as_the_whole_head_does(variant: str) -> None:
     those that are trained, so "caption+word" draws others.)"""
     settings = recipe(expansion={"variant": variant}, optimiser={"epochs": 3})
     model = head(inputs=10)
-    narrowing = Narrowing.of("all", model, TRAIN)
+    narrowing = VocabularyPruning.of("all", model, TRAIN)
     narrow = fit(settings, narrowing.narrow(model), narrowing.pairs(TRAIN), narrowing.pairs(VALIDATION))
     found = narrowing.widen(narrow.head, model)
     whole = fit(settings, head(inputs=10), TRAIN, VALIDATION)
@@ -76,7 +76,7 @@ def test_all_terms_narrowed_train_as_the_whole_head_does(variant: str) -> None:
 
 def test_what_was_not_kept_is_never_said() -> None:
     model = head(inputs=10)
-    narrowing = Narrowing.of(1, model, FEW)
+    narrowing = VocabularyPruning.of(1, model, FEW)
     fitted = fit(recipe(optimiser={"epochs": 2}), narrowing.narrow(model), narrowing.pairs(FEW), narrowing.pairs(FEW))
     wide = narrowing.widen(fitted.head, model)
     weights = wide(VALIDATION.texts)

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.splitmix import seed_of, splitmix64
-from visir.training.inputs.base import Draw
+from visir.training.inputs.base import EpochRandom
 
 VIEWS, PICTURES, WORDS = 1, 2, 3
-"""Streams of a `Draw`: which view of an image, how a picture is changed, which words are dropped."""
+"""Streams of a `EpochRandom`: which view of an image, how a picture is changed, which words are dropped."""
 
 
-def uniform(draw: Draw, stream: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+def uniform(draw: EpochRandom, stream: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
     """Uniform numbers in [0, 1) at `positions` ≥ 0 of one epoch's stream, in the shape of `positions`.
 
     NumPy's generators would draw the whole epoch for that (and keep it, under a lock, for every thread that works

@@ -12,7 +12,7 @@ from visir.encoders.towers.pretrained import PretrainedBody
 from visir.errors import ConfigurationError, EncoderError, require
 from visir.records import Modality
 from visir.training.data import given_file
-from visir.training.models import Models
+from visir.training.models import ModelLoader
 from visir.training.recipe import Recipe
 from visir.training.sides import (
     FETCHED,
@@ -27,7 +27,7 @@ from visir.training.sides import (
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class ModelSide:
     """One side of the model: its tower; the frozen encoder when the tower has no body; what a tuned body came from."""
 
     tower: Tower
@@ -35,28 +35,28 @@ class Side:
     source: Encoder | None = None
 
 
-def build_image_side(recipe: Recipe, models: Models) -> Side:
+def build_image_side(recipe: Recipe, models: ModelLoader) -> ModelSide:
     """The image side with fresh weights, drawn from torch's generator, where they do not come trained."""
     side = recipe.image
     if isinstance(side, FrozenImages):
         backbone = models.image_backbone(side)
-        return Side(_tower(recipe, "image", None, backbone.dimension), backbone)
+        return ModelSide(_tower(recipe, "image", None, backbone.dimension), backbone)
     if isinstance(side, PretrainedImages):
         source = models.tuned(side.encoder, "image")
         return _tuned(recipe, "image", source, side.checkpointing)
-    return Side(_tower(recipe, "image", _image_body(recipe, side)))
+    return ModelSide(_tower(recipe, "image", _image_body(recipe, side)))
 
 
-def build_text_side(recipe: Recipe, models: Models, train: Sequence[str]) -> Side:
+def build_text_side(recipe: Recipe, models: ModelLoader, train: Sequence[str]) -> ModelSide:
     """The text side; `train` are the training captions, from which a vocabulary is made."""
     side = recipe.text
     if isinstance(side, FrozenTexts):
         backbone = models.text_backbone(side, train)
-        return Side(_tower(recipe, "text", None, backbone.dimension), backbone)
+        return ModelSide(_tower(recipe, "text", None, backbone.dimension), backbone)
     if isinstance(side, PretrainedTexts):
         source = models.tuned(side.encoder, "text")
         return _tuned(recipe, "text", source, side.checkpointing)
-    return Side(_tower(recipe, "text", _gru(recipe, side, train)))
+    return ModelSide(_tower(recipe, "text", _gru(recipe, side, train)))
 
 
 def _image_body(recipe: Recipe, side: ResNet | SmallCNN) -> Body:
@@ -89,9 +89,9 @@ def _gru(recipe: Recipe, side: GRU, train: Sequence[str]) -> Body:
     return body
 
 
-def _tuned(recipe: Recipe, modality: Modality, source: Encoder, checkpointing: bool) -> Side:
+def _tuned(recipe: Recipe, modality: Modality, source: Encoder, checkpointing: bool) -> ModelSide:
     body = PretrainedBody(source, modality, checkpointing=checkpointing)
-    return Side(_tower(recipe, modality, body), source=source)
+    return ModelSide(_tower(recipe, modality, body), source=source)
 
 
 def _tower(recipe: Recipe, modality: Modality, body: Body | None, inputs: int = 0) -> Tower:

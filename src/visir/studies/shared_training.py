@@ -13,7 +13,7 @@ from visir.training.settings import Settings
 from visir.training.shipped import find_recipe
 
 
-class First(Settings):
+class PriorTraining(Settings):
     """A training that comes first: a recipe of `visir train`, and changes to it ("section.key=value")."""
 
     recipe: str
@@ -24,14 +24,14 @@ class First(Settings):
         return read_recipe(find_recipe(self.recipe), [*self.set, f"seed={seed}"])
 
 
-def trained(recipe: Recipe, context: ExperimentContext) -> Path:
+def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
     """Train a recipe and evaluate its test split, without shortcuts and, where it has some, also with them.
 
     The folder is named by what the recipe says, so studies that agree on a training share it, and one that was changed
     has a folder of its own. It holds what `visir.studies.trial` leaves there.
     """
+    from visir.studies.run_trials import run_trials
     from visir.studies.trial import Trial
-    from visir.studies.trials import carry_out
 
     evaluations: dict[str, str | None] = {WITHOUT: None}
     if recipe.shortcuts is not None:
@@ -42,7 +42,7 @@ def trained(recipe: Recipe, context: ExperimentContext) -> Path:
     out = context.shared / "trainings"
     with context.locks.for_folder(trial.folder(out)):
         wait_for(trial.folder(out))
-        carry_out([trial], out, jobs=1)
+        run_trials([trial], out, jobs=1)
     return trial.folder(out)
 
 
@@ -58,12 +58,12 @@ def wait_for(folder: Path) -> None:
     wait_until_free(folder / CHECKPOINT, f"{folder}: is being trained by another process; waiting for it")
 
 
-def system_of(model: str | None, first: First | None, context: ExperimentContext, where: str) -> str:
+def system_of(model: str | None, first: PriorTraining | None, context: ExperimentContext, where: str) -> str:
     """The name of a model, or the checkpoint of the training that comes first."""
     from visir.studies.trial import CHECKPOINT
 
     if (model is None) == (first is None):
         raise ConfigurationError(f"{where}: name either a model or a training that comes first.", hint="model or first")
     if first is not None:
-        return str(trained(first.resolved(context.seed), context) / CHECKPOINT)
+        return str(train_once(first.resolved(context.seed), context) / CHECKPOINT)
     return expand(str(model))

@@ -10,20 +10,20 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.training.inputs.base import Batch, Draw, Examples
-from visir.training.inputs.pinned import pinned
+from visir.training.inputs.base import EpochRandom, TrainingBatch, TrainingExamples
+from visir.training.inputs.pinned_memory import pin_batch
 from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.shortcuts import StampedPictures
 
 
-def ahead(
-    examples: Examples,
+def prefetch(
+    examples: TrainingExamples,
     batches: Iterable[NDArray[np.int64]],
-    draw: Draw | None = None,
+    draw: EpochRandom | None = None,
     workers: int | None = None,
     *,
     pin: bool = False,
-) -> Generator[Batch, None, None]:
+) -> Generator[TrainingBatch, None, None]:
     """`examples.batch(rows, draw)` for each of `batches`, in their order, made by `workers` threads.
 
     At most `workers` + 1 batches wait at a time; `batches` is read no further ahead than that. An error in a batch is
@@ -38,9 +38,9 @@ def ahead(
     coming`; an error's traceback would otherwise keep it alive.
     """
 
-    def make(rows: NDArray[np.int64]) -> Batch:
+    def make(rows: NDArray[np.int64]) -> TrainingBatch:
         batch = examples.batch(rows, draw)
-        return pinned(batch) if pin else batch
+        return pin_batch(batch) if pin else batch
 
     if workers is None:
         workers = 2 if isinstance(examples.images, (PixelSource, StampedPictures)) else 0
@@ -49,7 +49,7 @@ def ahead(
             yield make(rows)
         return
     executor = ThreadPoolExecutor(workers, thread_name_prefix="ahead")
-    waiting: deque[Future[Batch]] = deque()
+    waiting: deque[Future[TrainingBatch]] = deque()
     coming = iter(batches)
     try:
         while True:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class TopTerms:
     """A vector in words.
 
     - `title`: an id, a file's name, or a text
@@ -29,27 +29,27 @@ class Said:
     words: tuple[tuple[str, float], ...]
     own: frozenset[str] = frozenset()
     picture: Image | None = None
-    caption: Said | None = None
+    caption: TopTerms | None = None
 
 
-def said_evenly(encoder: SparseEncoder, opened: Collection, count: int, k: int) -> list[Said]:
+def top_terms_of_sample(encoder: SparseEncoder, opened: Collection, count: int, k: int) -> list[TopTerms]:
     """The `k` heaviest terms of `count` images, evenly spaced, each with its first caption."""
     n = opened.images.num_rows
     keep = np.zeros(n, bool)
     keep[np.unique(np.linspace(0, n - 1, min(count, n)).round().astype(int))] = True
-    return said_of_images(encoder, opened, opened.keep_images(keep), k)
+    return top_terms_of_images(encoder, opened, opened.keep_images(keep), k)
 
 
-def said_of_images(encoder: SparseEncoder, opened: Collection, part: Collection, k: int) -> list[Said]:
+def top_terms_of_images(encoder: SparseEncoder, opened: Collection, part: Collection, k: int) -> list[TopTerms]:
     """Each image of a small part of a collection, with its picture if it is at hand, and its first caption."""
     from visir.collections.images import ImageReader
     from visir.errors import ImageError
 
-    found, reader = sparse_part(encoder, opened, part, "image"), ImageReader(part)
+    found, reader = encode_part(encoder, opened, part, "image"), ImageReader(part)
     first: dict[str, str] = {}
     for caption, image in zip(part.captions["id"].to_pylist(), part.captions["image_id"].to_pylist(), strict=True):
         first.setdefault(image, caption)
-    captions = said_of_captions(encoder, opened, part, list(first.values()), k)
+    captions = top_terms_of_captions(encoder, opened, part, list(first.values()), k)
     cards = []
     for row, image in enumerate(part.images["id"].to_pylist()):
         try:
@@ -57,22 +57,22 @@ def said_of_images(encoder: SparseEncoder, opened: Collection, part: Collection,
         except ImageError:  # vectors may be there without pictures
             picture = None
         caption = captions.get(first.get(image, ""))
-        cards.append(Said(image, tuple(found.words(image, k)), picture=picture, caption=caption))
+        cards.append(TopTerms(image, tuple(found.words(image, k)), picture=picture, caption=caption))
     return cards
 
 
-def said_of_captions(
+def top_terms_of_captions(
     encoder: SparseEncoder, opened: Collection, part: Collection, ids: Sequence[str], k: int
-) -> dict[str, Said]:
+) -> dict[str, TopTerms]:
     """Captions of a small part of a collection, by id."""
     if not part.captions.num_rows:
         return {}
-    found = sparse_part(encoder, opened, part, "text")
+    found = encode_part(encoder, opened, part, "text")
     texts = dict(zip(part.captions["id"].to_pylist(), part.captions["text"].to_pylist(), strict=True))
-    return {one: Said(texts[one], tuple(found.words(one, k)), own_terms(encoder, texts[one])) for one in ids}
+    return {one: TopTerms(texts[one], tuple(found.words(one, k)), own_terms(encoder, texts[one])) for one in ids}
 
 
-def sparse_part(encoder: SparseEncoder, opened: Collection, part: Collection, modality: Modality) -> SparseEmbeddings:
+def encode_part(encoder: SparseEncoder, opened: Collection, part: Collection, modality: Modality) -> SparseEmbeddings:
     """Weighted words of a part of a collection; imported vectors may be known by their row in the whole one only."""
     from visir.encoders import encode
     from visir.encoders.models.imported import Imported

@@ -14,21 +14,21 @@ import torch
 from torch import Tensor
 
 from visir.errors import ConfigurationError
-from visir.sparse.examples import Pairs, padded
-from visir.sparse.head import Head
-from visir.sparse.language_model import Words
+from visir.sparse.examples import SparseExamples, padded
+from visir.sparse.head import SparseHead
+from visir.sparse.language_model import WordEmbeddings
 from visir.sparse.recipe import TermsKept
-from visir.sparse.vocabulary import Terms
+from visir.sparse.vocabulary import TextTerms
 
 
 @dataclass(frozen=True, eq=False)
-class Narrowing:
+class VocabularyPruning:
     """`kept` (U,) int64, ascending: which terms of the vocabulary are trained; term kept[j] is term j in between."""
 
     kept: Tensor
 
     @classmethod
-    def of(cls, which: TermsKept, head: Head, train: Pairs) -> Narrowing:
+    def of(cls, which: TermsKept, head: SparseHead, train: SparseExamples) -> VocabularyPruning:
         """ "all" usable terms, or those of them that so many training captions have.
 
         Raises `ConfigurationError` when that leaves none.
@@ -43,22 +43,22 @@ class Narrowing:
         return cls(torch.nonzero(kept)[:, 0])
 
     @torch.no_grad()
-    def narrow(self, head: Head) -> Head:
+    def narrow(self, head: SparseHead) -> SparseHead:
         """The head with the kept rows of W2 alone."""
         norm = (head.norm.weight, head.norm.bias)
-        words = Words(head.words[self.kept], head.bias[self.kept], norm, "")
-        made = Head(head.inputs, words, np.ones(len(self.kept), bool))
+        words = WordEmbeddings(head.words[self.kept], head.bias[self.kept], norm, "")
+        made = SparseHead(head.inputs, words, np.ones(len(self.kept), bool))
         made.project.load_state_dict(head.project.state_dict())
         return made.to(head.words.dtype)
 
-    def pairs(self, pairs: Pairs) -> Pairs:
+    def pairs(self, pairs: SparseExamples) -> SparseExamples:
         """The same pairs; a caption's own terms that are not kept are left out, as no vector can say them."""
         size, kept = len(pairs.frequencies), self.kept.numpy()
         numbers = np.full(size, -1, np.int32)
         numbers[kept] = np.arange(len(kept), dtype=np.int32)
         found = numbers[pairs.terms.terms]
         below = np.concatenate([[0], np.cumsum(found >= 0)])
-        terms = Terms(below[pairs.terms.offsets], found[found >= 0])
+        terms = TextTerms(below[pairs.terms.offsets], found[found >= 0])
         device = pairs.own.device
         return replace(
             pairs,
@@ -68,7 +68,7 @@ class Narrowing:
         )
 
     @torch.no_grad()
-    def widen(self, trained: Head, fresh: Head) -> Head:
+    def widen(self, trained: SparseHead, fresh: SparseHead) -> SparseHead:
         """A head of the whole vocabulary with the trained rows in their places; `fresh` is what `narrow` began from.
 
         A usable term that was not kept has a row of zeros and the bias -1: its logit is -1 for every vector, its weight
@@ -80,6 +80,6 @@ class Narrowing:
         words[never], bias[never] = 0.0, -1.0
         words[self.kept], bias[self.kept] = trained.words.cpu(), trained.bias.cpu()
         norm = (trained.norm.weight.cpu(), trained.norm.bias.cpu())
-        made = Head(trained.inputs, Words(words, bias, norm, ""), fresh.usable.cpu().numpy())
+        made = SparseHead(trained.inputs, WordEmbeddings(words, bias, norm, ""), fresh.usable.cpu().numpy())
         made.project.load_state_dict(trained.project.state_dict())
         return made.to(words.dtype)

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from visir.progress import Progress
-from visir.sparse.head import EPSILON, Head
+from visir.sparse.head import EPSILON, SparseHead
 from visir.sparse.kernels import candidates, hidden_exact, weigh_own, weigh_rows
-from visir.sparse.vocabulary import Terms
+from visir.sparse.vocabulary import TextTerms
 from visir.threads import spread_parts
 
 BLOCK = 256
@@ -22,7 +22,7 @@ _ROUNDING = 2.0**-24
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SparseRows:
     """Sparse rows: those of vector i lie from `offsets[i]` to `offsets[i + 1]`, terms ascending."""
 
     offsets: NDArray[np.int64]
@@ -30,17 +30,17 @@ class Rows:
     values: NDArray[np.float32]
 
 
-def weigh(
-    head: Head | Weigher,
+def project(
+    head: SparseHead | Projector,
     vectors: NDArray[np.floating],
-    own: Terms | None = None,
+    own: TextTerms | None = None,
     *,
     block: int = BLOCK,
     what: str = "weighing words",
-) -> Rows:
+) -> SparseRows:
     """The weighted terms of dense vectors (n, d), which may be memory-mapped.
 
-    - `head`: or its `Weigher`, where a frozen head weighs again and again: making one takes longer than a text does
+    - `head`: or its `Projector`, where a frozen head weighs again and again: making one takes longer than a text does
     - `own`: the own terms of n texts; then only these may be active. None: every usable term may.
     - `block`: how many vectors at a time; memory is bounded by it, apart from the result
 
@@ -50,7 +50,7 @@ def weigh(
     within the product's proven error of 0 is summed so. (A processor with other vector units may have another order,
     which changes the float64 sum by 1e-16, and what is left after rounding about once in 1e8 weights.)
     """
-    weigher = head if isinstance(head, Weigher) else Weigher(head)
+    weigher = head if isinstance(head, Projector) else Projector(head)
     parts = []
     with Progress(what, len(vectors), "vectors") as advance:
         for start in range(0, len(vectors), block):
@@ -63,10 +63,10 @@ def weigh(
     return _joined(parts)
 
 
-class Weigher:
+class Projector:
     """A head's weights as arrays, and the bound on what a product with W2 can be off; of the head as it is now."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: SparseHead) -> None:
         def array(tensor: torch.Tensor) -> NDArray[np.float32]:
             return np.ascontiguousarray(tensor.detach().float().cpu().numpy())
 
@@ -85,7 +85,7 @@ class Weigher:
         self.shift = float(np.abs(self.bias).max(initial=0.0))
         self.gamma = 2.0 * (head.width + 2) * _ROUNDING
 
-    def expanded(self, vectors: NDArray[np.float32]) -> Rows:
+    def expanded(self, vectors: NDArray[np.float32]) -> SparseRows:
         """Every usable term may be active."""
         hidden = self.hidden(vectors)
         with torch.inference_mode():
@@ -105,9 +105,9 @@ class Weigher:
             ),
         )
         kept = np.arange(starts[-1]) - np.repeat(starts[:-1], most) < np.repeat(counts, most)
-        return Rows(np.concatenate([[0], np.cumsum(counts)]), terms[kept], values[kept])
+        return SparseRows(np.concatenate([[0], np.cumsum(counts)]), terms[kept], values[kept])
 
-    def own(self, vectors: NDArray[np.float32], own: Terms) -> Rows:
+    def own(self, vectors: NDArray[np.float32], own: TextTerms) -> SparseRows:
         """Only the given terms may be active; terms that are not usable are not among them."""
         hidden = self.hidden(vectors)
         values = np.empty(len(own.terms), np.float32)
@@ -117,7 +117,7 @@ class Weigher:
         )
         kept = (values > 0) & self.usable[own.terms]
         below = np.concatenate([[0], np.cumsum(kept)])
-        return Rows(below[own.offsets], own.terms[kept], values[kept])
+        return SparseRows(below[own.offsets], own.terms[kept], values[kept])
 
     def hidden(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, ω), exactly."""
@@ -126,10 +126,10 @@ class Weigher:
         return out
 
 
-def _joined(parts: list[Rows]) -> Rows:
+def _joined(parts: list[SparseRows]) -> SparseRows:
     lengths = [np.diff(one.offsets) for one in parts]
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))]).astype(np.int64)
-    return Rows(
+    return SparseRows(
         offsets,
         np.concatenate([np.zeros(0, np.int32), *(one.terms for one in parts)]),
         np.concatenate([np.zeros(0, np.float32), *(one.values for one in parts)]),

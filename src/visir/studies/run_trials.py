@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LOG_FILE = "log.txt"
 
 
-def carry_out(trials: Sequence[Trial] | Sequence[SparseTrial], out: Path, *, jobs: int | None = None) -> None:
+def run_trials(trials: Sequence[Trial] | Sequence[SparseTrial], out: Path, *, jobs: int | None = None) -> None:
     """Carry out every unfinished trial in a process of its own, `jobs` side by side (default: one per core).
 
     Each has one thread, so that its figures do not depend on how many run beside it, and small models lose nothing by

@@ -5,16 +5,16 @@ from __future__ import annotations
 from torch import Tensor
 
 from visir.encoders.towers.base import Inputs
-from visir.training.inputs.base import Batch
+from visir.training.inputs.base import TrainingBatch
 
 
-def pinned(batch: Batch) -> Batch:
+def pin_batch(batch: TrainingBatch) -> TrainingBatch:
     """`batch` copied into page-locked memory, from which CUDA copies without holding up whoever asks for it.
 
     torch keeps such memory and gives it out again when the copies out of it are done. Raises `RuntimeError` without
     CUDA.
     """
-    return Batch(
+    return TrainingBatch(
         images=_inputs(batch.images),
         texts=_inputs(batch.texts),
         owners=batch.owners.pin_memory(),

@@ -10,22 +10,22 @@ import torch
 from sparse_toys import PIECES, batch, head, packed
 from test_sparse_head import slowly
 
-from visir.sparse.head import Head
-from visir.sparse.weighing import Rows, weigh
+from visir.sparse.head import SparseHead
+from visir.sparse.projection import SparseRows, project
 
 
 def vectors(n: int = 40) -> np.ndarray:
     return np.random.default_rng(3).normal(size=(n, 6)).astype(np.float32)
 
 
-def row(rows: Rows, at: int) -> dict[int, float]:
+def row(rows: SparseRows, at: int) -> dict[int, float]:
     part = slice(rows.offsets[at], rows.offsets[at + 1])
     return dict(zip(rows.terms[part].tolist(), rows.values[part].tolist(), strict=True))
 
 
 def test_weights_are_the_equations_for_every_row() -> None:
     model = head()
-    found = weigh(model, vectors(9))
+    found = project(model, vectors(9))
     for at in range(9):
         expected = slowly(model, vectors(9)[at].tolist())
         assert row(found, at) == pytest.approx({k: w for k, w in enumerate(expected) if w > 0}, rel=2e-6)
@@ -34,23 +34,23 @@ def test_weights_are_the_equations_for_every_row() -> None:
 @pytest.mark.parametrize("block", [1, 7, 40])
 def test_blocks_and_order_change_no_bit(block: int) -> None:
     model, rows = head(), vectors()
-    expected, order = weigh(model, rows), np.random.default_rng(1).permutation(40)
-    found = weigh(model, rows[order], block=block)
+    expected, order = project(model, rows), np.random.default_rng(1).permutation(40)
+    found = project(model, rows[order], block=block)
     for at in range(40):
         assert row(found, at) == row(expected, int(order[at]))
 
 
 def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = weigh(head(), vectors())
+    expected = project(head(), vectors())
     monkeypatch.setattr("visir.threads.cores", lambda: 3)
-    found = weigh(head(), vectors())
+    found = project(head(), vectors())
     assert np.array_equal(found.values, expected.values) and np.array_equal(found.terms, expected.terms)
 
 
 def test_own_terms_have_the_weights_that_they_have_among_all() -> None:
     model, rows = head(), vectors(5)
     own = packed([np.array([5, 6, 9]), np.array([], int), np.array([7]), np.arange(5, 19), np.array([3, 18])])
-    everything, found = weigh(model, rows), weigh(model, rows, own)
+    everything, found = project(model, rows), project(model, rows, own)
     for at in range(5):
         whole = row(everything, at)
         assert row(found, at) == {k: whole[k] for k in own.of(at).tolist() if k in whole}
@@ -63,25 +63,25 @@ def test_the_product_only_filters_what_is_exact_at_the_edge() -> None:
     hidden = model.hidden(torch.from_numpy(vectors(1)))[0].detach()
     with torch.no_grad():
         model.bias.copy_(-(model.words.double() @ hidden.double()).float())  # logits of about 1e-8, of either sign
-    found = row(weigh(model, vectors(1)), 0)
-    kept = weigh(model, vectors(1), packed([np.arange(len(PIECES))]))
+    found = row(project(model, vectors(1)), 0)
+    kept = project(model, vectors(1), packed([np.arange(len(PIECES))]))
     assert found == row(kept, 0) and 0 < len(found) < 14
     assert all(0 < weight < 1e-5 and math.isfinite(weight) for weight in found.values())
 
 
 def test_nothing_in_nothing_out() -> None:
-    found = weigh(head(), np.zeros((0, 6), np.float32))
+    found = project(head(), np.zeros((0, 6), np.float32))
     assert found.offsets.tolist() == [0] and not len(found.terms)
     model = head()
     with torch.no_grad():
         model.bias.fill_(-100)
-    assert weigh(model, vectors(3)).offsets.tolist() == [0, 0, 0, 0]
+    assert project(model, vectors(3)).offsets.tolist() == [0, 0, 0, 0]
 
 
 def test_agrees_with_the_head_in_training() -> None:
-    model: Head = head()
+    model: SparseHead = head()
     images = batch(12)[0]
     full = np.zeros((12, len(PIECES)), np.float32)
-    found = weigh(model, images.numpy())
+    found = project(model, images.numpy())
     full[np.repeat(np.arange(12), np.diff(found.offsets)), found.terms] = found.values
     torch.testing.assert_close(torch.from_numpy(full), model(images).detach(), rtol=1e-5, atol=1e-6)
