@@ -22,7 +22,7 @@ from visir.papers.status import StudyStatus
 from visir.papers.study import read_study
 from visir.papers.verdicts import tree, verdicts
 from visir.sessions.describe.weekdays import DAYS
-from visir.sessions.log_words import row_of
+from visir.sessions.table_labels import table_label
 
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
@@ -172,13 +172,13 @@ def test_the_words_of_each_log_are_shown(tmp_path: Path) -> None:
 
 
 def test_words_of_logs_are_those_of_the_tables_only_where_they_mean_them() -> None:
-    assert [row_of(one) for one in ("Desktop", "mobile", "TABLET", "tv")] == ["PC", "Smartphone", "Tablet", "TV"]
-    assert [row_of(one) for one in ("(none)", "cpc", "Organic Search")] == ["Direct", "Paid", "Organic"]
-    assert [row_of(one) for one in ("Referral", "<Other>", "email")] == ["Referral", "<Other>", "email"]
+    assert [table_label(one) for one in ("Desktop", "mobile", "TABLET", "tv")] == ["PC", "Smartphone", "Tablet", "TV"]
+    assert [table_label(one) for one in ("(none)", "cpc", "Organic Search")] == ["Direct", "Paid", "Organic"]
+    assert [table_label(one) for one in ("Referral", "<Other>", "email")] == ["Referral", "<Other>", "email"]
 
 
 def test_a_log_of_ones_own_takes_the_place_of_the_thesiss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from visir.sessions.generated import generate
+    from visir.sessions.simulator import generate
 
     monkeypatch.setenv("VISIR_DATA", str(tmp_path))
     name = "thesis-table-6-4"

@@ -11,19 +11,19 @@ from visir.sessions.examples import Sample, draw
 from visir.sessions.predict.folds import dealt, people, splits, temporal
 from visir.sessions.predict.measures import calibration_error, f1, measured
 from visir.sessions.predict.models import at_share
-from visir.sessions.records import Examples
+from visir.sessions.records import SessionExamples
 
 for package in ("duckdb", "sklearn"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Examples:
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> SessionExamples:
     where = folder_of(random_log(60), tmp_path_factory.mktemp("log"))
-    return draw(where, Sample("identified", min_pages=8, told="session"))
+    return draw(where, Sample("identified", min_pages=8, setting_from="session"))
 
 
-def test_a_person_is_in_one_fold_and_every_session_is_predicted_once(drawn: Examples) -> None:
+def test_a_person_is_in_one_fold_and_every_session_is_predicted_once(drawn: SessionExamples) -> None:
     made = splits(drawn, "grouped", folds=5)
     assert (sum(one.test.astype(int) for one in made) == 1).all()
     for one in made:
@@ -35,7 +35,7 @@ def test_a_person_is_in_one_fold_and_every_session_is_predicted_once(drawn: Exam
     assert any(set(drawn.customer[one.train]) & set(drawn.customer[one.test]) for one in apart)
 
 
-def test_a_login_ties_visitors_and_customers(drawn: Examples) -> None:
+def test_a_login_ties_visitors_and_customers(drawn: SessionExamples) -> None:
     three = replace(
         drawn,
         visitor=np.array(["phone", "pc", "pc", "tv", "tablet"], object),
@@ -58,7 +58,7 @@ def test_folds_depend_on_the_seed_and_not_on_the_order() -> None:
         dealt(groups, names, purchase, 21, 0)
 
 
-def test_the_past_was_over_before_the_future_began(drawn: Examples) -> None:
+def test_the_past_was_over_before_the_future_began(drawn: SessionExamples) -> None:
     split = temporal(drawn)
     assert drawn.ended[split.train].max() + 30 * 60_000_000 < drawn.began[split.test].min()
     assert split.test.sum() == pytest.approx(len(drawn) / 5, abs=2)

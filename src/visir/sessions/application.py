@@ -1,4 +1,4 @@
-"""What sessions add to visir."""
+"""What the application "sessions" adds to visir: its verbs and its parts of the studies."""
 
 from __future__ import annotations
 

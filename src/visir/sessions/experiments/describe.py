@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any, Literal
 
 from visir.errors import VisirError, nearest
-from visir.sessions.experiments.logged import SessionLogExperiment, described, sessions_of, told_of
-from visir.sessions.log_words import CHANNELS, DEVICES, row_of
+from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, described, sessions_of
+from visir.sessions.table_labels import CHANNELS, DEVICES, table_label
 from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
 
 
@@ -31,7 +31,7 @@ class DescribeExperiment(SessionLogExperiment):
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
         folder = sessions_of(self, context)
-        found, told = described(folder, context), told_of(folder)
+        found, told = described(folder, context), counts_of(folder)
         if self.statistic not in found:
             raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, found))
         statistic = found[self.statistic]
@@ -39,16 +39,18 @@ class DescribeExperiment(SessionLogExperiment):
             raise InsufficientDataError(statistic["cannot"])
         at = self._column(statistic["columns"])
         cells = {row: cells[at]["value"] for row, cells in zip(statistic["rows"], statistic["cells"], strict=True)}
-        named = Counter(map(row_of, cells))
+        named = Counter(map(table_label, cells))
         values: dict[str, float] = {}
         words: dict[str, str] = {}
         notes = []
         for row, value in cells.items():
-            label = row_of(row)
+            label = table_label(row)
             if named[label] > 1:  # two words of the log for one row: neither is the row
-                notes.append(f"{label}: the log has several: {', '.join(one for one in cells if row_of(one) == label)}")
+                notes.append(
+                    f"{label}: the log has several: {', '.join(one for one in cells if table_label(one) == label)}"
+                )
             elif isinstance(value, str):
-                words |= {label: ", ".join(map(row_of, value.split(", ")))} if label == "Device types" else {}
+                words |= {label: ", ".join(map(table_label, value.split(", ")))} if label == "Device types" else {}
             elif value is None:
                 notes.append(f"{label}: nothing of it in this log")
             else:
@@ -59,7 +61,7 @@ class DescribeExperiment(SessionLogExperiment):
         return Measurement(values, self.provenance(told), self.protocol(told), notes=tuple(notes), words=words)
 
     def _column(self, columns: list[Any]) -> int:
-        named = [", ".join(map(row_of, one.split(", "))) for one in columns]
+        named = [", ".join(map(table_label, one.split(", "))) for one in columns]
         if named.count(self.column) > 1:  # two words of the log for one device: neither is the device
             several = [one for one, word in zip(columns, named, strict=True) if word == self.column]
             raise InsufficientDataError(f"the log has several: {'; '.join(several)}")

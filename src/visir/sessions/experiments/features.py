@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from visir.sessions.experiments.logged import SessionLogExperiment, sessions_of, told_of
+from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, sessions_of
 from visir.studies.experiment import ExperimentContext, Measurement
 
 
@@ -38,7 +38,7 @@ class FeaturesExperiment(SessionLogExperiment):
         provenance, protocol = {"system": "visir's features"}, {"features": "as declared"}
         if self.log and self.column == "dynamic":
             folder = sessions_of(self, context)
-            told = told_of(folder)
+            told = counts_of(folder)
             declared = self._changing(folder / "log", context)
             provenance, protocol = (
                 self.provenance(told),
@@ -50,11 +50,11 @@ class FeaturesExperiment(SessionLogExperiment):
     def _changing(self, log: object, context: ExperimentContext) -> dict[str, bool]:
         """Which features have, for any session, one value at a step and another at a later one."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.features import Learnt, features_of
+        from visir.sessions.features import LearntFeatures, features_of
 
         sample = Sample("identified", self.sessions, context.seed)
         examples, features = draw(str(log), sample), features_of("identified")
-        learnt = Learnt.of(features, examples, np.ones(len(examples), bool))
+        learnt = LearntFeatures.of(features, examples, np.ones(len(examples), bool))
         matrices = [learnt.matrix(examples, step) for step in sample.steps]
         return {
             one.name: any(

@@ -11,7 +11,7 @@ from pydantic import Field
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
-from visir.sessions.experiments.logged import SessionLogExperiment, sessions_of, told_of
+from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, sessions_of
 from visir.storage import locked, put
 from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
 
@@ -52,7 +52,7 @@ class PredictExperiment(SessionLogExperiment):
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
         folder = sessions_of(self, context)
-        found, told = self._study(folder, context), told_of(folder)
+        found, told = self._study(folder, context), counts_of(folder)
         drawn = found["card"]["found"][self.setting]
         if self.quantity == "measures":
             rows = [one for one in found["rows"] if (one["model"], one["which"]) == (self.model, self.features)]
@@ -79,12 +79,12 @@ class PredictExperiment(SessionLogExperiment):
     def _study(self, folder: Path, context: ExperimentContext) -> dict[str, Any]:
         """The summary of the study, which is run where it is not there yet."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.predict.study import STUDY, Plan, load_study, run_study
+        from visir.sessions.predict.study import STUDY, StudyPlan, load_study, run_study
         from visir.sessions.predict.summary import summarise
 
         sample = Sample(self.setting, self.sessions, context.seed, self.min_pages)
-        plan = Plan((sample,), folds=self.folds, schemes=("grouped",), seed=context.seed)
-        key = hash_json({"sample": sample.told_as(), "folds": self.folds, "seed": context.seed})[:10]
+        plan = StudyPlan((sample,), folds=self.folds, schemes=("grouped",), seed=context.seed)
+        key = hash_json({"sample": sample.to_dict(), "folds": self.folds, "seed": context.seed})[:10]
         out = folder / f"predict-{self.setting}-{key}"
         # One study at a time: it has a process for every core.
         with context.locks.process, locked(folder / f"{out.name}.lock", waiting=f"{out}: waiting", elsewhere="--out"):

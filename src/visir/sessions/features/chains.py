@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from visir.sessions.features.feature import State
-from visir.sessions.records import Bools, Floats, Ints, Words
+from visir.sessions.features.feature import FeatureState
+from visir.sessions.records import Bools, CodedTexts, Floats, Ints
 
 SMOOTHING = 1.0
 
 
-def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -> State:
+def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -> FeatureState:
     """From transitions `before` → `after` (as places, see `places`) of sessions that buy or not."""
     states = len(names) + 3
     counts = np.full((2, states, states - 1), SMOOTHING)  # nothing goes back to the start, which is the last state
@@ -30,9 +30,9 @@ def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -
     return {"names": list(names), "log_ratios": np.log(probability[1] / probability[0]).tolist()}
 
 
-def places(names: Sequence[str], words: Words) -> Ints:
+def places(names: Sequence[str], words: CodedTexts) -> Ints:
     """States: listed names, then "none told", then "never seen in training"."""
-    return words.into(names, missing=len(names), unseen=len(names) + 1)
+    return words.codes_in(names, missing=len(names), unseen=len(names) + 1)
 
 
 def start(names: Sequence[str]) -> int:
@@ -40,6 +40,6 @@ def start(names: Sequence[str]) -> int:
     return len(names) + 2
 
 
-def ratios(state: State) -> Floats:
+def ratios(state: FeatureState) -> Floats:
     """(states, states - 1) log ratio of each transition."""
     return np.asarray(state["log_ratios"], np.float64)

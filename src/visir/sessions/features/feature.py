@@ -6,21 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from visir.sessions.records import Bools, Examples, Floats
+from visir.sessions.records import Bools, Floats, SessionExamples
 
-State = dict[str, Any]
+FeatureState = dict[str, Any]
 """What a feature learnt: JSON, so that a saved model needs no pickle."""
 
 Kind = Literal["number", "skewed", "category", "cycle"]
 """How a model that adds or measures distances should read it (`predict.encoding`); trees take all as they are."""
 
 
-def _nothing(examples: Examples, rows: Bools) -> State:
+def _nothing(examples: SessionExamples, rows: Bools) -> FeatureState:
     return {}
 
 
 @dataclass(frozen=True)
-class Feature:
+class SessionFeature:
     """One row of Table 6.7.
 
     - `scope`: "session", or "history" (identified customers only)
@@ -35,6 +35,6 @@ class Feature:
     dynamic: bool
     baseline: bool
     kind: Kind
-    values: Callable[[Examples, int, State], Floats]
-    learn: Callable[[Examples, Bools], State] = _nothing
+    values: Callable[[SessionExamples, int, FeatureState], Floats]
+    learn: Callable[[SessionExamples, Bools], FeatureState] = _nothing
     period: int = 0

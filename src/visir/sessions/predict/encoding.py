@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.sessions.features import Feature, State
+from visir.sessions.features import FeatureState, SessionFeature
 from visir.sessions.records import Floats
 
 MISSING = -1000.0
@@ -55,7 +55,7 @@ class Scaling:
         return cls(tuple(told["means"]), tuple(told["deviations"]))
 
 
-def expanded(features: Sequence[Feature], states: Sequence[State], matrix: Floats) -> Floats:
+def expanded(features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
     """(n, more columns) of (n, features): see the module. NaN where a value is missing."""
     columns: list[Floats] = []
     for feature, state, values in zip(features, states, matrix.T, strict=True):

@@ -19,7 +19,7 @@ import numpy as np
 
 from visir.errors import VisirError
 from visir.sessions.definition import IDLE_MINUTES
-from visir.sessions.records import Bools, Examples, Ints
+from visir.sessions.records import Bools, Ints, SessionExamples
 
 Scheme = Literal["grouped", "temporal", "ungrouped"]
 SCHEMES: tuple[Scheme, ...] = ("grouped", "temporal", "ungrouped")
@@ -29,14 +29,14 @@ PAST = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class TrainTestSplit:
     """Masks over examples; some may be in neither."""
 
     train: Bools
     test: Bools
 
 
-def splits(examples: Examples, scheme: Scheme, *, folds: int = 10, seed: int = 0) -> list[Split]:
+def splits(examples: SessionExamples, scheme: Scheme, *, folds: int = 10, seed: int = 0) -> list[TrainTestSplit]:
     """The splits of a scheme; one for "temporal". Raises `VisirError` where there are fewer people than folds."""
     if scheme == "temporal":
         return [temporal(examples)]
@@ -46,16 +46,16 @@ def splits(examples: Examples, scheme: Scheme, *, folds: int = 10, seed: int = 0
         names = [f"{one}/{number}" for one, number in zip(examples.visitor, examples.session, strict=True)]
         groups = np.unique(names, return_inverse=True)[1]
     fold = dealt(groups, _group_names(groups, examples), examples.purchase, folds, seed)
-    return [Split(fold != one, fold == one) for one in range(folds)]
+    return [TrainTestSplit(fold != one, fold == one) for one in range(folds)]
 
 
-def temporal(examples: Examples, *, past: float = PAST, idle_minutes: float = IDLE_MINUTES) -> Split:
+def temporal(examples: SessionExamples, *, past: float = PAST, idle_minutes: float = IDLE_MINUTES) -> TrainTestSplit:
     """Sessions known to be over by the moment at which the later 1 - `past` of them begins; and those later ones."""
     cut = int(np.quantile(examples.began, past, method="lower"))
-    return Split(examples.ended + round(idle_minutes * 60e6) < cut, examples.began >= cut)
+    return TrainTestSplit(examples.ended + round(idle_minutes * 60e6) < cut, examples.began >= cut)
 
 
-def people(examples: Examples) -> Ints:
+def people(examples: SessionExamples) -> Ints:
     """(n,) a number for whoever is behind each session: visitors and customers that were ever seen together are one."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -82,7 +82,7 @@ def dealt(groups: Ints, names: Sequence[str], purchase: Bools, folds: int, seed:
     return fold[groups]
 
 
-def _group_names(groups: Ints, examples: Examples) -> list[str]:
+def _group_names(groups: Ints, examples: SessionExamples) -> list[str]:
     """A group is called by the first of its sessions, in the order of visitors."""
     names: dict[int, str] = {}
     for group, visitor, session in zip(groups.tolist(), examples.visitor, examples.session.tolist(), strict=True):

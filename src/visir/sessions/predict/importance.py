@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from visir.sessions.features import Feature, State
-from visir.sessions.predict.models import Fitted
+from visir.sessions.features import FeatureState, SessionFeature
+from visir.sessions.predict.models import FittedClassifier
 from visir.sessions.records import Bools, Floats
 
 
-def impurity(fitted: Fitted, features: Sequence[Feature]) -> dict[str, float]:
+def impurity(fitted: FittedClassifier, features: Sequence[SessionFeature]) -> dict[str, float]:
     """Share of the decrease in impurity, summing to 1 (the thesis's reading, scikit-learn's default).
 
     It is told from training rows and favours features of many values (dwell times over device types).
@@ -20,7 +20,13 @@ def impurity(fitted: Fitted, features: Sequence[Feature]) -> dict[str, float]:
 
 
 def permutation(
-    fitted: Fitted, features: Sequence[Feature], states: Sequence[State], matrix: Floats, purchase: Bools, *, seed: int
+    fitted: FittedClassifier,
+    features: Sequence[SessionFeature],
+    states: Sequence[FeatureState],
+    matrix: Floats,
+    purchase: Bools,
+    *,
+    seed: int,
 ) -> dict[str, float]:
     """By how much ROC-AUC of the predicted sessions falls when a feature is exchanged between them at random.
 

@@ -4,7 +4,7 @@ The definition of a session is that of `sessionise`, one event at a time: a visi
 without a request, or when another customer logs in. What is told of a session at a step is what `examples.draw` finds
 of it later, so the features are the same numbers, bit for bit.
 
-What can only be done later is not done: an event that comes after a later one of its visitor is set aside and counted
+What can only be done later is not done: an event that comes after a later one of its visitor is rejected and counted
 (a log would put it in its place), and so are events without a visitor or a time, and repetitions.
 """
 
@@ -22,8 +22,8 @@ import numpy as np
 
 from visir.sessions.examples import Setting
 from visir.sessions.mapping import ACTIONS, COLUMNS
-from visir.sessions.predict.saved import PurchaseModel
-from visir.sessions.records import NEVER, STEPS, Earlier, Examples, Words
+from visir.sessions.predict.purchase_model import PurchaseModel
+from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples
 
 Event = Mapping[str, Any]
 """`visitor`, `customer`, `time` (µs since 1970), `device`, `channel`, `page`, `query`, `price`, `action`, `key`."""
@@ -69,7 +69,7 @@ class _Open:
     moment: set[tuple[Any, ...]] = field(default_factory=set)
 
 
-class Live:
+class LiveScorer:
     """Scores a stream of events. Not for several threads at once.
 
     Sessions that are over are forgotten, except what of them is a customer's history (a few numbers each). A step
@@ -78,7 +78,7 @@ class Live:
 
     def __init__(self, model: PurchaseModel) -> None:
         self.model = model
-        self.aside: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
         self._idle = round(model.card["idle_minutes"] * 60_000_000)
         self._zone = ZoneInfo(model.card["zone"])
         self._open: OrderedDict[str, _Open] = OrderedDict()  # the one that waits longest first
@@ -106,16 +106,16 @@ class Live:
         row = {name: event.get(name) or None for name in COLUMNS}
         visitor, time = row["visitor"], event.get("time")
         if visitor is None:
-            return self._set_aside("no_visitor")
+            return self._reject("no_visitor")
         if isinstance(time, bool) or not isinstance(time, int) or time < 0:
-            return self._set_aside("no_time")
+            return self._reject("no_time")
         self._expire(time)
         session, customer = self._open.get(visitor), row["customer"]
         if session is not None and time < session.last:
-            return self._set_aside("late")
+            return self._reject("late")
         same = (*(row[name] for name in COLUMNS if name != "price"), event.get("price"), time)
         if session is not None and same in session.moment:
-            return self._set_aside("duplicate")
+            return self._reject("duplicate")
         known = session.told.get("customer") if session else None
         begins = session is None or time - session.last > self._idle
         if begins or (customer is not None and known is not None and known[0] != customer):
@@ -160,7 +160,7 @@ class Live:
         chance = float(part.probability(self._example(session), step)[0])
         return Score(session.visitor, session.number, time, step, setting, chance)
 
-    def _example(self, session: _Open) -> Examples:
+    def _example(self, session: _Open) -> SessionExamples:
         """The session as far as it has come, as `draw` would find it."""
         device, device_step = session.told.get("device", (None, NEVER))
         channel, channel_step = session.told.get("channel", (None, NEVER))
@@ -168,7 +168,7 @@ class Live:
         past = [one for one in self._past.get(customer or "", ()) if one.ended + self._idle < session.began]
         local = datetime.fromtimestamp(session.began // 1_000_000, UTC).astimezone(self._zone)
         missing = STEPS - len(session.pages)
-        return Examples(
+        return SessionExamples(
             visitor=np.array([session.visitor], object),
             session=np.array([session.number]),
             customer=np.array([customer], object),
@@ -177,16 +177,16 @@ class Live:
             hour=np.array([local.hour]),
             weekday=np.array([local.isoweekday()]),
             purchase=np.array([session.orders > 0]),
-            pages=Words.of(np.array([[*session.pages, *[None] * missing]], object)),
+            pages=CodedTexts.of(np.array([[*session.pages, *[None] * missing]], object)),
             opened=np.array([[*session.opened, *[-1] * missing]], np.int64),
-            device=Words.of([device]),
+            device=CodedTexts.of([device]),
             device_step=np.array([device_step]),
-            channel=Words.of([channel]),
+            channel=CodedTexts.of([channel]),
             channel_step=np.array([channel_step]),
             customer_step=np.array([customer_step]),
-            earlier=Earlier(
+            earlier=EarlierSessions(
                 np.array([0, len(past)]),
-                Words.of([one.device for one in past]),
+                CodedTexts.of([one.device for one in past]),
                 np.array([one.orders for one in past], np.int64),
                 np.array([one.ended for one in past], np.int64),
             ),
@@ -214,6 +214,6 @@ class Live:
             orders=session.orders,
         )
 
-    def _set_aside(self, reason: str) -> list[Score]:
-        self.aside[reason] += 1
+    def _reject(self, reason: str) -> list[Score]:
+        self.rejected[reason] += 1
         return []

@@ -1,7 +1,8 @@
 """The six classifiers of thesis section 6.5.1, with class weights inversely proportional to class frequencies.
 
 Every one answers in a world where half of the sessions buy (what such weights amount to), and says "purchase" at one
-half or more: the threshold behind F1. `Fitted.probability` brings its answer back to the share that really buys.
+half or more: the threshold behind F1. `FittedClassifier.probability` brings its answer back to the share that really
+buys.
 
 | name | model | class weights |
 |---|---|---|
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from visir.errors import require
-from visir.sessions.features import Feature, State
+from visir.sessions.features import FeatureState, SessionFeature
 from visir.sessions.predict.encoding import Scaling, expanded, for_trees
 from visir.sessions.records import Bools, Floats
 
@@ -97,7 +98,7 @@ TITLES = {"rf": "RF", "lr": "LR", "knn": "KNN", "svm": "SVM", "mlp": "neural", "
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedClassifier:
     """A classifier of one step. `estimator` is None where no feature told anything; `share` bought in training."""
 
     model: str
@@ -106,7 +107,7 @@ class Fitted:
     scaling: Scaling | None = None
     numbers: dict[str, float] = field(default_factory=dict)
 
-    def balanced(self, features: Sequence[Feature], states: Sequence[State], matrix: Floats) -> Floats:
+    def balanced(self, features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
         """(n,) chance of a purchase if half of the sessions bought: a purchase is said from one half on."""
         if self.estimator is None:
             return np.full(len(matrix), 0.5)
@@ -120,7 +121,7 @@ class Fitted:
         told: Floats = self.estimator.predict_proba(given)[:, 1]
         return at_share(told, 0.5, self.share) if self.model == "knn" else told
 
-    def probability(self, features: Sequence[Feature], states: Sequence[State], matrix: Floats) -> Floats:
+    def probability(self, features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
         """(n,) chance of a purchase at the share of purchases of the training sessions."""
         return at_share(self.balanced(features, states, matrix), self.share)
 
@@ -133,30 +134,30 @@ def at_share(chance: Floats, share: float, was: float = 0.5) -> Floats:
 
 def fit(
     model: str,
-    features: Sequence[Feature],
-    states: Sequence[State],
+    features: Sequence[SessionFeature],
+    states: Sequence[FeatureState],
     matrix: Floats,
     purchase: Bools,
     *,
     seed: int = 0,
-) -> Fitted:
+) -> FittedClassifier:
     """Fit one of `MODELS` to the training rows (n, features)."""
     require("sklearn", extra="sessions", purpose="Predicting purchases")
     share = float(purchase.mean())
     plain = for_trees(matrix)
     if (plain == plain[:1]).all():
-        return Fitted(model, None, share)
+        return FittedClassifier(model, None, share)
     if model in TREES:
-        return Fitted(model, _MAKERS[model](seed, *plain.shape).fit(plain, purchase), share)
+        return FittedClassifier(model, _MAKERS[model](seed, *plain.shape).fit(plain, purchase), share)
     columns = expanded(features, states, matrix)
     scaling = Scaling.of(columns)
     given = scaling.apply(columns)
     estimator = _MAKERS[model](seed, *given.shape)
     if model == "mlp":
-        return Fitted(model, _fit_mlp(estimator, given, purchase, share), share, scaling)
+        return FittedClassifier(model, _fit_mlp(estimator, given, purchase, share), share, scaling)
     estimator.fit(given, purchase)
     numbers = _platt(estimator.decision_function(given), purchase) if model == "svm" else {}
-    return Fitted(model, estimator, share, scaling, numbers)
+    return FittedClassifier(model, estimator, share, scaling, numbers)
 
 
 def _fit_mlp(estimator: Any, given: Floats, purchase: Bools, share: float) -> Any:

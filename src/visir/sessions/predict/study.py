@@ -24,12 +24,12 @@ from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
 from visir.progress import Progress
 from visir.sessions.examples import Sample, Setting, draw
-from visir.sessions.features import FEATURE_SETS, Learnt, features_of
-from visir.sessions.predict.folds import SCHEMES, Scheme, Split, splits
+from visir.sessions.features import FEATURE_SETS, LearntFeatures, features_of
+from visir.sessions.predict.folds import SCHEMES, Scheme, TrainTestSplit, splits
 from visir.sessions.predict.importance import impurity, permutation
 from visir.sessions.predict.measures import measured
 from visir.sessions.predict.models import MODELS, fit
-from visir.sessions.records import Examples
+from visir.sessions.records import SessionExamples
 from visir.storage import MANIFEST, FolderKind, Manifest, counted, put
 from visir.threads import usable_cores
 
@@ -41,7 +41,7 @@ UNGROUPED_STEPS = (0, 5, 10)
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """What is asked. The ungrouped folds take the steps among `UNGROUPED_STEPS` alone."""
 
     samples: tuple[Sample, ...]
@@ -59,7 +59,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Cell:
+class StudyCell:
     """One step of one fold; `scores`: model → feature set → measure; `importance`: kind → feature, of the forest."""
 
     setting: Setting
@@ -78,7 +78,7 @@ class Cell:
         return f"{self.setting}-{self.scheme}-fold{self.fold:02d}-step{self.step:02d}.json"
 
 
-def run_study(sessions: str | Path, plan: Plan, out: str | Path, *, jobs: int | None = None) -> list[Cell]:
+def run_study(sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: int | None = None) -> list[StudyCell]:
     """Run what is missing of a study over a folder of sessions; returns all cells and keeps them in `out`/cells.
 
     `out`/study.json says what was asked and of what. Raises `VisirError` where `out` holds another study.
@@ -93,7 +93,7 @@ def run_study(sessions: str | Path, plan: Plan, out: str | Path, *, jobs: int | 
             splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
     put(out, STUDY, {"study.json": json_bytes(card)})
     wanted = [
-        Cell(sample.setting, scheme, fold, step)
+        StudyCell(sample.setting, scheme, fold, step)
         for scheme in plan.schemes
         for sample in plan.samples
         for fold in range(1 if scheme == "temporal" else plan.folds)
@@ -107,7 +107,7 @@ def run_study(sessions: str | Path, plan: Plan, out: str | Path, *, jobs: int | 
     return [load_cell(out / "cells" / one.file) for one in wanted]
 
 
-def load_study(out: str | Path) -> tuple[dict[str, Any], list[Cell]]:
+def load_study(out: str | Path) -> tuple[dict[str, Any], list[StudyCell]]:
     """The card of a study and the cells that are finished."""
     out = Path(out)
     if not (out / "study.json").is_file():
@@ -119,17 +119,17 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[Cell]]:
     ]
 
 
-def load_cell(path: Path) -> Cell:
+def load_cell(path: Path) -> StudyCell:
     """One finished cell."""
-    return Cell(**read_json(path))
+    return StudyCell(**read_json(path))
 
 
-def card_of(plan: Plan, drawn: dict[Setting, Examples], sessions: Path) -> dict[str, Any]:
+def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Path) -> dict[str, Any]:
     """What a study asks, of which sessions, with which versions."""
     import sklearn
 
     asked = {
-        "samples": [one.told_as() for one in plan.samples],
+        "samples": [one.to_dict() for one in plan.samples],
         "models": list(plan.models),
         "folds": plan.folds,
         "schemes": list(plan.schemes),
@@ -144,13 +144,15 @@ def card_of(plan: Plan, drawn: dict[Setting, Examples], sessions: Path) -> dict[
     return {"asked": asked, "found": told, "log": log, "versions": {"scikit-learn": sklearn.__version__}}
 
 
-def fingerprint(examples: Examples) -> str:
+def fingerprint(examples: SessionExamples) -> str:
     """A hash of which sessions they are and what came of them."""
     rows = zip(examples.visitor, examples.session.tolist(), examples.purchase.tolist(), strict=True)
     return hash_json({"rows": [list(row) for row in rows], "opened": examples.opened.sum().item()})
 
 
-def _run(cells: Sequence[Cell], drawn: dict[Setting, Examples], plan: Plan, out: Path, jobs: int | None) -> None:
+def _run(
+    cells: Sequence[StudyCell], drawn: dict[Setting, SessionExamples], plan: StudyPlan, out: Path, jobs: int | None
+) -> None:
     workers = min(jobs or usable_cores(), len(cells))
     if workers == 1:
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -174,20 +176,20 @@ def _run(cells: Sequence[Cell], drawn: dict[Setting, Examples], plan: Plan, out:
             raise
 
 
-def _keep(cell: Cell, out: Path) -> None:
+def _keep(cell: StudyCell, out: Path) -> None:
     put(out / "cells", CELLS, {cell.file: json_bytes(asdict(cell))})
 
 
-_given: tuple[dict[Setting, Examples], Plan]  # what a worker process works on
+_given: tuple[dict[Setting, SessionExamples], StudyPlan]  # what a worker process works on
 
 
-def _begin(drawn: dict[Setting, Examples], plan: Plan) -> None:
+def _begin(drawn: dict[Setting, SessionExamples], plan: StudyPlan) -> None:
     global _given
     _given = (drawn, plan)
     _fold.cache_clear()
 
 
-def _begin_worker(drawn: dict[Setting, Examples], plan: Plan) -> None:
+def _begin_worker(drawn: dict[Setting, SessionExamples], plan: StudyPlan) -> None:
     """Prepare a process: its examples, and one thread for each of its libraries."""
     import sklearn.ensemble  # noqa: F401  loads OpenMP, which must be there to be limited
     from threadpoolctl import threadpool_limits
@@ -206,14 +208,14 @@ def _end_with_parent() -> None:
 
 
 @cache
-def _fold(setting: Setting, scheme: Scheme, fold: int) -> tuple[Split, Learnt]:
+def _fold(setting: Setting, scheme: Scheme, fold: int) -> tuple[TrainTestSplit, LearntFeatures]:
     """Features are learnt once per fold, from its training sessions alone."""
     drawn, plan = _given
     split = splits(drawn[setting], scheme, folds=plan.folds, seed=plan.seed)[fold]
-    return split, Learnt.of(features_of(setting), drawn[setting], split.train)
+    return split, LearntFeatures.of(features_of(setting), drawn[setting], split.train)
 
 
-def _work(cell: Cell) -> Cell:
+def _work(cell: StudyCell) -> StudyCell:
     import time
 
     began = time.process_time()
@@ -239,7 +241,7 @@ def _work(cell: Cell) -> Cell:
                 importance["permutation"] = permutation(
                     fitted, features, states, test[:, at], buys, seed=plan.seed + cell.fold
                 )
-    return Cell(
+    return StudyCell(
         cell.setting,
         cell.scheme,
         cell.fold,

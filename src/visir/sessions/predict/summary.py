@@ -18,7 +18,7 @@ import numpy as np
 from visir.evaluation.significance import corrected
 from visir.sessions.features import FEATURE_SETS, FEATURES
 from visir.sessions.predict.measures import MEASURES
-from visir.sessions.predict.study import Cell
+from visir.sessions.predict.study import StudyCell
 from visir.sessions.records import Floats
 
 COMPARED = ("f1", "roc_auc")
@@ -26,7 +26,7 @@ COMPARED = ("f1", "roc_auc")
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """Mean measures over the folds that have them (None: none has); `low`–`high`: 95 % interval of F1, NaN of one."""
 
     setting: str
@@ -41,7 +41,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FeatureSetComparison:
     """A measure of the extended set minus that of the baseline, over grouped folds; `corrected`: p after Holm.
 
     F1 and ROC-AUC: at step 0 the anonymous baseline calls everything a purchase, which F1 rewards and ROC-AUC does not.
@@ -78,8 +78,8 @@ class Summary:
     """
 
     card: dict[str, Any]
-    rows: tuple[Row, ...]
-    comparisons: tuple[Comparison, ...]
+    rows: tuple[SummaryRow, ...]
+    comparisons: tuple[FeatureSetComparison, ...]
     optimism: tuple[Optimism, ...]
     importance: dict[str, dict[str, dict[str, float]]]
     static_share: dict[int, float]
@@ -105,9 +105,9 @@ def corrected_t(differences: Floats, ratio: float, level: float = 0.95) -> tuple
     return float(2 * student.sf(abs(mean) / spread, folds - 1)), half
 
 
-def summarise(card: dict[str, Any], cells: Sequence[Cell]) -> Summary:
-    """Of the cells that are there: an unfinished study gives means over fewer folds, which `Row.folds` says."""
-    groups: defaultdict[tuple[str, str, int], list[Cell]] = defaultdict(list)
+def summarise(card: dict[str, Any], cells: Sequence[StudyCell]) -> Summary:
+    """Of the cells that are there: an unfinished study gives means over fewer folds, which `SummaryRow.folds` says."""
+    groups: defaultdict[tuple[str, str, int], list[StudyCell]] = defaultdict(list)
     for cell in sorted(cells, key=lambda one: (one.setting, one.scheme, one.step, one.fold)):
         groups[cell.setting, cell.scheme, cell.step].append(cell)
     rows = [row for key, group in groups.items() for row in _rows(key, group)]
@@ -122,7 +122,7 @@ def summarise(card: dict[str, Any], cells: Sequence[Cell]) -> Summary:
     )
 
 
-def _rows(key: tuple[str, str, int], group: list[Cell]) -> list[Row]:
+def _rows(key: tuple[str, str, int], group: list[StudyCell]) -> list[SummaryRow]:
     setting, scheme, step = key
     made = []
     for model in group[0].scores:
@@ -132,12 +132,12 @@ def _rows(key: tuple[str, str, int], group: list[Cell]) -> list[Row]:
             half = corrected_t(f1, _ratio(group))[1] if len(f1) > 1 else float("nan")
             means = {name: _mean([one[name] for one in scores]) for name in MEASURES}
             low, high = float(f1.mean() - half), float(f1.mean() + half)
-            made.append(Row(setting, scheme, model, which, step, len(group), means, low, high))
+            made.append(SummaryRow(setting, scheme, model, which, step, len(group), means, low, high))
     return made
 
 
-def _comparisons(groups: dict[tuple[str, str, int], list[Cell]]) -> tuple[Comparison, ...]:
-    made: list[Comparison] = []
+def _comparisons(groups: dict[tuple[str, str, int], list[StudyCell]]) -> tuple[FeatureSetComparison, ...]:
+    made: list[FeatureSetComparison] = []
     for measure in COMPARED:
         for setting in sorted({key[0] for key in groups}):
             found: list[tuple[str, int, float, float, float]] = []
@@ -152,19 +152,19 @@ def _comparisons(groups: dict[tuple[str, str, int], list[Cell]]) -> tuple[Compar
             if found:
                 holm = corrected([one[-1] for one in found]).tolist()
                 made += [
-                    Comparison(measure, setting, model, step, mean, mean - half, mean + half, p, after)
+                    FeatureSetComparison(measure, setting, model, step, mean, mean - half, mean + half, p, after)
                     for (model, step, mean, half, p), after in zip(found, holm, strict=True)
                 ]
     return tuple(made)
 
 
-def _differences(group: Sequence[Cell], model: str, measure: str) -> Floats:
+def _differences(group: Sequence[StudyCell], model: str, measure: str) -> Floats:
     """Extended minus baseline of each fold that has the measure."""
     pairs = [(one.scores[model]["extended"][measure], one.scores[model]["baseline"][measure]) for one in group]
     return np.array([more - less for more, less in pairs if more is not None and less is not None], np.float64)
 
 
-def _optimism(rows: Sequence[Row]) -> tuple[Optimism, ...]:
+def _optimism(rows: Sequence[SummaryRow]) -> tuple[Optimism, ...]:
     by_key = {(one.setting, one.scheme, one.model, one.step): one for one in rows if one.which == "extended"}
     made = []
     for (setting, scheme, model, step), flattered in by_key.items():
@@ -174,12 +174,12 @@ def _optimism(rows: Sequence[Row]) -> tuple[Optimism, ...]:
     return tuple(made)
 
 
-def _minus(one: Row, other: Row, measure: str) -> float:
+def _minus(one: SummaryRow, other: SummaryRow, measure: str) -> float:
     mine, theirs = one.means[measure], other.means[measure]
     return float("nan") if mine is None or theirs is None else mine - theirs
 
 
-def _importance(cells: Sequence[Cell]) -> dict[str, dict[str, dict[str, float]]]:
+def _importance(cells: Sequence[StudyCell]) -> dict[str, dict[str, dict[str, float]]]:
     values: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
     for cell in cells:
         for kind, told in cell.importance.items():
@@ -192,7 +192,7 @@ def _importance(cells: Sequence[Cell]) -> dict[str, dict[str, dict[str, float]]]
     return made
 
 
-def _static_share(cells: Sequence[Cell]) -> dict[int, float]:
+def _static_share(cells: Sequence[StudyCell]) -> dict[int, float]:
     static = {one.name for one in FEATURES if not one.dynamic}
     shares: defaultdict[int, list[float]] = defaultdict(list)
     for cell in cells:
@@ -202,7 +202,7 @@ def _static_share(cells: Sequence[Cell]) -> dict[int, float]:
     return {step: float(np.mean(several)) for step, several in sorted(shares.items())}
 
 
-def _ratio(group: Sequence[Cell]) -> float:
+def _ratio(group: Sequence[StudyCell]) -> float:
     return float(np.mean([one.test / one.train for one in group]))
 
 

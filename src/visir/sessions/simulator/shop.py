@@ -220,7 +220,7 @@ class Shop:
     def __post_init__(self) -> None:
         if not self.switches:
             object.__setattr__(self, "switches", _switches(self.devices.share))
-        raise_faults(ConfigurationError, "generated shop", self._faults(), hint="see visir.sessions.generated.Shop")
+        raise_faults(ConfigurationError, "generated shop", self._faults(), hint="see visir.sessions.simulator.Shop")
 
     def _faults(self) -> list[str]:
         faults = [f"{name}: a chance lies between 0 and 1, found {value}" for name, value in self._chances()]

@@ -9,8 +9,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.sessions.generated.arrays import SECOND, Causes, Rows
-from visir.sessions.generated.shop import (
+from visir.sessions.simulator.arrays import SECOND, CauseArrays, SimulationArrays
+from visir.sessions.simulator.shop import (
     BASKET,
     CHECKOUT,
     CONFIRMATION,
@@ -22,7 +22,7 @@ from visir.sessions.generated.shop import (
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Floats = NDArray[np.float64]
-State = NDArray[np.uint64]
+RandomState = NDArray[np.uint64]
 # As in visir.sessions.ACTIONS. NumPy's numbers, because a plain one has a type of its own when compiled, and every
 # function is compiled anew for each.
 PAGE, QUERY, ADD, REMOVE, ORDER, OTHER = np.arange(6)
@@ -42,7 +42,7 @@ def _njit(function: Function) -> Function:
 
 
 @_njit
-def _next(state: State) -> float:
+def _next(state: RandomState) -> float:
     """A number from 0 to 1 (never 0, never 1), and on to the next: SplitMix64."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     word = state[0]
@@ -62,7 +62,7 @@ def _place(seed: np.uint64, person: int) -> np.uint64:
 
 
 @_njit
-def _drawn(cumulative: Floats, state: State) -> int:
+def _drawn(cumulative: Floats, state: RandomState) -> int:
     at, chance = 0, _next(state)
     while at < cumulative.shape[0] - 1 and chance >= cumulative[at]:
         at += 1
@@ -70,13 +70,13 @@ def _drawn(cumulative: Floats, state: State) -> int:
 
 
 @_njit
-def _geometric(log_stay: float, most: int, state: State) -> int:
+def _geometric(log_stay: float, most: int, state: RandomState) -> int:
     """1, 2, …: at least one; `log_stay` is the logarithm of the chance of one more."""
     return min(int(1.0 + np.log(_next(state)) / log_stay), most)
 
 
 @_njit
-def _dwell(causes: Causes, intent: int, state: State) -> int:
+def _dwell(causes: CauseArrays, intent: int, state: RandomState) -> int:
     """A dwell time in µs (Box and Muller's normal number)."""
     normal = np.sqrt(-2 * np.log(_next(state))) * np.cos(2 * np.pi * _next(state))
     seconds = np.exp(causes.dwells[intent, 0] + causes.dwells[intent, 1] * normal)
@@ -84,14 +84,16 @@ def _dwell(causes: Causes, intent: int, state: State) -> int:
 
 
 @_njit
-def _price(state: State) -> float:
+def _price(state: RandomState) -> float:
     """In whole cents; the median is 25."""
     normal = np.sqrt(-2 * np.log(_next(state))) * np.cos(2 * np.pi * _next(state))
     return float(np.round(2500 * np.exp(normal)) / 100)
 
 
 @_njit
-def _put(rows: Rows, at: int, time: int, session: int, action: Any, page: Any, query: Any, price: float) -> int:
+def _put(
+    rows: SimulationArrays, at: int, time: int, session: int, action: Any, page: Any, query: Any, price: float
+) -> int:
     rows.time[at] = time
     rows.session[at] = session
     rows.action[at] = action
@@ -103,7 +105,7 @@ def _put(rows: Rows, at: int, time: int, session: int, action: Any, page: Any, q
 
 
 @_njit
-def _session(causes: Causes, rows: Rows, at: int, row: int, start: int, state: State) -> int:
+def _session(causes: CauseArrays, rows: SimulationArrays, at: int, row: int, start: int, state: RandomState) -> int:
     """All events of the session in `row`, from `start` on; returns the next free place."""
     first = at
     intent, device, bought = rows.intent[row], rows.device[row], rows.purchase[row]
@@ -161,7 +163,9 @@ def _session(causes: Causes, rows: Rows, at: int, row: int, start: int, state: S
 
 
 @_njit
-def fill(causes: Causes, first: int, last: int, most_sessions: int, rows: Rows) -> tuple[int, int, int, bool]:
+def fill(
+    causes: CauseArrays, first: int, last: int, most_sessions: int, rows: SimulationArrays
+) -> tuple[int, int, int, bool]:
     """Fill `rows`; returns the next person, the numbers of events and sessions, and whether there was too little room.
 
     What a session may need at most is free before it begins, so nothing is ever written behind the end.

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.sessions.generated.arrays import EVENT_FIELDS, Causes, room
-from visir.sessions.generated.kernels import fill
+from visir.sessions.simulator.arrays import EVENT_FIELDS, CauseArrays, empty_arrays
+from visir.sessions.simulator.kernels import fill
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SimulatedPeople:
     """What a range of people did: arrays of events and of sessions (see `Rows`), in the order of people and time."""
 
     events: dict[str, NDArray[Any]]
@@ -25,20 +25,20 @@ class Simulated:
     people: int
 
 
-def simulate(causes: Causes, first: int, last: int, *, most_sessions: int | None = None) -> Simulated:
+def simulate(causes: CauseArrays, first: int, last: int, *, most_sessions: int | None = None) -> SimulatedPeople:
     """Simulate the people `first` … `last` - 1, or fewer when these have `most_sessions` sessions or more already."""
     people = last - first
     limit = np.iinfo(np.int64).max if most_sessions is None else most_sessions
     events, sessions = 24 * people + 10_000, 3 * people + 1_000
     while True:
-        rows = room(events, sessions)
+        rows = empty_arrays(events, sessions)
         done, used_events, used_sessions, full = fill(causes, first, last, limit, rows)
         if not full:
             break
         events, sessions = 2 * events, 2 * sessions
     arrays = rows._asdict()
     names = list(arrays)
-    return Simulated(
+    return SimulatedPeople(
         {name: arrays[name][:used_events] for name in names[:EVENT_FIELDS]},
         {name: arrays[name][:used_sessions] for name in names[EVENT_FIELDS:]},
         done - first,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.sessions.generated.shop import BASKET, BODY, CHECKOUT, CONFIRMATION, PAGES, PRODUCT, SEARCH, Shop
+from visir.sessions.simulator.shop import BASKET, BODY, CHECKOUT, CONFIRMATION, PAGES, PRODUCT, SEARCH, Shop
 
 Floats = NDArray[np.float64]
 LENGTHS = 400

@@ -9,19 +9,21 @@ from typing import Any
 import numpy as np
 
 from visir.errors import VisirError
-from visir.sessions.features.feature import Feature, State
-from visir.sessions.records import Bools, Examples, Floats
+from visir.sessions.features.feature import FeatureState, SessionFeature
+from visir.sessions.records import Bools, Floats, SessionExamples
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearntFeatures:
     """Features in the order of Table 6.7, and the state of each."""
 
-    features: tuple[Feature, ...]
-    states: tuple[State, ...]
+    features: tuple[SessionFeature, ...]
+    states: tuple[FeatureState, ...]
 
     @classmethod
-    def of(cls, features: Sequence[Feature], examples: Examples, rows: Bools | None = None) -> Learnt:
+    def of(
+        cls, features: Sequence[SessionFeature], examples: SessionExamples, rows: Bools | None = None
+    ) -> LearntFeatures:
         """Learn from the examples at `rows` (all of them without), which must hold both outcomes."""
         used = np.ones(len(examples), bool) if rows is None else rows
         buys = examples.purchase[used]
@@ -30,23 +32,23 @@ class Learnt:
                 f"{len(buys):,} training sessions, {int(buys.sum()):,} of them with a purchase: nothing to tell apart.",
                 hint="draw more sessions, or fewer folds",
             )
-        return cls(tuple(features), tuple(one.learn(examples, used) for one in features))
+        return cls(tuple(features), tuple(feature.learn(examples, used) for feature in features))
 
-    def matrix(self, examples: Examples, step: int) -> Floats:
+    def matrix(self, examples: SessionExamples, step: int) -> Floats:
         """(n, features) at a step; NaN where there is no value. Uses nothing that is known after the step."""
         return np.column_stack(
-            [one.values(examples, step, state) for one, state in zip(self.features, self.states, strict=True)]
+            [feature.values(examples, step, state) for feature, state in zip(self.features, self.states, strict=True)]
         )
 
     def to_json(self) -> dict[str, Any]:
         """Name → state."""
-        return {one.name: state for one, state in zip(self.features, self.states, strict=True)}
+        return {feature.name: state for feature, state in zip(self.features, self.states, strict=True)}
 
     @classmethod
-    def from_json(cls, told: dict[str, Any], known: Sequence[Feature]) -> Learnt:
+    def from_json(cls, states: dict[str, Any], features: Sequence[SessionFeature]) -> LearntFeatures:
         """Back from `to_json`; a name that is not among `known` is an error."""
-        by_name = {one.name: one for one in known}
-        unknown = [name for name in told if name not in by_name]
+        by_name = {feature.name: feature for feature in features}
+        unknown = [name for name in states if name not in by_name]
         if unknown:
             raise VisirError(f"unknown features: {', '.join(unknown)}.", hint="was the model saved by a newer visir?")
-        return cls(tuple(by_name[name] for name in told), tuple(told.values()))
+        return cls(tuple(by_name[name] for name in states), tuple(states.values()))

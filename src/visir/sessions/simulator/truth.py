@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.sessions.generated.arrays import mean_sessions
-from visir.sessions.generated.chain import LENGTHS, actions, page_counts, queries
-from visir.sessions.generated.shop import MOST_SESSIONS, PAGES, Cause, Population, Shop
+from visir.sessions.simulator.arrays import mean_sessions
+from visir.sessions.simulator.chain import LENGTHS, actions, page_counts, queries
+from visir.sessions.simulator.shop import MOST_SESSIONS, PAGES, Cause, Population, Shop
 
 Floats = NDArray[np.float64]
 
@@ -27,8 +27,8 @@ class Truth:
 
     - `identified`: share of the sessions that are a customer's
     - `conversion`: share of all sessions with a purchase; `conversion_identified`, `conversion_anonymous`
-    - `by_device`, `by_channel`, `by_weekday`, `by_hour`: see `Split`; in the order of the shop's names, weekday 0 is
-      Monday
+    - `by_device`, `by_channel`, `by_weekday`, `by_hour`: see `CauseShares`; in the order of the shop's names,
+      weekday 0 is Monday
 
     Customers (Table 6.3, Fig. 6.5):
 
@@ -53,10 +53,10 @@ class Truth:
     conversion: float
     conversion_identified: float
     conversion_anonymous: float
-    by_device: Split
-    by_channel: Split
-    by_weekday: Split
-    by_hour: Split
+    by_device: CauseShares
+    by_channel: CauseShares
+    by_weekday: CauseShares
+    by_hour: CauseShares
     switches: Floats
     switches_before: Floats
     devices: Floats
@@ -70,12 +70,12 @@ class Truth:
     intents: Floats
 
     def to_dict(self) -> dict[str, Any]:
-        """For a file: lists, and a `Split` with both of its shares."""
+        """For a file: lists, and a `CauseShares` with both of its shares."""
         return {name: _plain(value) for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class CauseShares:
     """Sessions by the values of a cause: shares that add up to 1, and the share with a purchase (`conversion`)."""
 
     names: tuple[str, ...]
@@ -99,7 +99,7 @@ class Split:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Split):
+    if isinstance(value, CauseShares):
         parts = ("share", "conversion", "of_purchases", "of_others", "standardised")
         return {"names": list(value.names), **{part: getattr(value, part).tolist() for part in parts}}
     if isinstance(value, np.ndarray):
@@ -122,7 +122,7 @@ def truth(shop: Shop | None = None) -> Truth:
     of_customers = _mean_chance(shop.customers) * arrived / share
     of_anonymous = _mean_chance(shop.anonymous) * np.array(shop.devices.factor)
     conversion = shop.identified * of_customers + (1 - shop.identified) * of_anonymous
-    by_device = Split(shop.devices.names, share, conversion)
+    by_device = CauseShares(shop.devices.names, share, conversion)
     overall = float(share @ conversion)
     bought = switches * relative
     left = switches * (1 - _mean_chance(shop.customers) * relative)
@@ -176,8 +176,8 @@ def _mean_chance(who: Population) -> float:
     return who.regular * who.regular_chance + (1 - who.regular) * who.other_chance
 
 
-def _split(cause: Cause, overall: float) -> Split:
-    return Split(cause.names, np.array(cause.share), overall * np.array(cause.factor))
+def _split(cause: Cause, overall: float) -> CauseShares:
+    return CauseShares(cause.names, np.array(cause.share), overall * np.array(cause.factor))
 
 
 def _customers(shop: Shop, relative: Floats) -> tuple[Floats, Floats]:

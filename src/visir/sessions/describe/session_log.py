@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from visir.files import read_json
-from visir.sessions.bucket import quoted_path
 from visir.sessions.describe.intervals import Moments
+from visir.sessions.dialect import path_literal
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of
 from visir.storage import Scratch
@@ -31,7 +31,7 @@ By = Literal["visitors", "customers"]
 
 
 @dataclass(frozen=True)
-class Log:
+class SessionLog:
     """The sessions of a folder that `sessionise` wrote; `parts` are its files of sessions, each with that of
     their events; `counts`, `declared` and `engine` are those of its counts.json.
 
@@ -85,7 +85,7 @@ class Log:
     def buckets(self, by: By) -> Iterator[None]:
         """For each bucket in turn the view `bucket`, whose column `unit` is the visitor or the customer."""
         for one in sorted(self._buckets(by).glob("part=*")):
-            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM '{quoted_path(one)}/*.parquet'")
+            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM {path_literal(one / '*.parquet')}")
             yield
 
     def shares(
@@ -153,19 +153,19 @@ class Log:
             return target
         for number, (sessions, _) in enumerate(self.parts):
             unit = "coalesce('c' || min(customer) OVER (PARTITION BY visitor), 'v' || visitor)"
-            query = f"SELECT {unit} AS unit, {columns} FROM '{quoted_path(sessions)}'"
+            query = f"SELECT {unit} AS unit, {columns} FROM {path_literal(sessions)}"
             self._write(query, target, count, f"from{number}_")
         return target
 
     def _write(self, query: str, target: Path, count: int, name: str) -> None:
         self.db.execute(
-            f"COPY (SELECT *, hash(unit) % {count} AS part FROM ({query})) TO '{quoted_path(target)}' (FORMAT parquet, "
+            f"COPY (SELECT *, hash(unit) % {count} AS part FROM ({query})) TO {path_literal(target)} (FORMAT parquet, "
             f"PARTITION_BY (part), COMPRESSION lz4, OVERWRITE_OR_IGNORE, FILENAME_PATTERN '{name}{{i}}')"
         )
 
 
 def moments(found: dict[Any, dict[Any, Moments]], base: Any, cell: Any) -> Moments:
-    """One of the answers of `Log.shares`, also where nothing was counted."""
+    """One of the answers of `SessionLog.shares`, also where nothing was counted."""
     cells = found.get(base, {})
     if cell in cells or not cells:
         return cells.get(cell, Moments(0, 0, 0, 0, 0, 0))
@@ -174,7 +174,7 @@ def moments(found: dict[Any, dict[Any, Moments]], base: Any, cell: Any) -> Momen
 
 
 @contextmanager
-def open_log(folder: str | Path, *, threads: int | None = None, memory: str | None = None) -> Iterator[Log]:
+def open_log(folder: str | Path, *, threads: int | None = None, memory: str | None = None) -> Iterator[SessionLog]:
     """Open a folder of sessions; scratch files lie in the system's temporary folder and go at the end.
 
     Raises `VisirError` where the folder is none that `sessionise` wrote.
@@ -189,7 +189,7 @@ def open_log(folder: str | Path, *, threads: int | None = None, memory: str | No
             folder, "Describing sessions", scratch=scratch, threads=threads, memory=memory, **any_order
         ) as engine,
     ):
-        yield Log(folder, parts, scratch, engine, told["counts"], told["declared"], told["engine"])
+        yield SessionLog(folder, parts, scratch, engine, told["counts"], told["declared"], told["engine"])
 
 
 def _add(sums: list[float], more: list[Any]) -> None:

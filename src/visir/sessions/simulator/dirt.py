@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, raise_faults
-from visir.sessions.generated.arrays import SECOND
-from visir.sessions.generated.table import Coded
 from visir.sessions.mapping import ACTIONS
+from visir.sessions.simulator.arrays import SECOND
+from visir.sessions.simulator.table import CodedEvents
 from visir.splitmix import seed_of, splitmix64
 
 _BOTS = 20
@@ -54,7 +54,7 @@ class Dirt:
         return cls(*[share] * len(fields(cls)))
 
 
-def soil(log: Coded, dirt: Dirt, seed: int) -> tuple[Coded, dict[str, int]]:
+def add_dirt(log: CodedEvents, dirt: Dirt, seed: int) -> tuple[CodedEvents, dict[str, int]]:
     """The log with dirt, in the order of arrival, and how much of each kind it has.
 
     Whether a row is chosen depends on the seed and the row's own time, not on the rest of the log.
@@ -74,7 +74,7 @@ def soil(log: Coded, dirt: Dirt, seed: int) -> tuple[Coded, dict[str, int]]:
     return whole.rows(order), counts
 
 
-def _copied(log: Coded, name: str, which: NDArray[np.int64]) -> Coded:
+def _copied(log: CodedEvents, name: str, which: NDArray[np.int64]) -> CodedEvents:
     nothing = np.full(len(which), -1)
     if name == "no_visitor":
         return log.rows(which, visitor=nothing.astype(np.int32))
@@ -91,16 +91,16 @@ def _copied(log: Coded, name: str, which: NDArray[np.int64]) -> Coded:
     return log.rows(which)
 
 
-def _joined(parts: list[Coded]) -> Coded:
+def _joined(parts: list[CodedEvents]) -> CodedEvents:
     """One log; the bots' numbers are none that a person has."""
     log = parts[0]
-    columns = [one.name for one in fields(Coded) if one.name not in ("visitors", "people")]
+    columns = [one.name for one in fields(CodedEvents) if one.name not in ("visitors", "people")]
     rows = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
     bots = -(2**62) + log.visitors[:1].repeat(_BOTS) * _BOTS + np.arange(_BOTS)
     return replace(log, **rows, visitors=np.concatenate([log.visitors, bots]))
 
 
-def _overtaken(log: Coded, clean: NDArray[np.bool_]) -> int:
+def _overtaken(log: CodedEvents, clean: NDArray[np.bool_]) -> int:
     """How many clean rows arrive after a later one of their visitor."""
     visitor, time = log.visitor[clean].astype(np.int64), log.time[clean]
     grouped = np.argsort(visitor, kind="stable")
@@ -110,11 +110,11 @@ def _overtaken(log: Coded, clean: NDArray[np.bool_]) -> int:
     return int((place < np.maximum.accumulate(place)).sum())
 
 
-def _chosen(log: Coded, dirt: Dirt, name: str, seed: int) -> NDArray[np.bool_]:
+def _chosen(log: CodedEvents, dirt: Dirt, name: str, seed: int) -> NDArray[np.bool_]:
     stream = [one.name for one in fields(dirt)].index(name)
     drawn = splitmix64(seed_of(seed, 1, stream), log.time)
     return np.asarray(drawn / 2.0**64 < getattr(dirt, name))
 
 
-def _moments(log: Coded, seed: int) -> NDArray[np.int64]:
+def _moments(log: CodedEvents, seed: int) -> NDArray[np.int64]:
     return 1 + (splitmix64(seed_of(seed, 2), log.time) % np.uint64(_DELAY)).astype(np.int64)

@@ -1,7 +1,7 @@
 """A generated log of a shop whose causes are known, from 10⁴ to 10⁹ events.
 
     from visir.sessions import load_mapping, sessionise
-    from visir.sessions.generated import Shop, generate, truth
+    from visir.sessions.simulator import Shop, generate, truth
 
     generate("log", sessions=100_000, seed=0)
     sessionise("log/events", load_mapping("log/mapping.toml"), "sessions")
@@ -11,21 +11,21 @@
 from the causes, by `chain` for what happens within a session). Sessions found in the log are exactly those planted.
 """
 
-from visir.sessions.generated.dirt import Dirt
-from visir.sessions.generated.shop import BODY, PAGES, Cause, Intent, Population, Shop
-from visir.sessions.generated.truth import Split, Truth, truth
-from visir.sessions.generated.write import Generated, generate, parts
+from visir.sessions.simulator.dirt import Dirt
+from visir.sessions.simulator.generate import GeneratedLog, generate, parts
+from visir.sessions.simulator.shop import BODY, PAGES, Cause, Intent, Population, Shop
+from visir.sessions.simulator.truth import CauseShares, Truth, truth
 
 __all__ = [
     "BODY",
     "PAGES",
     "Cause",
+    "CauseShares",
     "Dirt",
-    "Generated",
+    "GeneratedLog",
     "Intent",
     "Population",
     "Shop",
-    "Split",
     "Truth",
     "generate",
     "parts",

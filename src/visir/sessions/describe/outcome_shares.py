@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from visir.sessions.describe.intervals import share, standardised
-from visir.sessions.describe.log import Log, moments
-from visir.sessions.describe.statistic import Row, Statistic, Value
+from visir.sessions.describe.session_log import SessionLog, moments
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
 
 OUTCOMES = {True: "Purchase", False: "Non-purchase"}
 BUYING, OTHER = "Purchase sessions", "Non-purchase sessions"
@@ -23,7 +23,7 @@ _ALIKE = "Intervals (95 %) hold sessions of one visitor together."
 
 
 @dataclass(frozen=True)
-class About:
+class StatisticHeading:
     """What a statistic is called: see `Statistic`."""
 
     name: str
@@ -32,7 +32,9 @@ class About:
     corner: str
 
 
-def spread(log: Log, about: About, column: str, keys: Sequence[int], said: Callable[[int], str]) -> Statistic:
+def shares_by_outcome(
+    log: SessionLog, about: StatisticHeading, column: str, keys: Sequence[int], said: Callable[[int], str]
+) -> Statistic:
     """The share of purchase and of non-purchase sessions that falls on each value of a column that is always known."""
     found = log.shares("purchase", column)
     cells = tuple(tuple(share(moments(found, outcome, key)) for outcome in OUTCOMES) for key in keys)
@@ -50,7 +52,7 @@ def spread(log: Log, about: About, column: str, keys: Sequence[int], said: Calla
     )
 
 
-def mix(log: Log, about: About, column: str) -> Statistic:
+def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> Statistic:
     """Shares of each outcome over the values of a column, conversion rates, and these standardised over the values.
 
     Sessions whose value is not told are left out, and counted in a note.
@@ -63,15 +65,15 @@ def mix(log: Log, about: About, column: str) -> Statistic:
     rates = log.shares(column, "purchase", where=where)
     of = [moments(rates, name, True) for name in names]
     standard = standardised(of)
-    cells: list[Row] = []
+    cells: list[StatisticRow] = []
     for name, rate, z in zip(names, of, standard, strict=True):
         least = int(min(rate.y, rate.n - rate.y))  # who knows the rate and the sessions knows both outcomes
         told = share(rate)
         cells.append(
             (
                 *(share(moments(shares, outcome, name)) for outcome in OUTCOMES),
-                Value(told.value, told.low, told.high, support=least),
-                Value(z.value, z.low, z.high, support=least),
+                StatisticCell(told.value, told.low, told.high, support=least),
+                StatisticCell(z.value, z.low, z.high, support=least),
             )
         )
     left = log.counts["sessions"] - log.known[column]

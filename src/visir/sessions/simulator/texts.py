@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.sessions.generated.kernels import QUERIES
-from visir.sessions.generated.shop import BODY, SEARCH, Shop
+from visir.sessions.simulator.kernels import QUERIES
+from visir.sessions.simulator.shop import BODY, SEARCH, Shop
 
 Floats = NDArray[np.float64]
 _MOST = 60

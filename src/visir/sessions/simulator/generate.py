@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.progress import Progress
-from visir.sessions.generated.arrays import causes_of
-from visir.sessions.generated.dirt import Dirt, soil
-from visir.sessions.generated.shop import Shop
-from visir.sessions.generated.simulate import Simulated, simulate
-from visir.sessions.generated.table import EVENTS, coded, events_table, planted_table
-from visir.sessions.generated.truth import truth
 from visir.sessions.mapping import ACTIONS
+from visir.sessions.simulator.arrays import causes_of
+from visir.sessions.simulator.dirt import Dirt, add_dirt
+from visir.sessions.simulator.shop import Shop
+from visir.sessions.simulator.simulate import SimulatedPeople, simulate
+from visir.sessions.simulator.table import EVENTS, coded, events_table, planted_table
+from visir.sessions.simulator.truth import truth
 from visir.storage import FolderKind, new_folder
 
 LOG = FolderKind("log", "a generated log", remedy="visir intent generate --sessions N --out FOLDER")
@@ -28,7 +28,7 @@ PEOPLE = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
+class GeneratedLog:
     """What a generated log holds: its people, sessions, purchase sessions, rows, and its dirt by kind (see `Dirt`)."""
 
     people: int
@@ -47,14 +47,14 @@ def generate(
     dirt: Dirt | None = None,
     planted: bool = False,
     replace: bool = False,
-) -> Generated:
+) -> GeneratedLog:
     """Write a log with at least `sessions` sessions into a new folder `out`: the last person's sessions are all there.
 
     - `events/part-*.parquet`: the log, columns as in the preset `events`. A part holds 50,000 people in the order of
       time (with `dirt`: of arrival); a person is in one part only
     - `mapping.toml`: how to read it, `load_mapping(out / "mapping.toml")`
     - `planted/part-*.parquet` and `truth.json`, if asked for: what nobody can see, one row per session
-      (`visir.sessions.generated.table.PLANTED`), and `truth(shop)`
+      (`visir.sessions.simulator.table.PLANTED`), and `truth(shop)`
     - `generated.json`: the shop, the seed, the counts
 
     Person `i` of a seed is the same in a log of any size, so a larger log begins with the smaller one. Raises
@@ -69,7 +69,7 @@ def generate(
             name = f"part-{number:05d}.parquet"
             log = coded(part)
             if dirt is not None:
-                log, counted = soil(log, dirt, seed)
+                log, counted = add_dirt(log, dirt, seed)
                 soiled.update(counted)
             table = events_table(shop, causes, log)
             plain = [field for field in table.column_names if field not in ("time", "price")]
@@ -82,7 +82,7 @@ def generate(
             bought += int(part.sessions["purchase"].sum())
             rows += table.num_rows
             advance(min(found, sessions) - min(found - len(part.sessions["person"]), sessions))
-        counts = Generated(people, found, bought, rows, dict(soiled))
+        counts = GeneratedLog(people, found, bought, rows, dict(soiled))
         if planted:
             change.write_json("truth.json", truth(shop).to_dict())
         change.write("mapping.toml", _mapping(shop).encode())
@@ -100,7 +100,7 @@ def generate(
 
 def parts(
     sessions: int, *, seed: int = 0, shop: Shop | None = None, people_per_part: int = PEOPLE
-) -> Iterator[Simulated]:
+) -> Iterator[SimulatedPeople]:
     """The same log as arrays, part after part: whole people, until there are `sessions` sessions."""
     faults = [f"sessions must be at least 1, not {sessions}"] if sessions < 1 else []
     faults += [f"seed must not be negative, found {seed}"] if seed < 0 else []
@@ -122,7 +122,7 @@ def _mapping(shop: Shop) -> str:
     own = "\n".join(f'{name} = "{name}"' for name in EVENTS.names)
     actions = "\n".join(f'{name} = "{name}"' for name in ACTIONS)
     end = shop.begin + timedelta(weeks=shop.weeks, days=1)
-    return f'''about = "A generated log (visir.sessions.generated)."
+    return f'''about = "A generated log (visir.sessions.simulator)."
 format = "parquet"
 unit = "us"
 zone = "{shop.zone}"

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.sessions.generated.arrays import Causes
-from visir.sessions.generated.kernels import QUERIES
-from visir.sessions.generated.shop import PAGES, Shop
-from visir.sessions.generated.simulate import Simulated
 from visir.sessions.mapping import ACTIONS
+from visir.sessions.simulator.arrays import CauseArrays
+from visir.sessions.simulator.kernels import QUERIES
+from visir.sessions.simulator.shop import PAGES, Shop
+from visir.sessions.simulator.simulate import SimulatedPeople
 from visir.splitmix import splitmix64
 
 EVENTS = pa.schema(
@@ -53,7 +53,7 @@ _WORDS = pa.array([f"{text:05d}" for text in range(QUERIES)])
 
 
 @dataclass(frozen=True)
-class Coded:
+class CodedEvents:
     """Events as numbers, -1 for nothing: row i of the log arrives before row i + 1.
 
     `visitor` and `customer` are rows of `visitors` and `people`, the numbers that become names; the others are codes.
@@ -71,20 +71,20 @@ class Coded:
     visitors: NDArray[np.int64]
     people: NDArray[np.int64]
 
-    def rows(self, which: NDArray[Any], **instead: Any) -> Coded:
+    def rows(self, which: NDArray[Any], **instead: Any) -> CodedEvents:
         """Those rows (indices or a mask), with other values in some columns."""
         own = {name: instead[name] if name in instead else getattr(self, name)[which] for name in EVENTS.names}
-        return Coded(**own, visitors=self.visitors, people=self.people)
+        return CodedEvents(**own, visitors=self.visitors, people=self.people)
 
 
-def coded(simulated: Simulated) -> Coded:
+def coded(simulated: SimulatedPeople) -> CodedEvents:
     """The events in the order of time, people mixed."""
     events, sessions = simulated.events, simulated.sessions
     visitors, visitor = np.unique(_browsers(sessions), return_inverse=True)
     people, person = np.unique(sessions["person"], return_inverse=True)
     order = np.argsort(events["time"], kind="stable")
     own = events["session"][order]
-    return Coded(
+    return CodedEvents(
         visitor=visitor.astype(np.int32)[own],
         customer=np.where(events["known"][order], person.astype(np.int32)[own], np.int32(-1)),
         time=events["time"][order],
@@ -99,7 +99,7 @@ def coded(simulated: Simulated) -> Coded:
     )
 
 
-def events_table(shop: Shop, causes: Causes, log: Coded) -> pa.Table:
+def events_table(shop: Shop, causes: CauseArrays, log: CodedEvents) -> pa.Table:
     """The events as they are written: see `EVENTS`."""
     texts = {
         "visitor": _names(causes, log.visitors),
@@ -118,7 +118,7 @@ def events_table(shop: Shop, causes: Causes, log: Coded) -> pa.Table:
     return pa.table(columns, schema=EVENTS)
 
 
-def planted_table(shop: Shop, causes: Causes, simulated: Simulated) -> pa.Table:
+def planted_table(shop: Shop, causes: CauseArrays, simulated: SimulatedPeople) -> pa.Table:
     """What was planted, one row per session (see `PLANTED`; weekday 1 is Monday), people after each other.
 
     `visitor` and `began` are those of the session that is found in the events. `regular`, `intent` and `chance` (of a
@@ -153,7 +153,7 @@ def _browsers(sessions: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
     return np.asarray(sessions["person"] * 256 + sessions["browser"])
 
 
-def _names(causes: Causes, numbers: NDArray[np.int64]) -> pa.Array:
+def _names(causes: CauseArrays, numbers: NDArray[np.int64]) -> pa.Array:
     """Sixteen hexadecimal digits, different ones for different numbers, as cookies look."""
     words = splitmix64(causes.seed, numbers).astype(">u8").view(np.uint8).reshape(-1, 8)
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)

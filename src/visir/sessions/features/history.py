@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from visir.sessions.features.feature import Feature, State
-from visir.sessions.records import Examples, Floats
+from visir.sessions.features.feature import FeatureState, SessionFeature
+from visir.sessions.records import Floats, SessionExamples
 
 _DAY = 86_400e6
 
 
-def _orders(examples: Examples, step: int, state: State) -> Floats:
+def _orders(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     earlier = examples.earlier
     return _if_known(examples, step, np.bincount(earlier.owner, earlier.orders, minlength=len(examples)))
 
 
-def _days(examples: Examples, step: int, state: State) -> Floats:
+def _days(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     earlier = examples.earlier
     bought = earlier.orders > 0
     last = np.full(len(examples), -1, np.int64)
@@ -28,22 +28,22 @@ def _days(examples: Examples, step: int, state: State) -> Floats:
     return _if_known(examples, step, np.where(last >= 0, (examples.began - last) / _DAY, np.nan))
 
 
-def _sessions(examples: Examples, step: int, state: State) -> Floats:
+def _sessions(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return _if_known(examples, step, examples.earlier.counts)
 
 
-def _devices(examples: Examples, step: int, state: State) -> Floats:
+def _devices(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     earlier = examples.earlier
-    told = earlier.device.codes >= 0
-    pairs = np.unique(np.column_stack([earlier.owner[told], earlier.device.codes[told]]), axis=0)
+    with_device = earlier.device.codes >= 0
+    pairs = np.unique(np.column_stack([earlier.owner[with_device], earlier.device.codes[with_device]]), axis=0)
     return _if_known(examples, step, np.bincount(pairs[:, 0], minlength=len(examples)))
 
 
-def _if_known(examples: Examples, step: int, values: object) -> Floats:
+def _if_known(examples: SessionExamples, step: int, values: object) -> Floats:
     return np.where(examples.is_known(step), np.asarray(values, np.float64), np.nan)
 
 
-ORDERS = Feature("number of orders", "history", False, True, "skewed", _orders)
-DAYS = Feature("days since last purchase", "history", False, True, "skewed", _days)
-SESSIONS = Feature("number of sessions", "history", False, False, "skewed", _sessions)
-DEVICES = Feature("number of devices", "history", False, False, "skewed", _devices)
+ORDERS = SessionFeature("number of orders", "history", False, True, "skewed", _orders)
+DAYS = SessionFeature("days since last purchase", "history", False, True, "skewed", _days)
+SESSIONS = SessionFeature("number of sessions", "history", False, False, "skewed", _sessions)
+DEVICES = SessionFeature("number of devices", "history", False, False, "skewed", _devices)

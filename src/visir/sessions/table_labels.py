@@ -1,7 +1,7 @@
-"""The words of logs and the rows of the printed tables: which device is a "PC", which channel "Paid".
+"""The rows of the printed tables, and the words of logs for them: which device is a "PC", which channel "Paid".
 
-Only words that mean what the thesis says are put into a row of its tables; what has none (a referral, an affiliate, a
-group that a sample was anonymised with) stays under its own name and beside no printed value.
+Only words that mean what the thesis says are put into a row of its tables. Other words (a referral, an affiliate, a
+group that a sample was anonymised with) keep their own name and have no printed value beside them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ DEVICES = {
     "Game Console": ("game console", "console"),
     "TV": ("tv", "smart tv", "connected tv"),
 }
-"""Row of Tables 6.4 to 6.6 → words. Google Analytics and the hotel log count tablets apart from "mobile"."""
+"""Row of Tables 6.4 to 6.6 → words. Google Analytics and the hotel log do not count tablets as "mobile"."""
 CHANNELS = {
     "Direct": ("direct", "(direct)", "(none)"),
     "Paid": ("paid", "paid search", "cpc", "ppc"),
@@ -35,6 +35,11 @@ _ROWS = {
 }
 
 
-def row_of(word: str) -> str:
-    """The row of the printed tables that a word of a log belongs to; the word itself where there is none."""
+def table_label(word: str) -> str:
+    """The row of the printed tables that a word of a log belongs to; the word itself where there is none.
+
+    Example:
+        >>> table_label("desktop"), table_label("affiliate")
+        ('PC', 'affiliate')
+    """
     return _ROWS.get(word.lower(), word)

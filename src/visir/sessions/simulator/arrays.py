@@ -9,14 +9,14 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.sessions.generated.shop import MOST_SESSIONS, Shop
+from visir.sessions.simulator.shop import MOST_SESSIONS, Shop
 from visir.splitmix import seed_of
 
 SECOND = 1_000_000
 EVENT_FIELDS = 7
 
 
-class Causes(NamedTuple):
+class CauseArrays(NamedTuple):
     """A `Shop` as arrays; chances are cumulative where something is drawn from them."""
 
     seed: np.uint64
@@ -48,7 +48,7 @@ class Causes(NamedTuple):
     logs_in: float
 
 
-class Rows(NamedTuple):
+class SimulationArrays(NamedTuple):
     """Events (the first `EVENT_FIELDS`) and sessions."""
 
     time: NDArray[np.int64]  # µs UTC
@@ -74,13 +74,13 @@ class Rows(NamedTuple):
     pages: NDArray[np.int16]
 
 
-def causes_of(shop: Shop, seed: int) -> Causes:
+def causes_of(shop: Shop, seed: int) -> CauseArrays:
     """The shop's causes as the simulation wants them."""
     populations = (shop.anonymous, shop.customers)
     means = np.array([mean_sessions(one.mean_sessions) for one in populations])
     share = shop.identified / means[1]
     share /= share + (1 - shop.identified) / means[0]
-    return Causes(
+    return CauseArrays(
         seed=seed_of(seed),
         customer=float(share),
         sessions=np.array([_log_stay(one.mean_sessions) for one in populations]),
@@ -127,9 +127,11 @@ def _wall(shop: Shop) -> NDArray[np.int64]:
     return np.array([round(hour.astimezone(UTC).timestamp()) * SECOND for hour in hours], dtype=np.int64)
 
 
-def room(events: int, sessions: int) -> Rows:
+def empty_arrays(events: int, sessions: int) -> SimulationArrays:
     """Empty arrays."""
     kinds = {"time": "i8", "session": "i4", "query": "i4", "price": "f8", "person": "i8", "browser": "i2"}
     kinds |= dict.fromkeys(("known", "customer", "regular", "purchase"), "?") | {"chance": "f8", "pages": "i2"}
-    sizes = [events] * EVENT_FIELDS + [sessions] * (len(Rows._fields) - EVENT_FIELDS)
-    return Rows(*(np.empty(size, kinds.get(name, "i1")) for name, size in zip(Rows._fields, sizes, strict=True)))
+    sizes = [events] * EVENT_FIELDS + [sessions] * (len(SimulationArrays._fields) - EVENT_FIELDS)
+    return SimulationArrays(
+        *(np.empty(size, kinds.get(name, "i1")) for name, size in zip(SimulationArrays._fields, sizes, strict=True))
+    )

@@ -69,7 +69,7 @@ def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) ->
     is another folder.
     """
     from visir.sessions import load_mapping, preset, sessionise
-    from visir.sessions.generated import generate
+    from visir.sessions.simulator import generate
 
     folder = context.shared / "sessions" / _named(experiment, context)
     with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
@@ -87,7 +87,7 @@ def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) ->
     return folder
 
 
-def told_of(folder: Path) -> dict[str, Any]:
+def counts_of(folder: Path) -> dict[str, Any]:
     """What is known of the sessions of a folder of `sessions_of`: its counts.json."""
     found: dict[str, Any] = read_json(folder / _SESSIONS / "counts.json")
     return found

@@ -15,10 +15,10 @@ from typing import Any
 from visir.errors import VisirError, require
 from visir.files import read_json
 from visir.sessions.examples import Sample, Setting, draw, idle_minutes
-from visir.sessions.features import FEATURES, FeatureSet, Learnt, features_of
+from visir.sessions.features import FEATURES, FeatureSet, LearntFeatures, features_of
 from visir.sessions.predict.encoding import Scaling
-from visir.sessions.predict.models import Fitted, fit
-from visir.sessions.records import Examples, Floats
+from visir.sessions.predict.models import FittedClassifier, fit
+from visir.sessions.records import Floats, SessionExamples
 from visir.storage import FolderKind, new_folder
 
 MODEL = FolderKind("purchase-model", "a purchase model", remedy="visir intent train SESSIONS --out FOLDER")
@@ -32,13 +32,13 @@ TRUSTED = (
 
 
 @dataclass(frozen=True)
-class Part:
+class SettingModel:
     """The model of one setting: features with what they learnt, and a classifier for each step from 0."""
 
-    learnt: Learnt
-    steps: tuple[Fitted, ...]
+    learnt: LearntFeatures
+    steps: tuple[FittedClassifier, ...]
 
-    def probability(self, examples: Examples, step: int) -> Floats:
+    def probability(self, examples: SessionExamples, step: int) -> Floats:
         """(n,) chance that each session ends with a purchase, told at a step, from nothing after it."""
         features, states = self.learnt.features, self.learnt.states
         return self.steps[step].probability(features, states, self.learnt.matrix(examples, step))
@@ -48,7 +48,7 @@ class Part:
 class PurchaseModel:
     """What `train` makes and `load_model` reads: a part per setting, and the card (what it was trained on, and how)."""
 
-    parts: Mapping[Setting, Part]
+    parts: Mapping[Setting, SettingModel]
     card: dict[str, Any]
 
 
@@ -64,11 +64,11 @@ def train(
     import sklearn.ensemble  # loads OpenMP, which must be there to be limited
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    parts: dict[Setting, Part] = {}
+    parts: dict[Setting, SettingModel] = {}
     found: dict[str, Any] = {}
     for sample in samples:
         examples = draw(sessions, sample)
-        learnt = Learnt.of(features_of(sample.setting, which), examples)
+        learnt = LearntFeatures.of(features_of(sample.setting, which), examples)
         with threadpool_limits(1):  # on so few rows threads wait for each other: five times the processor time
             fitted = tuple(
                 fit(
@@ -81,13 +81,13 @@ def train(
                 )
                 for step in sample.steps
             )
-        parts[sample.setting] = Part(learnt, fitted)
+        parts[sample.setting] = SettingModel(learnt, fitted)
         found[sample.setting] = {"sessions": len(examples), "purchases": int(examples.purchase.sum())}
     card = {
         "model": model,
         "features": which,
         "seed": seed,
-        "samples": [one.told_as() for one in samples],
+        "samples": [one.to_dict() for one in samples],
         "found": found,
         "zone": read_json(Path(sessions) / "counts.json")["declared"]["zone"],
         "idle_minutes": idle_minutes(Path(sessions)),
@@ -132,18 +132,18 @@ def load_model(folder: str | Path) -> PurchaseModel:
             f"{folder} was trained with scikit-learn {made}; this is {here}.",
             hint=f"train it again, or pip install scikit-learn=={made}",
         )
-    parts: dict[Setting, Part] = {}
+    parts: dict[Setting, SettingModel] = {}
     for setting, told in card.pop("parts").items():
         steps = [_fitted(folder, setting, step, card["model"], one) for step, one in enumerate(told["steps"])]
-        parts[setting] = Part(Learnt.from_json(told["learnt"], FEATURES), tuple(steps))
+        parts[setting] = SettingModel(LearntFeatures.from_json(told["learnt"], FEATURES), tuple(steps))
     return PurchaseModel(parts, card)
 
 
-def _fitted(folder: Path, setting: str, step: int, model: str, told: dict[str, Any]) -> Fitted:
+def _fitted(folder: Path, setting: str, step: int, model: str, told: dict[str, Any]) -> FittedClassifier:
     path = folder / _name(setting, step)
     scaling = None if told["scaling"] is None else Scaling.from_json(told["scaling"])
     # Without a file, no feature told anything at this step.
-    return Fitted(model, _read(path) if path.is_file() else None, told["share"], scaling, told["numbers"])
+    return FittedClassifier(model, _read(path) if path.is_file() else None, told["share"], scaling, told["numbers"])
 
 
 def _read(path: Path) -> Any:
