@@ -30,8 +30,8 @@ from visir.evaluation.significance import corrected
 from visir.files import read_json
 from visir.records import TASKS
 from visir.storage import write_new
+from visir.studies.run_trials import run_trials
 from visir.studies.trial import CHECKPOINT, Trial
-from visir.studies.trials import carry_out
 from visir.training.folder import CURVE_FILE
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     seeds = [0] if asked.quick else asked.seeds
     trials = {name: [trial_of(name, seed, asked.quick) for seed in seeds] for name in asked.only}
     # Seeds outermost: after a third of the time there is a whole table of one seed.
-    carry_out([one for some in zip(*trials.values(), strict=True) for one in some], out, jobs=asked.jobs)
+    run_trials([one for some in zip(*trials.values(), strict=True) for one in some], out, jobs=asked.jobs)
     show(rows_of(trials, out), out)
     for title, base in FAMILIES.items():
         kept = {suffix: trials.get(base + suffix, []) for suffix in KINDS}

@@ -25,8 +25,8 @@ from rich.table import Table
 from visir.evaluation.crossed import crossed_test, rsum_by_image
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
+from visir.studies.run_trials import run_trials
 from visir.studies.trial import Trial
-from visir.studies.trials import carry_out
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for shortcuts in (False, True)
         for one in asked.only
     }
-    carry_out([one for some in zip(*trials.values(), strict=True) for one in some], asked.out, jobs=asked.jobs)
+    run_trials([one for some in zip(*trials.values(), strict=True) for one in some], asked.out, jobs=asked.jobs)
     images = {
         (*row, label): np.stack([rsum_by_image(load_evaluation(one.folder(asked.out) / label)) for one in some])
         for row, some in trials.items()

@@ -66,7 +66,7 @@ from visir.training.build import build_model
 from visir.training.data import Splits, owners_of
 from visir.training.examples import build_examples
 from visir.training.fit import fit
-from visir.training.objectives.base import Pairs
+from visir.training.objectives.base import VectorPairs
 from visir.training.recipe import Recipe
 
 EPOCHS = 2
@@ -250,7 +250,7 @@ def rivals(model: str, images: int) -> dict[str, float]:
         for photos, captions, owners in epoch.of(loader):
             image = torch.nn.functional.normalize(_image_vectors(towers["image"], backbone, photos), dim=-1)
             text = torch.nn.functional.normalize(towers["text"](captions), dim=-1)
-            loss = objective(Pairs(image, text, owners)).total
+            loss = objective(VectorPairs(image, text, owners)).total
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 2.0)

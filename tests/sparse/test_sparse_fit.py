@@ -58,13 +58,13 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("coins", ["caption", "batch"])
+@pytest.mark.parametrize("sampled_per", ["caption", "batch"])
 @pytest.mark.parametrize("stop_after", [2, 9])
 def test_a_training_that_was_stopped_goes_on_bit_for_bit(
-    coins: str, stop_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sampled_per: str, stop_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("visir.sparse.training.READ_EVERY", 2)
-    settings = recipe(expansion={"coins": coins})
+    settings = recipe(expansion={"sampled_per": sampled_per})
     whole = run(tmp_path / "whole", settings)
     saved, save = [], SparseTraining.save
 

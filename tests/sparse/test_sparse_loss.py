@@ -9,7 +9,7 @@ import torch
 from sparse_toys import PIECES, batch, head
 
 from visir.sparse.active import score_active
-from visir.sparse.expansion import Coins, allowed
+from visir.sparse.expansion import ExpansionSample, allowed
 from visir.sparse.loss import Loss, eta_at
 from visir.sparse.scoring import score
 
@@ -58,7 +58,7 @@ def test_value_and_gradient_are_those_of_the_loops(
     monkeypatch.setattr("visir.sparse.active.DENSE_WORK", 99.0)  # the loops over active terms, whatever the share
     model = head(double=True)
     images, texts, own = batch(4, double=True)
-    drawn = Coins(torch.tensor([True, False, False, True]), torch.arange(len(PIECES)) % 7 != 0)
+    drawn = ExpansionSample(torch.tensor([True, False, False, True]), torch.arange(len(PIECES)) % 7 != 0)
 
     def reference() -> float:
         with torch.no_grad():

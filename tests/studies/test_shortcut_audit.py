@@ -14,10 +14,10 @@ from visir.cli.main import app
 from visir.errors import ConfigurationError, VisirError
 from visir.files import read_json
 from visir.reports.shortcut_audit import audit_plot, audit_table, write_audit_report
+from visir.studies.run_trials import LOG_FILE, run_trials
 from visir.studies.shortcut_audit import Audit, audit, trials_of
 from visir.studies.shortcut_setups import setup_trial
 from visir.studies.trial import TRIAL_FILE, Trial
-from visir.studies.trials import LOG_FILE, carry_out
 from visir.training.recipe import Recipe
 
 SMALL: dict[str, Any] = {
@@ -98,13 +98,13 @@ def test_a_folder_of_another_trial_is_refused_and_the_difference_named(tmp_path:
     (tmp_path / "one").mkdir()
     write_json(tmp_path / "one" / TRIAL_FILE, other)
     with pytest.raises(VisirError, match=r"holds another trial \(recipe\.optimiser\.rate differ\)"):
-        carry_out([trial], tmp_path)
+        run_trials([trial], tmp_path)
 
 
 def test_what_fails_is_named_with_its_log(tmp_path: Path) -> None:
     broken = Recipe.model_validate({**SMALL, "data": {"collection": "nowhere.json", "obtain": "download it first"}})
     with pytest.raises(VisirError, match=r"not all trials ended well:\n  one: .*(\n.*)*log\.txt\)"):
-        carry_out([Trial("one", broken)], tmp_path)
+        run_trials([Trial("one", broken)], tmp_path)
     assert "download it first" in (tmp_path / "one" / LOG_FILE).read_text()
     # Where data can be had is no part of a trial: the same training with other advice goes on in the same folder.
     advised = {**SMALL, "data": {"collection": "nowhere.json", "obtain": "ask the authors"}}

@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from visir.training.fit import fit
 from visir.training.gradient_cache import Vectors, backward
-from visir.training.objectives.base import Losses, Pairs
+from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.seeds import seed_step
 
 ROWS = 23
@@ -39,7 +39,7 @@ def gradients(chunk: int, *, dtype: torch.dtype, dropout: float = 0.0) -> tuple[
     losses = backward(
         vectors_of,
         -(-ROWS // chunk),
-        lambda image, text: modules["objective"](Pairs(image, text, owners, targets)),
+        lambda image, text: modules["objective"](VectorPairs(image, text, owners, targets)),
         lambda total: total * 2.0,
     )
     return losses, {name: one.grad for name, one in modules.named_parameters() if one.grad is not None}

@@ -24,8 +24,8 @@ from visir.encoders.towers.words import Vocabulary
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import Modality
 from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
-from visir.training.fit import Fitted, fit
-from visir.training.inputs.base import Draw, Examples
+from visir.training.fit import FitResult, fit
+from visir.training.inputs.base import EpochRandom, TrainingExamples
 from visir.training.inputs.vectors import VectorSource
 from visir.training.loop import TrainingError
 from visir.training.normalisation import BatchStatistics
@@ -39,11 +39,11 @@ MLP = {"hidden": (32,), "dropout": 0.2}
 SHORT = {"epochs": 3, "batch": 64, "rate": 0.01}
 
 
-def trained(settings: Recipe, train: Examples = TRAIN, **options: Any) -> Fitted:
+def trained(settings: Recipe, train: TrainingExamples = TRAIN, **options: Any) -> FitResult:
     return fit(settings, towers(**MLP), objective(settings), train, VALIDATION, **options)
 
 
-def same_bits(one: Fitted, other: Fitted) -> bool:
+def same_bits(one: FitResult, other: FitResult) -> bool:
     pairs = [
         (value, other.towers[side].state_dict()[name])
         for side, tower in one.towers.items()
@@ -52,7 +52,7 @@ def same_bits(one: Fitted, other: Fitted) -> bool:
     return all(torch.equal(a, b) for a, b in pairs) and losses(one) == losses(other)
 
 
-def losses(fitted: Fitted) -> list[tuple[dict[str, float], dict[str, float]]]:
+def losses(fitted: FitResult) -> list[tuple[dict[str, float], dict[str, float]]]:
     return [(epoch.losses, epoch.validation) for epoch in fitted.curve]
 
 
@@ -319,7 +319,9 @@ def test_a_device_that_is_not_there_is_refused_and_auto_takes_what_is() -> None:
 class Broken(VectorSource):
     """One vector of which is NaN in the second epoch."""
 
-    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Tensor:
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> Tensor:
         vectors = super().batch(rows, draw, keys)
         if draw is not None and draw.epoch == 1:
             vectors[rows == 7] = torch.nan

@@ -20,7 +20,7 @@ from visir.errors import ConfigurationError, VisirError
 from visir.storage.manifest import LOG
 from visir.storage.removal import files_below
 from visir.training.curve import Epoch
-from visir.training.fit import Fitted, fit
+from visir.training.fit import FitResult, fit
 from visir.training.folder import STATE_FILE, writing_into
 from visir.training.recipe import Recipe
 from visir.training.state import is_full, load_state, save_state
@@ -36,12 +36,12 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def run(settings: Recipe, folder: Path | None = None, **options: Any) -> Fitted:
+def run(settings: Recipe, folder: Path | None = None, **options: Any) -> FitResult:
     sides = towers(hidden=(32,), dropout=0.2)
     return fit(settings, sides, objective(settings), TRAIN, VALIDATION, folder=folder, **options)
 
 
-def same_bits(one: Fitted, other: Fitted) -> bool:
+def same_bits(one: FitResult, other: FitResult) -> bool:
     pairs = [
         (value, other.towers[side].state_dict()[name])
         for side, tower in one.towers.items()
@@ -103,7 +103,7 @@ def test_two_phases_resume_on_either_side_of_the_change(tmp_path: Path, monkeypa
         optimiser={"epochs": 4, "batch": 40}, schedule={"frozen_epochs": 2}, selection={"keep": "last"}
     )  # 4 steps an epoch: the change is after step 8
 
-    def run_trunks(folder: Path, **options: Any) -> Fitted:
+    def run_trunks(folder: Path, **options: Any) -> FitResult:
         return fit(settings, trunks(), objective(settings), TRAIN, VALIDATION, folder=folder, **options)
 
     whole = run_trunks(tmp_path / "whole")

@@ -20,8 +20,8 @@ from visir.encoders.towers.base import Inputs
 from visir.errors import VisirError
 from visir.launched import launched
 from visir.training.curve import Epoch
-from visir.training.fit import Fitted, fit
-from visir.training.inputs.base import Draw, Examples, Source
+from visir.training.fit import FitResult, fit
+from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
 from visir.training.processes import Processes
 
 TRAIN, VALIDATION = planted(61, seed=1, views=2, targets=True), planted(30, seed=2)
@@ -41,7 +41,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def run(case: str, folder: Path | None = None, **options: Any) -> Fitted:
+def run(case: str, folder: Path | None = None, **options: Any) -> FitResult:
     settings = recipe(**CASES[case])
     # Three captions in batches of two: the second batch has one, fewer than there are processes.
     train = small() if case == "last of all" else TRAIN
@@ -49,24 +49,26 @@ def run(case: str, folder: Path | None = None, **options: Any) -> Fitted:
     return fit(settings, sides, objective(settings), train, VALIDATION, folder=folder, **options)
 
 
-def small() -> Examples:
+def small() -> TrainingExamples:
     return planted(3, seed=1, per_image=1, targets=True)
 
 
-def weights(fitted: Fitted) -> dict[str, Tensor]:
+def weights(fitted: FitResult) -> dict[str, Tensor]:
     return {f"{side}.{name}": one for side, tower in fitted.towers.items() for name, one in tower.state_dict().items()}
 
 
 class Spoilt:
     """A source that works in the first epoch; then it fails in the second process, or gives NaN for caption 7."""
 
-    def __init__(self, source: Source, *, fails: bool) -> None:
+    def __init__(self, source: InputSource, *, fails: bool) -> None:
         self.source, self.fails = source, fails
 
     def __len__(self) -> int:
         return len(self.source)
 
-    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Inputs:
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> Inputs:
         vectors = self.source.batch(rows, draw, keys)
         if draw is not None and draw.epoch == 1:
             if self.fails and launched()[0] == 1:

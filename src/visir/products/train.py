@@ -22,8 +22,8 @@ from visir.products.tree import CategoryTree
 from visir.products.vectors import CatalogueVectors
 from visir.training.facts import facts_of
 from visir.training.fit import Report, fit
-from visir.training.folder import RECIPE_FILE, check_free, taken
-from visir.training.inputs.base import Examples
+from visir.training.folder import RECIPE_FILE, check_free, open_training_folder
+from visir.training.inputs.base import TrainingExamples
 from visir.training.inputs.vectors import VectorSource
 from visir.training.objectives.objective import Objective
 from visir.training.settings import to_toml
@@ -62,7 +62,7 @@ def train_categories(
     category, product, objective = build(recipe, train)
     learnt, checked = examples_of(recipe, train, validation)
     prepared = time.perf_counter() - began
-    with taken(out, LAYOUT, resume) as folder:
+    with open_training_folder(out, LAYOUT, resume) as folder:
         folder.begin(recipe_text(recipe))
         fitted = fit(
             recipe,
@@ -100,7 +100,7 @@ def build(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> tuple[Tower, P
 
 def examples_of(
     recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors
-) -> tuple[Examples, Examples]:
+) -> tuple[TrainingExamples, TrainingExamples]:
     """The pairs of both parts as the loop takes them.
 
     In training every category of the tree can be an owner; in validation those of either part's pairs are candidates,
@@ -114,7 +114,7 @@ def examples_of(
     asked = np.unique(np.concatenate(drawn))
     origin = {"setting": recipe.setting, "encoders": {name: one.fingerprint for name, one in train.cards.items()}}
     learnt, checked = (
-        Examples(
+        TrainingExamples(
             images=VectorSource([part.categories[rows] if rows is not None else part.categories]),
             texts=ProductSource(part, recipe.product.modalities, mean=mean),
             owners=owners,

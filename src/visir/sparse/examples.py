@@ -18,13 +18,13 @@ from visir.encoders.encoding import encode
 from visir.errors import CollectionError, VisirError
 from visir.records import Collection
 from visir.sparse.recipe import SparseRecipe
-from visir.sparse.vocabulary import Terms, Tokenizer
+from visir.sparse.vocabulary import TextTerms, Tokenizer
 from visir.training.data import owners_of
 from visir.training.recipe import expand
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class SparseExamples:
     """The captions of one split, each with its image.
 
     - `images` (n, d), `texts` (m, d): dense vectors, float32; `owners` (m,): the row of each caption's image
@@ -37,7 +37,7 @@ class Pairs:
     texts: Tensor
     owners: Tensor
     own: Tensor
-    terms: Terms
+    terms: TextTerms
     frequencies: Tensor
     origin: dict[str, Any]
     captions: NDArray[Any]
@@ -46,7 +46,7 @@ class Pairs:
         return len(self.texts)
 
     @classmethod
-    def of(cls, split: Collection, encoder: Encoder, tokenizer: Tokenizer, device: torch.device) -> Pairs:
+    def of(cls, split: Collection, encoder: Encoder, tokenizer: Tokenizer, device: torch.device) -> SparseExamples:
         """Encode a split, or find its vectors in the store, and tokenise its captions."""
         vectors = {
             side: torch.from_numpy(np.array(encode(encoder, split, side).vectors, dtype=np.float32)).to(device)
@@ -66,7 +66,7 @@ class Pairs:
         )
 
 
-def padded(terms: Terms, size: int) -> NDArray[np.int64]:
+def padded(terms: TextTerms, size: int) -> NDArray[np.int64]:
     """(m, L) int64: the terms of each text, filled up with `size`; L is the longest text's number, at least 1."""
     lengths = np.diff(terms.offsets)
     table = np.full((len(terms), max(1, int(lengths.max(initial=0)))), size, np.int64)

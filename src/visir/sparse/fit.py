@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from visir.progress import Progress
-from visir.sparse.examples import Pairs
-from visir.sparse.head import Head
+from visir.sparse.examples import SparseExamples
+from visir.sparse.head import SparseHead
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.training import SparseTraining
 from visir.training.curve import Epoch
@@ -27,16 +27,16 @@ Report = Callable[[Epoch], None]
 class Fitted:
     """A trained head (on the CPU) and how it came about; `chosen` is the epoch (from 1) whose weights it has."""
 
-    head: Head
+    head: SparseHead
     curve: tuple[Epoch, ...]
     chosen: int
 
 
 def fit(
     recipe: SparseRecipe,
-    head: Head,
-    train: Pairs,
-    validation: Pairs,
+    head: SparseHead,
+    train: SparseExamples,
+    validation: SparseExamples,
     *,
     folder: TrainingFolder | Path | None = None,
     resume: bool = False,

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class BatchScores:
     """A batch of B pairs as the head sees it.
 
     - `scores`: (B, B) dot products of sparse vectors, a row for each image, a column for each caption
@@ -43,7 +43,7 @@ class Loss:
     balance: float = 0.5
     eta: float = 1e-3
 
-    def __call__(self, scored: Scored, images: Tensor, texts: Tensor, eta: float) -> dict[str, Tensor]:
+    def __call__(self, scored: BatchScores, images: Tensor, texts: Tensor, eta: float) -> dict[str, Tensor]:
         """ "loss", and without gradient its parts "i2t", "t2i" (ℓ, in nats) and "l1" (both norms, before η).
 
         `images`, `texts` (B, d) are the dense vectors; `eta` is η at this step.

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from visir.sparse.expansion import CoinsPer, Variant
+from visir.sparse.expansion import SampledPer, Variant
 from visir.training.recipe import Data
 from visir.training.settings import Settings, read_settings
 from visir.training.shipped import sparse_base_of
@@ -20,7 +20,7 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class HeadSettings(Settings):
-    """The projection head; see `visir.sparse.head.Head`.
+    """The projection head; see `visir.sparse.head.SparseHead`.
 
     - `width`: ω
     - `terms`: which may be active: "all" that are usable, as in the chapter, or those that so many training captions
@@ -41,12 +41,12 @@ class ExpansionSettings(Settings):
     """Expansion control; see `visir.sparse.expansion.Expansion`.
 
     - `variant`: "none", "free", "caption", "caption+word": the tables' exp = 0, 1, c, c + w
-    - `coins`: E_C is drawn for each "caption", as in Algorithm 1, or once per "batch", as in the released code (and in
-      the recipes that come with visir: it finds more, see `Expansion`)
+    - `sampled_per`: E_C is drawn for each "caption", as in Algorithm 1, or once per "batch", as in the released code
+      (and in the recipes that come with visir: it finds more, see `Expansion`)
     """
 
     variant: Variant = "caption+word"
-    coins: CoinsPer = "caption"
+    sampled_per: SampledPer = "caption"
 
 
 class LossSettings(Settings):

@@ -12,14 +12,14 @@ from visir.encoders.loading import load
 from visir.errors import EncoderError
 from visir.records import Collection
 from visir.sparse.encoder import LAYOUT, SparseEncoder, write_files
-from visir.sparse.examples import Pairs, open_splits
+from visir.sparse.examples import SparseExamples, open_splits
 from visir.sparse.fit import Report, fit
-from visir.sparse.head import Head
-from visir.sparse.language_model import Words, words_of
-from visir.sparse.narrowing import Narrowing
+from visir.sparse.head import SparseHead
+from visir.sparse.language_model import WordEmbeddings, words_of
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.vocabulary import Tokenizer, load_tokenizer
-from visir.training.folder import RECIPE_FILE, check_free, taken
+from visir.sparse.vocabulary_pruning import VocabularyPruning
+from visir.training.folder import RECIPE_FILE, check_free, open_training_folder
 from visir.training.memory import peak_memory
 from visir.training.recipe import expand
 from visir.training.settings import to_toml
@@ -54,13 +54,13 @@ def sparsify(
     splits = open_splits(recipe, collection)
     tokenizer = load_tokenizer(recipe.head.language_model)
     dense = load(expand(recipe.encoder))
-    train, validation = (Pairs.of(one, dense, tokenizer, device) for one in splits)
+    train, validation = (SparseExamples.of(one, dense, tokenizer, device) for one in splits)
     words = words_of(recipe.head.language_model, recipe.head.width)
     head = new_head(recipe, dense.dimension, words, tokenizer)
     prepared = time.perf_counter() - started
-    with taken(out, LAYOUT, resume) as folder:
+    with open_training_folder(out, LAYOUT, resume) as folder:
         folder.begin(recipe_text(recipe))
-        narrowing = Narrowing.of(recipe.head.terms, head, train)
+        narrowing = VocabularyPruning.of(recipe.head.terms, head, train)
         narrow = (narrowing.pairs(one) for one in (train, validation))
         fitted = fit(recipe, narrowing.narrow(head), *narrow, folder=folder, resume=resume, report=report)
         encoder = SparseEncoder(
@@ -93,7 +93,7 @@ def sparsify(
     return out
 
 
-def new_head(recipe: SparseRecipe, inputs: int, words: Words, tokenizer: Tokenizer) -> Head:
+def new_head(recipe: SparseRecipe, inputs: int, words: WordEmbeddings, tokenizer: Tokenizer) -> SparseHead:
     """A fresh head: W1 drawn from the seed, W2 from the language model."""
     vocabulary = tokenizer.vocabulary
     if len(words.table) < len(vocabulary):
@@ -102,10 +102,10 @@ def new_head(recipe: SparseRecipe, inputs: int, words: Words, tokenizer: Tokeniz
             hint="the tokenizer and the model in this folder do not belong together",
         )
     # A table is often padded to a round number of rows beyond the tokenizer's last term.
-    fitting = Words(words.table[: len(vocabulary)], words.bias[: len(vocabulary)], words.norm, words.origin)
+    fitting = WordEmbeddings(words.table[: len(vocabulary)], words.bias[: len(vocabulary)], words.norm, words.origin)
     with torch.random.fork_rng([]):
         torch.manual_seed(recipe.seed)
-        return Head(inputs, fitting, vocabulary.usable)
+        return SparseHead(inputs, fitting, vocabulary.usable)
 
 
 def recipe_text(recipe: SparseRecipe) -> str:

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from visir.errors import ConfigurationError
 from visir.sparse.active import score_active
-from visir.sparse.examples import Pairs
-from visir.sparse.expansion import Coins, Expansion
-from visir.sparse.head import Head
-from visir.sparse.loss import Loss, Scored, eta_at
+from visir.sparse.examples import SparseExamples
+from visir.sparse.expansion import Expansion, ExpansionSample
+from visir.sparse.head import SparseHead
+from visir.sparse.loss import BatchScores, Loss, eta_at
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.scoring import score
 from visir.sparse.validation import validate
@@ -29,7 +29,7 @@ from visir.training.loop import TrainingError
 from visir.training.optimiser import moments, restore_moments, set_rates
 from visir.training.recipe import Schedule
 from visir.training.schedule import Timetable
-from visir.training.state import load_state, named, refuse_another_run, save_state, under
+from visir.training.state import add_prefix, check_same_training, load_state, save_state, strip_prefix
 from visir.training.step_log import Step
 
 READ_EVERY = 32
@@ -42,12 +42,14 @@ _SELECTED = "mrr@10"
 class SparseTraining:
     """The head and everything that moves with it. `run_epoch`, then `close_epoch`, until `is_done`."""
 
-    def __init__(self, recipe: SparseRecipe, head: Head, train: Pairs, validation: Pairs) -> None:
+    def __init__(
+        self, recipe: SparseRecipe, head: SparseHead, train: SparseExamples, validation: SparseExamples
+    ) -> None:
         self.recipe, self.train, self.validation = recipe, train, validation
         self.device = train.images.device
         self.head = head.to(self.device)
         settings = recipe.optimiser
-        self.expansion = Expansion(recipe.expansion.variant, settings.epochs, recipe.expansion.coins, recipe.seed)
+        self.expansion = Expansion(recipe.expansion.variant, settings.epochs, recipe.expansion.sampled_per, recipe.seed)
         self.loss = Loss(recipe.loss.temperature, recipe.loss.balance, recipe.loss.eta)
         self.steps = steps_per_epoch(len(train), settings.batch)
         schedule = Schedule(shape="linear", warmup=settings.warmup)
@@ -153,9 +155,9 @@ class SparseTraining:
     def save(self, folder: TrainingFolder) -> None:
         """Write everything that a later process needs to go on as if nothing had been."""
         tensors = {
-            **named("now", self.head.state_dict()),
-            **named("best", self.best),
-            **named("optimiser", moments(self.optimiser)),
+            **add_prefix("now", self.head.state_dict()),
+            **add_prefix("best", self.best),
+            **add_prefix("optimiser", moments(self.optimiser)),
         }
         notes = {"curve": [asdict(epoch) for epoch in self.curve], "running": asdict(self.running)}
         save_state(folder, tensors, {**notes, **self._identity()})
@@ -163,14 +165,14 @@ class SparseTraining:
     def restore(self, path: Path) -> None:
         """Go back to where `save` was called."""
         tensors, notes = load_state(path)
-        refuse_another_run(path, notes, self._identity())
-        self.head.load_state_dict(under("now", tensors))
-        self.best = {name: one.to(self.device) for name, one in under("best", tensors).items()}
-        restore_moments(self.optimiser, under("optimiser", tensors))
+        check_same_training(path, notes, self._identity())
+        self.head.load_state_dict(strip_prefix("now", tensors))
+        self.best = {name: one.to(self.device) for name, one in strip_prefix("best", tensors).items()}
+        restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
         self.curve = [Epoch(**epoch) for epoch in notes["curve"]]
         self.running = Running(**notes["running"])
 
-    def chosen_head(self) -> Head:
+    def chosen_head(self) -> SparseHead:
         """The head with the chosen weights, on the CPU."""
         self.head.load_state_dict(self.best)
         return self.head.cpu()
@@ -192,7 +194,7 @@ class SparseTraining:
             done.append((Step(self.steps_done, epoch + 1, losses, facts, rate), captions))
         return done
 
-    def _way(self) -> Callable[[Head, Tensor, Tensor, Tensor, Coins], Scored]:
+    def _way(self) -> Callable[[SparseHead, Tensor, Tensor, Tensor, ExpansionSample], BatchScores]:
         """How a batch goes through the head on this device."""
         if self.device.type == "cpu":
             faults = [f"compile = {self.recipe.compile}"] if self.recipe.compile else []
@@ -205,7 +207,7 @@ class SparseTraining:
             return score_active
         way = torch.compile(score) if self.recipe.compile else score
 
-        def scored(head: Head, images: Tensor, texts: Tensor, own: Tensor, drawn: Coins) -> Scored:
+        def scored(head: SparseHead, images: Tensor, texts: Tensor, own: Tensor, drawn: ExpansionSample) -> BatchScores:
             with self._autocast():
                 return way(head, images, texts, own, drawn)
 

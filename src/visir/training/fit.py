@@ -15,7 +15,7 @@ from visir.progress import Progress
 from visir.records import Modality
 from visir.training.curve import Epoch
 from visir.training.folder import TrainingFolder, writing_into
-from visir.training.inputs.base import Examples
+from visir.training.inputs.base import TrainingExamples
 from visir.training.objectives.objective import Objective
 from visir.training.processes import Processes
 from visir.training.regime import Regime
@@ -29,7 +29,7 @@ Report = Callable[[Epoch], None]
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FitResult:
     """Trained towers (on the CPU, in evaluation mode) and how they came about.
 
     - `curve`: every epoch; `chosen`: the one (from 1) whose weights the towers have
@@ -46,15 +46,15 @@ def fit(
     recipe: Regime,
     towers: Mapping[Modality, Tower],
     objective: Objective,
-    train: Examples,
-    validation: Examples,
+    train: TrainingExamples,
+    validation: TrainingExamples,
     *,
     folder: TrainingFolder | Path | None = None,
     resume: bool = False,
     report: Report | None = None,
     save_seconds: float = SAVE_SECONDS,
     unit: str = "captions",
-) -> Fitted:
+) -> FitResult:
     """Train `towers` under `objective` on `train`, choose the epoch on `validation`.
 
     Of the recipe it reads what a `Regime` has; the towers are what was built of the rest, and are changed in place.
@@ -79,7 +79,7 @@ def fit(
             training.restore(place.state)
         training.begin()
         _train(training, recipe, place, processes, report, save_seconds, unit)
-    return Fitted(training.chosen_towers(), tuple(training.curve), training.chosen, training.facts)
+    return FitResult(training.chosen_towers(), tuple(training.curve), training.chosen, training.facts)
 
 
 def _train(

@@ -15,8 +15,8 @@ from visir.encoders.towers.base import Inputs, to_device
 from visir.errors import VisirError
 from visir.training.batches import Share
 from visir.training.gradient_cache import Vectors, backward
-from visir.training.inputs.base import Batch, Examples
-from visir.training.objectives.base import Losses, Pairs
+from visir.training.inputs.base import TrainingBatch, TrainingExamples
+from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.objectives.objective import Objective
 from visir.training.optimiser import parameters_of, set_rates
 from visir.training.precision import Precision
@@ -36,7 +36,7 @@ class TrainingError(VisirError):
 
 
 @dataclass(frozen=True)
-class Place:
+class StepPosition:
     """Where in a training an update stands: epoch and step within it, from 0, and the factor of the peak rate."""
 
     epoch: int
@@ -45,7 +45,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Update:
+class StepResult:
     """What an update saw: means over its captions of "loss" and its parts, and the objective's facts before it."""
 
     losses: dict[str, float]
@@ -62,11 +62,11 @@ class Loop:
     optimiser: torch.optim.Optimizer
     processes: Processes
     precision: Precision
-    train: Examples
+    train: TrainingExamples
     seed: int
     clip: float | None
 
-    def update(self, shares: Sequence[Share], coming: Iterator[Batch], place: Place) -> Update:
+    def update(self, shares: Sequence[Share], coming: Iterator[TrainingBatch], place: StepPosition) -> StepResult:
         """Move the weights once, by the gradient of the captions' mean loss over the batches `shares`.
 
         Each batch contrasts within itself only. `coming` gives the inputs of their chunks in order. Raises
@@ -86,7 +86,7 @@ class Loop:
         parts = [len(share.rows) / captions for share in shares]
         mean = {name: sum(part * one[name] for part, one in zip(parts, found, strict=True)) for name in found[0]}
         self._move(length, norm, mean, shares, place)
-        return Update(mean, facts, captions)
+        return StepResult(mean, facts, captions)
 
     def vectors(self, side: str, inputs: Inputs) -> Tensor:
         """(n, d) unit vectors of one side's inputs; the norm is taken in float32 (or wider) under every precision."""
@@ -94,7 +94,9 @@ class Loop:
             vectors = self.towers[side](to_device(inputs, self.processes.device))
         return functional.normalize(self.precision.widen(vectors), dim=-1)
 
-    def _backward(self, share: Share, coming: Iterator[Batch], place: Place, number: int, captions: int) -> Losses:
+    def _backward(
+        self, share: Share, coming: Iterator[TrainingBatch], place: StepPosition, number: int, captions: int
+    ) -> Losses:
         # The inputs are kept on the CPU for the second pass; chunks bound the device's memory.
         batches = [next(coming) for _ in share.chunks]
         device, processes = self.processes.device, self.processes
@@ -105,7 +107,7 @@ class Loop:
             return self.vectors("image", batch.images), self.vectors("text", batch.texts)
 
         def losses_of(images: Tensor, texts: Tensor) -> Losses:
-            own = Pairs(
+            own = VectorPairs(
                 images,
                 texts,
                 torch.cat([one.owners.to(device, non_blocking=True) for one in batches]),
@@ -121,12 +123,12 @@ class Loop:
             known = self.train.classes
             classes = None if known is None else torch.from_numpy(known[share.rows]).to(device, non_blocking=True)
             weight = share.own * processes.count / len(share.rows)
-            return self._losses(own, Pairs(images, texts, owners, classes=classes), weight)
+            return self._losses(own, VectorPairs(images, texts, owners, classes=classes), weight)
 
         weight = len(share.rows) / captions
         return backward(vectors_of, len(batches), losses_of, lambda total: self.precision.scale(weight * total))
 
-    def _losses(self, own: Pairs, everyone: Pairs | None = None, weight: float = 1.0) -> Losses:
+    def _losses(self, own: VectorPairs, everyone: VectorPairs | None = None, weight: float = 1.0) -> Losses:
         losses: Losses = self.objective(own, everyone, weight)
         return losses
 
@@ -150,7 +152,7 @@ class Loop:
         return [dict(zip(["loss", *names], row, strict=True)) for row in rows], length
 
     def _move(
-        self, length: float, norm: Tensor, mean: Mapping[str, float], shares: Sequence[Share], place: Place
+        self, length: float, norm: Tensor, mean: Mapping[str, float], shares: Sequence[Share], place: StepPosition
     ) -> None:
         if math.isfinite(length):
             if self.clip is not None and length > self.clip:
@@ -163,7 +165,7 @@ class Loop:
             self.objective.ascend({name: value for name, value in mean.items() if name != "loss"})
         self.precision.step(self.optimiser)
 
-    def _stopped(self, what: str, shares: Sequence[Share], place: Place) -> TrainingError:
+    def _stopped(self, what: str, shares: Sequence[Share], place: StepPosition) -> TrainingError:
         ids = [str(self.train.captions[row]) for share in shares for row in share.rows]
         more = f", … ({len(ids)} in all)" if len(ids) > _NAMED else ""
         rate = max(group["lr"] for group in self.optimiser.param_groups)

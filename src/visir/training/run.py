@@ -15,12 +15,12 @@ from visir.encoders.models.tower_files import LAYOUT, write_files
 from visir.encoders.models.towers import TowersEncoder
 from visir.errors import ImageError
 from visir.records import Collection
-from visir.training.build import Model, build_model
+from visir.training.build import TrainingModel, build_model
 from visir.training.data import open_splits
 from visir.training.examples import build_examples
 from visir.training.facts import facts_of
-from visir.training.fit import Fitted, Report, fit
-from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, taken
+from visir.training.fit import FitResult, Report, fit
+from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, open_training_folder
 from visir.training.loop import TrainingError
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe, expand
@@ -88,13 +88,15 @@ def recipe_text(recipe: Recipe) -> str:
 
 
 def _begun(out: Path, recipe: Recipe, resume: bool, held: ExitStack) -> TrainingFolder:
-    folder = held.enter_context(taken(out, LAYOUT, resume))
+    folder = held.enter_context(open_training_folder(out, LAYOUT, resume))
     folder.begin(recipe_text(recipe))
     folder.expect(TENSORBOARD_FOLDER, EVENTS)
     return folder
 
 
-def _finish(folder: TrainingFolder, recipe: Recipe, model: Model, fitted: Fitted, facts: dict[str, Any]) -> None:
+def _finish(
+    folder: TrainingFolder, recipe: Recipe, model: TrainingModel, fitted: FitResult, facts: dict[str, Any]
+) -> None:
     encoder = TowersEncoder(fitted.towers, model.backbones, name=str(folder.path), device="cpu")
     folder.finish(
         LAYOUT,

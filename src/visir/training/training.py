@@ -22,9 +22,9 @@ from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
 from visir.training.curve import Epoch, Running
 from visir.training.folder import TrainingFolder
 from visir.training.freezing import Freezing
-from visir.training.inputs.ahead import ahead
-from visir.training.inputs.base import Draw, Examples
-from visir.training.loop import Loop, Place
+from visir.training.inputs.base import EpochRandom, TrainingExamples
+from visir.training.inputs.prefetch import prefetch
+from visir.training.loop import Loop, StepPosition
 from visir.training.normalisation import BatchStatistics
 from visir.training.objectives.objective import Objective
 from visir.training.optimiser import build_optimiser, moments, restore_moments
@@ -32,7 +32,7 @@ from visir.training.precision import Precision
 from visir.training.processes import Processes
 from visir.training.regime import Regime
 from visir.training.schedule import Timetable
-from visir.training.state import load_state, named, refuse_another_run, save_state, under
+from visir.training.state import add_prefix, check_same_training, load_state, save_state, strip_prefix
 from visir.training.step_log import Step
 from visir.training.validation import encode_source, validate
 
@@ -45,8 +45,8 @@ class Training:
         recipe: Regime,
         towers: Mapping[Modality, Tower],
         objective: Objective,
-        train: Examples,
-        validation: Examples,
+        train: TrainingExamples,
+        validation: TrainingExamples,
         processes: Processes,
     ) -> None:
         self.recipe, self.train, self.validation, self.processes = recipe, train, validation, processes
@@ -123,11 +123,11 @@ class Training:
         chunks = (chunk for step in todo for share in shares[step] for chunk in share.chunks)
         self.freezing.train(self.towers, frozen=self.timetable.is_frozen(number))
         self.objective.train()
-        draw, pin = Draw(self.recipe.seed, number), processes.device.type == "cuda"
-        with closing(ahead(self.train, chunks, draw, pin=pin)) as coming:
+        draw, pin = EpochRandom(self.recipe.seed, number), processes.device.type == "cuda"
+        with closing(prefetch(self.train, chunks, draw, pin=pin)) as coming:
             for step in todo:
                 factor = self.timetable.factor(number, step)
-                update = self.loop.update(shares[step], coming, Place(number, step, factor))
+                update = self.loop.update(shares[step], coming, StepPosition(number, step, factor))
                 if step in snapshots:
                     self.average.add(self.towers)
                 self.running.add(update.losses, update.captions)
@@ -150,10 +150,10 @@ class Training:
     def save(self, folder: TrainingFolder) -> None:
         """Write everything that a later process needs to go on as if nothing had been."""
         tensors = {
-            **named("now", self.modules.state_dict()),
-            **named("best", self.best),
-            **named("average", self.average.mean),
-            **named("optimiser", moments(self.optimiser)),
+            **add_prefix("now", self.modules.state_dict()),
+            **add_prefix("best", self.best),
+            **add_prefix("average", self.average.mean),
+            **add_prefix("optimiser", moments(self.optimiser)),
         }
         notes = {
             "curve": [asdict(epoch) for epoch in self.curve],
@@ -166,13 +166,13 @@ class Training:
     def restore(self, path: Path) -> None:
         """Go back to where `save` was called."""
         tensors, notes = load_state(path)
-        refuse_another_run(path, notes, self._identity())
+        check_same_training(path, notes, self._identity())
         device = self.processes.device
-        self.modules.load_state_dict(under("now", tensors))
-        self.best = {name: one.to(device) for name, one in under("best", tensors).items()}
-        self.average.mean = {name: one.to(device) for name, one in under("average", tensors).items()}
+        self.modules.load_state_dict(strip_prefix("now", tensors))
+        self.best = {name: one.to(device) for name, one in strip_prefix("best", tensors).items()}
+        self.average.mean = {name: one.to(device) for name, one in strip_prefix("average", tensors).items()}
         self.average.count = notes["snapshots"]
-        restore_moments(self.optimiser, under("optimiser", tensors))
+        restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
         self.precision.restore(notes["scaler"])
         self.curve = [Epoch(**epoch) for epoch in notes["curve"]]
         self.running = Running(**notes["running"])

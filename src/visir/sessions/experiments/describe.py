@@ -6,12 +6,12 @@ from collections import Counter
 from typing import Any, Literal
 
 from visir.errors import VisirError, nearest
-from visir.sessions.experiments.log_experiment import LogExperiment, counts_of, description_of, sessions_of
+from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, described, sessions_of
 from visir.sessions.table_labels import CHANNELS, DEVICES, table_label
-from visir.studies.act import CannotTell, Measured, Work
+from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
 
 
-class Describe(LogExperiment):
+class DescribeExperiment(SessionLogExperiment):
     """One column of what `visir intent describe` says of a log; labels are its rows, in the words of the thesis.
 
     - `statistic`: by its name there, "table-6-4"
@@ -20,25 +20,25 @@ class Describe(LogExperiment):
     A log that cannot tell it (no customers, no searches) leaves the cell "not run", with the reason.
     """
 
-    run: Literal["describe"] = "describe"
+    experiment: Literal["describe"] = "describe"
     statistic: str
     column: str
 
-    def what(self) -> str:
-        """In a line."""
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
         return f"visir intent describe, {self.statistic}, of {self.log}"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
-        folder = sessions_of(self, work)
-        statistics, counts = description_of(folder, work), counts_of(folder)
-        if self.statistic not in statistics:
-            raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, statistics))
-        statistic = statistics[self.statistic]
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        folder = sessions_of(self, context)
+        found, told = described(folder, context), counts_of(folder)
+        if self.statistic not in found:
+            raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, found))
+        statistic = found[self.statistic]
         if statistic["cannot"]:
-            raise CannotTell(statistic["cannot"])
-        column = self._column(statistic["columns"])
-        cells = {row: cells[column]["value"] for row, cells in zip(statistic["rows"], statistic["cells"], strict=True)}
+            raise InsufficientDataError(statistic["cannot"])
+        at = self._column(statistic["columns"])
+        cells = {row: cells[at]["value"] for row, cells in zip(statistic["rows"], statistic["cells"], strict=True)}
         named = Counter(map(table_label, cells))
         values: dict[str, float] = {}
         words: dict[str, str] = {}
@@ -47,7 +47,7 @@ class Describe(LogExperiment):
             label = table_label(row)
             if named[label] > 1:  # two words of the log for one row: neither is the row
                 notes.append(
-                    f"{label}: the log has several: {', '.join(word for word in cells if table_label(word) == label)}"
+                    f"{label}: the log has several: {', '.join(one for one in cells if table_label(one) == label)}"
                 )
             elif isinstance(value, str):
                 words |= {label: ", ".join(map(table_label, value.split(", ")))} if label == "Device types" else {}
@@ -57,20 +57,18 @@ class Describe(LogExperiment):
                 values[label] = float(value)
         for rows in (DEVICES, CHANNELS):
             if set(rows) & set(named):
-                notes += [f"{row}: not in this log, which names {', '.join(cells)}" for row in rows if row not in named]
-        return Measured(values, self.ran(counts), self.protocol(counts), notes=tuple(notes), words=words)
+                notes += [f"{one}: not in this log, which names {', '.join(cells)}" for one in rows if one not in named]
+        return Measurement(values, self.provenance(told), self.protocol(told), notes=tuple(notes), words=words)
 
     def _column(self, columns: list[Any]) -> int:
-        named = [", ".join(map(table_label, column.split(", "))) for column in columns]
+        named = [", ".join(map(table_label, one.split(", "))) for one in columns]
         if named.count(self.column) > 1:  # two words of the log for one device: neither is the device
-            several = [column for column, word in zip(columns, named, strict=True) if word == self.column]
-            raise CannotTell(f"the log has several: {'; '.join(several)}")
+            several = [one for one, word in zip(columns, named, strict=True) if word == self.column]
+            raise InsufficientDataError(f"the log has several: {'; '.join(several)}")
         if self.column in named:
             return named.index(self.column)
         device = self.column.partition(", ")[0]
         if device in DEVICES:
-            devices = dict.fromkeys(
-                column.partition(", ")[0] for column in columns[: -1 if device == self.column else None]
-            )
-            raise CannotTell(f"the log names no {device}: {', '.join(devices)}")
+            told = dict.fromkeys(one.partition(", ")[0] for one in columns[: -1 if device == self.column else None])
+            raise InsufficientDataError(f"the log names no {device}: {', '.join(told)}")
         raise VisirError(f"{self.statistic} has no column {self.column!r}.", hint=nearest(self.column, columns))

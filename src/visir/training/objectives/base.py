@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class VectorPairs:
     """A batch in the common space; row i of one matches row i of the other.
 
     - `images`, `texts`: (n, d) unit vectors; `owners`: (n,) integers, equal for captions of one image
