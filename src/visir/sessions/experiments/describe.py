@@ -29,7 +29,7 @@ class Describe(OfLog):
         return f"visir intent describe, {self.statistic}, of {self.log}"
 
     def measure(self, work: Work) -> Measurement:
-        """See `Act.measure`."""
+        """See `Experiment.measure`."""
         folder = sessions_of(self, work)
         found, told = described(folder, work), told_of(folder)
         if self.statistic not in found:

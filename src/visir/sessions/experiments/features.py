@@ -31,7 +31,7 @@ class Features(OfLog):
         return f"which features are {self.gives}" + (f", seen on {self.log}" if self.log else "")
 
     def measure(self, work: Work) -> Measurement:
-        """See `Act.measure`."""
+        """See `Experiment.measure`."""
         from visir.sessions.features import FEATURES
 
         declared = {one.name: one.dynamic if self.gives == "dynamic" else one.baseline for one in FEATURES}

@@ -50,7 +50,7 @@ class Predict(OfLog):
         return f"visir intent predict, {self.setting}, {self.folds} folds, on {self.log}"
 
     def measure(self, work: Work) -> Measurement:
-        """See `Act.measure`."""
+        """See `Experiment.measure`."""
         folder = sessions_of(self, work)
         found, told = self._study(folder, work), told_of(folder)
         drawn = found["card"]["found"][self.setting]
