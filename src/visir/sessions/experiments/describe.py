@@ -6,12 +6,12 @@ from collections import Counter
 from typing import Any, Literal
 
 from visir.errors import VisirError, nearest
-from visir.sessions.experiments.log_experiment import LogExperiment, counts_of, description_of, sessions_of
+from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, description_of, sessions_of
 from visir.sessions.table_labels import CHANNELS, DEVICES, table_label
-from visir.studies.act import CannotTell, Measured, Work
+from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
 
 
-class Describe(LogExperiment):
+class DescribeExperiment(SessionLogExperiment):
     """One column of a statistic of `visir intent describe`; labels are its rows, in the words of the thesis.
 
     A log from which it cannot be computed (no customers, no searches) leaves the cell "not run", with the reason.
@@ -21,23 +21,23 @@ class Describe(LogExperiment):
         column: "Purchase sessions"; of Figure 6.5 the device that is gone to; of Figure 6.2 "PC, purchase".
     """
 
-    run: Literal["describe"] = "describe"
+    experiment: Literal["describe"] = "describe"
     statistic: str
     column: str
 
-    def what(self) -> str:
-        """In a line."""
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
         return f"visir intent describe, {self.statistic}, of {self.log}"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
-        folder = sessions_of(self, work)
-        statistics, counts = description_of(folder, work), counts_of(folder)
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        folder = sessions_of(self, context)
+        statistics, counts = description_of(folder, context), counts_of(folder)
         if self.statistic not in statistics:
             raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, statistics))
         statistic = statistics[self.statistic]
         if statistic["unavailable"]:
-            raise CannotTell(statistic["unavailable"])
+            raise InsufficientDataError(statistic["unavailable"])
         column = self._column(statistic["columns"])
         cells = {row: cells[column]["value"] for row, cells in zip(statistic["rows"], statistic["cells"], strict=True)}
         named = Counter(map(table_label, cells))
@@ -59,13 +59,13 @@ class Describe(LogExperiment):
         for rows in (DEVICES, CHANNELS):
             if set(rows) & set(named):
                 notes += [f"{row}: not in this log, which names {', '.join(cells)}" for row in rows if row not in named]
-        return Measured(values, self.ran(counts), self.protocol(counts), notes=tuple(notes), words=words)
+        return Measurement(values, self.provenance(counts), self.protocol(counts), notes=tuple(notes), words=words)
 
     def _column(self, columns: list[Any]) -> int:
         named = [", ".join(map(table_label, column.split(", "))) for column in columns]
         if named.count(self.column) > 1:  # two words of the log for one device: neither is the device
             several = [column for column, word in zip(columns, named, strict=True) if word == self.column]
-            raise CannotTell(f"the log has several: {'; '.join(several)}")
+            raise InsufficientDataError(f"the log has several: {'; '.join(several)}")
         if self.column in named:
             return named.index(self.column)
         device = self.column.partition(", ")[0]
@@ -73,5 +73,5 @@ class Describe(LogExperiment):
             devices = dict.fromkeys(
                 column.partition(", ")[0] for column in columns[: -1 if device == self.column else None]
             )
-            raise CannotTell(f"the log names no {device}: {', '.join(devices)}")
+            raise InsufficientDataError(f"the log names no {device}: {', '.join(devices)}")
         raise VisirError(f"{self.statistic} has no column {self.column!r}.", hint=nearest(self.column, columns))

@@ -11,7 +11,7 @@ from visir.sessions.describe import Statistic, StatisticCell
 from visir.sessions.experiments.plots import over_steps, prediction_panels, shares
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.table_labels import DEVICES
-from visir.studies.shape import Drawing, Means, Printed
+from visir.studies.trend_check import Drawing, Means, PublishedValues
 
 OUTCOMES = ("Purchase sessions", "Non-purchase sessions")
 NAMES = ("sessions with a purchase", "sessions without")
@@ -19,7 +19,7 @@ MOST_ROUND = 6
 """Devices that the round diagram has room for."""
 
 
-def lengths(means: Means, printed: Printed) -> Iterator[Drawing]:
+def lengths(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.2: how many sessions are longer than so many actions."""
     curves = {name: curve for name, curve in means.items() if name.partition(", ")[2] in ("purchase", "non-purchase")}
     counts = {length for curve in curves.values() for length in curve}
@@ -32,7 +32,7 @@ def lengths(means: Means, printed: Printed) -> Iterator[Drawing]:
         )
 
 
-def weekdays(means: Means, printed: Printed) -> Iterator[Drawing]:
+def weekdays(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.3: on which days sessions begin."""
     yield from _bars(
         "figure-6-3",
@@ -43,7 +43,7 @@ def weekdays(means: Means, printed: Printed) -> Iterator[Drawing]:
     )
 
 
-def hours(means: Means, printed: Printed) -> Iterator[Drawing]:
+def hours(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.4: at which hours sessions begin."""
     yield from _bars("figure-6-4", "hour in which the session begins", "The thesis prints no number of it.", means)
 
@@ -56,7 +56,7 @@ def _bars(name: str, axis: str, thesis: str, means: Means) -> Iterator[Drawing]:
         yield svg, f"Bars of one colour add up to 100 %; intervals are in visir intent describe. {thesis}"
 
 
-def switches(means: Means, printed: Printed) -> Iterator[Drawing]:
+def switches(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.5: from which device people go on to which."""
     devices = [device for device in DEVICES if device in means]
     if not devices:
@@ -73,7 +73,7 @@ def switches(means: Means, printed: Printed) -> Iterator[Drawing]:
         )
 
 
-def importance(means: Means, printed: Printed) -> Iterator[Drawing]:
+def importance(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.6: which features a prediction uses."""
     for setting, thesis in (
         ("anonymous", "The thesis: week day first, then dwell times and the page score."),
@@ -90,7 +90,7 @@ def importance(means: Means, printed: Printed) -> Iterator[Drawing]:
         )
 
 
-def predictions(means: Means, printed: Printed) -> Iterator[Drawing]:
+def predictions(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.7: how well purchase is predicted, step by step."""
     if means:
         yield (

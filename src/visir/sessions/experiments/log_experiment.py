@@ -10,8 +10,8 @@ from visir.errors import VisirError
 from visir.files import json_bytes, read_bytes, read_json
 from visir.fingerprint import hash_json
 from visir.storage import FolderKind, locked, put, remove_folder
-from visir.studies.act import Act, Work
-from visir.studies.places import place, places
+from visir.studies.data_requirements import data_requirement, data_requirements
+from visir.studies.experiment import Experiment, ExperimentContext
 from visir.training.recipe import expand
 
 GENERATED = "generated:"
@@ -21,11 +21,11 @@ _SESSIONS, _DESCRIBED, _LOCK = "log", "described/described.json", "lock"
 DESCRIPTION = FolderKind("described", "a description of a log")
 
 
-class LogExperiment(Act):
+class SessionLogExperiment(Experiment):
     """A cell of a study about the sessions of a log.
 
     Args:
-        log: "generated:40000", a name of `places.toml`, or a file or folder.
+        log: "generated:40000", a name of `data_requirements.toml`, or a file or folder.
         mapping: How it is read: a preset of `visir intent sessions`, or a TOML file. By default a folder that `visir
             intent generate` wrote (events/, mapping.toml) is read by its own mapping, anything else by the preset of
             its name.
@@ -34,7 +34,7 @@ class LogExperiment(Act):
     log: str
     mapping: str = ""
 
-    def ran(self, counts: dict[str, Any]) -> dict[str, str]:
+    def provenance(self, counts: dict[str, Any]) -> dict[str, str]:
         """What ran, for the card of the cell.
 
         Args:
@@ -60,7 +60,7 @@ class LogExperiment(Act):
 
     def source(self) -> tuple[Path, str]:
         """Where its events are, and its mapping: the path of a TOML file, or the name of a preset."""
-        path = Path(expand(place(self.log).path if self.log in places() else self.log))
+        path = Path(expand(data_requirement(self.log).path if self.log in data_requirements() else self.log))
         if self.mapping:
             return path, expand(self.mapping)
         if (path / MAPPING).is_file():
@@ -68,7 +68,7 @@ class LogExperiment(Act):
         return path, self.log
 
 
-def sessions_of(act: LogExperiment, work: Work) -> Path:
+def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) -> Path:
     """The folder of an experiment's log; `visir intent sessions` wrote its subfolder "log".
 
     It is named by the log and the mapping and, of a real log, by the names and sizes of its files: another log in the
@@ -77,17 +77,17 @@ def sessions_of(act: LogExperiment, work: Work) -> Path:
     from visir.sessions import load_mapping, preset, sessionise
     from visir.sessions.simulator import generate
 
-    folder = work.shared / "sessions" / _folder_name(act, work)
-    with work.locks.of(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
+    folder = context.shared / "sessions" / _folder_name(experiment, context)
+    with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
         if (folder / _SESSIONS / "counts.json").is_file():
             return folder
-        if act.generated:
+        if experiment.generated:
             raw = folder / "raw"
-            generate(raw, _count(act.log), seed=work.seed, replace=True)
+            generate(raw, _count(experiment.log), seed=context.seed, replace=True)
             sessionise(raw / "events", load_mapping(raw / MAPPING), folder / _SESSIONS)
             remove_folder(raw)
         else:
-            events, mapping = act.source()
+            events, mapping = experiment.source()
             read = load_mapping(Path(mapping)) if mapping.endswith(".toml") else preset(mapping)
             sessionise(events, read, folder / _SESSIONS)
     return folder
@@ -99,28 +99,28 @@ def counts_of(folder: Path) -> dict[str, Any]:
     return counts
 
 
-def description_of(folder: Path, work: Work) -> dict[str, dict[str, Any]]:
+def description_of(folder: Path, context: ExperimentContext) -> dict[str, dict[str, Any]]:
     """Everything of thesis section 6.4, by name, as `visir intent describe` writes it; computed once."""
     from visir.sessions.describe import describe
 
     path = folder / _DESCRIBED
-    with work.locks.of(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
+    with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
         if not path.is_file():
             put(path.parent, DESCRIPTION, {path.name: json_bytes(describe(folder / _SESSIONS).to_dict())})
     return {statistic["name"]: statistic for statistic in read_json(path)["statistics"]}
 
 
-def _folder_name(act: LogExperiment, work: Work) -> str:
-    if act.generated:
-        return f"generated-{_count(act.log)}-seed{work.seed}"
-    events, mapping = act.source()
+def _folder_name(experiment: SessionLogExperiment, context: ExperimentContext) -> str:
+    if experiment.generated:
+        return f"generated-{_count(experiment.log)}-seed{context.seed}"
+    events, mapping = experiment.source()
     files = sorted(file for file in events.rglob("*") if file.is_file()) if events.is_dir() else [events]
     identity = {
-        "log": act.log,
+        "log": experiment.log,
         "mapping": read_bytes(Path(mapping)).decode() if mapping.endswith(".toml") else mapping,
         "files": [[file.name, file.stat().st_size] for file in files],
     }
-    words = re.sub(r"\W+", "-", act.log).strip("-")
+    words = re.sub(r"\W+", "-", experiment.log).strip("-")
     return f"{words}-{hash_json(identity)[:10]}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing, to_svg
-from visir.studies.labels import measure_of, point_of
+from visir.studies.curve_labels import measure_of, point_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

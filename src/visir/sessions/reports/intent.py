@@ -143,7 +143,7 @@ def write_intent_report(
             "F1 over the steps of a session",
             "Figure 6.7. Solid and filled: extended feature set; dashed and hollow: baseline. Mean over grouped folds. "
             "At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what the "
-            "dotted line says. The thesis prints F1 alone; the other measures below are not its honest_value.",
+            "dotted line says. The thesis prints F1 alone; the other measures below are not its own.",
         ),
         f1_tables=[to_html(f1_table(summary, setting), row_headers=True) for setting in settings],
         comparison_tables=[
