@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MEASURES = ("", "ROC-AUC", "PR-AUC", "calibration error")
-"""What stands before the step in a label: nothing for F1."""
+"""What precedes the step in a label: nothing for F1."""
 ALL_BOUGHT = "all bought"
 PRINTED_IDENTIFIED = 96
 """Section 6.5.3: "stays around 96 %"."""

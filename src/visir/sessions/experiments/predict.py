@@ -18,7 +18,7 @@ from visir.studies.experiment import ExperimentContext, InsufficientDataError, M
 _SUMMARY = "summary.json"
 _STEP = "step {}"
 MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "calibration error, "}
-"""What is measured → what stands before "step 0": nothing for F1, which is all that the thesis prints."""
+"""Measure → what precedes "step 0" in a label: nothing for F1, which is all that the thesis prints."""
 
 
 class PredictExperiment(SessionLogExperiment):

@@ -171,7 +171,7 @@ def load_model(folder: str | Path) -> PurchaseModel:
 def _fitted(folder: Path, setting: str, step: int, model: str, values: dict[str, Any]) -> FittedClassifier:
     path = folder / _name(setting, step)
     scaling = None if values["scaling"] is None else Scaling.from_json(values["scaling"])
-    # Without a file, no feature told anything at this step.
+    # There is no file where every feature has one value only at this step.
     return FittedClassifier(model, _read(path) if path.is_file() else None, values["share"], scaling, values["numbers"])
 
 

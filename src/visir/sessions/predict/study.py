@@ -122,7 +122,7 @@ def run_study(
     card = card_of(plan, drawn, Path(sessions))
     if (out / "study.json").is_file() and read_json(out / "study.json")["plan"] != card["plan"]:
         raise VisirError(f"{out} holds another study.", hint="choose another folder, or remove that one")
-    for sample in plan.samples:  # a split that cannot be made is told now, not by a worker
+    for sample in plan.samples:  # a split that cannot be made fails here, not in a worker
         for scheme in plan.schemes:
             splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
     put(out, STUDY, {"study.json": json_bytes(card)})

@@ -38,7 +38,9 @@ def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
         [Column("model"), Column("features"), *(Column(str(step), 1, best="max") for step in steps)],
         rows,
         caption=f"F1 by step, {setting} ({scheme} {'split' if scheme == 'temporal' else 'folds'})",
-        notes=("Percent, of the purchase class, mean over folds; a purchase is said from a balanced chance of ½ on.",),
+        notes=(
+            "Percent, of the purchase class, mean over folds; a balanced chance of ½ or more counts as a purchase.",
+        ),
     )
 
 
@@ -197,7 +199,7 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
         ("history", "sessions of the customer that were over, idle time included, before this one began"),
         ("learnt features", "page and device chains, conversion rates, switch matrix: from training folds alone"),
         ("folds", f"{plan['folds']}, by person (visitors and customers tied by logins), dealt by a seeded hash"),
-        ("class weights", "inverse to frequency in every model; a purchase is said from a balanced chance of ½ on"),
+        ("class weights", "inverse to frequency in every model; a balanced chance of ½ or more counts as a purchase"),
         ("intervals", "95 %, corrected for folds that share training sessions (Nadeau & Bengio 2003)"),
         ("seed", str(plan["seed"])),
         ("made by", ", ".join(f"{name} {version}" for name, version in summary.card["versions"].items())),
@@ -206,7 +208,7 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _title(summary: Summary) -> str:
-    """By the settings; which log it is stands in the protocol, under the name of its mapping."""
+    """By the settings; the protocol names the log by its mapping."""
     return f"Purchase intent, page by page: {' and '.join(plots.settings_of(summary))} sessions"
 
 

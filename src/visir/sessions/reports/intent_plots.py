@@ -96,5 +96,5 @@ def settings_of(summary: Summary) -> list[str]:
 
 
 def models_of(summary: Summary) -> list[str]:
-    """The models of a study, in the order in which they were asked for."""
+    """The models of a study, in the order of its plan."""
     return [model for model in summary.card["plan"]["models"] if any(row.model == model for row in summary.rows)]
