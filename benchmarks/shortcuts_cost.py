@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from visir.training.batches import Share
 from visir.training.build import build_model
 from visir.training.data import open_splits
+from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
 from visir.training.inputs.base import EpochRandom
 from visir.training.loop import StepPosition
@@ -52,13 +53,13 @@ def prepared(model: str, *changes: str) -> Training:
     splits = open_splits(recipe)
     built = build_model(recipe, splits.train, "cpu")
     train, validation = build_examples(recipe, built, splits)
-    return Training(recipe, built.towers, built.objective, train, validation, Processes.join("cpu"))
+    return Training(recipe, DualEncoder(built.towers, built.objective), train, validation, Processes.join("cpu"))
 
 
 def measured(model: str, steps: int) -> tuple[int, NDArray[np.float64]]:
     """The batch, and (3,) milliseconds: inputs without shortcuts, inputs with them, a whole step with them."""
     plain, stamped = prepared(model), prepared(model, SHORTCUTS)
-    stamped.towers.train()
+    stamped.learner.train()
     size, draw, times = stamped.recipe.optimiser.batch, EpochRandom(0, 0), []
     for step in range(WARM_UP + steps):
         rows: NDArray[np.int64] = np.random.default_rng(step).choice(len(plain.train), size, replace=False)

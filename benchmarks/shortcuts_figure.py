@@ -27,9 +27,9 @@ from visir.evaluation.results import load_evaluation
 from visir.reports.chance import expected_by_chance
 from visir.reports.svg import DASHES, FAINT, MARKERS, SERIES, drawing
 from visir.storage import new_file
+from visir.studies.dual_encoder_trial import DualEncoderTrial
 from visir.studies.run_trials import run_trials
 from visir.studies.shortcut_setups import WITH, WITHOUT, setup_trial
-from visir.studies.trial import Trial
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 
@@ -41,7 +41,7 @@ Sums = dict[str, dict[str, float]]
 """Setup ("baseline", …, "bits3") → "without" and "with" → rsum."""
 
 
-def sums_of(trials: Mapping[str, Sequence[Trial]], out: Path) -> Sums:
+def sums_of(trials: Mapping[str, Sequence[DualEncoderTrial]], out: Path) -> Sums:
     """Mean rsum over seeds."""
     found: Sums = {}
     for setup, some in trials.items():
@@ -66,7 +66,7 @@ def published() -> Sums:
     return found
 
 
-def chance(trial: Trial, out: Path) -> float:
+def chance(trial: DualEncoderTrial, out: Path) -> float:
     """rsum of rankings in random order of what a trial was evaluated on: no model falls below it for long."""
     one = load_evaluation(trial.folder(out) / WITHOUT)
     curves = expected_by_chance(one.result, one.runs, one.qrels).values()

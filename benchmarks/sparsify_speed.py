@@ -41,7 +41,7 @@ from visir.sparse.examples import SparseExamples
 from visir.sparse.expansion import Expansion, ExpansionSample
 from visir.sparse.head import EPSILON, SparseHead
 from visir.sparse.language_model import words_of
-from visir.sparse.loss import Loss
+from visir.sparse.loss import SparseLoss
 from visir.sparse.vocabulary import load_tokenizer
 from visir.sparse.vocabulary_pruning import VocabularyPruning
 
@@ -53,7 +53,7 @@ class Ours:
     """visir's step."""
 
     def __init__(self, head: SparseHead, pairs: SparseExamples, rates: tuple[float, float]) -> None:
-        self.head, self.pairs, self.loss = head, pairs, Loss(eta=ETA)
+        self.head, self.pairs, self.loss = head, pairs, SparseLoss()
         groups = [
             {"params": [*head.project.parameters()], "lr": rates[0]},
             {"params": [*head.norm.parameters(), head.words, head.bias], "lr": rates[1]},
@@ -67,7 +67,7 @@ class Ours:
         self.optimiser.zero_grad()
         scored = score_active(self.head, images, texts, pairs.own[rows], drawn)
         self.terms = scored.image_terms.item(), scored.text_terms.item()
-        loss = self.loss(scored, images, texts, eta)["loss"]
+        loss = self.loss(scored, images, texts, eta)[0]
         loss.backward()
         self.optimiser.step()
         return loss.item()
@@ -145,9 +145,9 @@ def draws(variant: str, steps: int, frequencies: Tensor) -> list[ExpansionSample
     return drawn
 
 
-def narrow(drawn: ExpansionSample, narrowing: VocabularyPruning) -> ExpansionSample:
+def narrow(drawn: ExpansionSample, pruning: VocabularyPruning) -> ExpansionSample:
     """The same coins, of the terms that are trained."""
-    return ExpansionSample(drawn.captions, None if drawn.words is None else drawn.words[narrowing.kept])
+    return ExpansionSample(drawn.captions, None if drawn.words is None else drawn.words[pruning.terms])
 
 
 def main() -> None:
@@ -192,11 +192,11 @@ def main() -> None:
 
 def warmed(head: SparseHead, pairs: SparseExamples, batches: list[Tensor], drawn: list[ExpansionSample]) -> SparseHead:
     """The head after so many steps at high rates."""
-    narrowing = VocabularyPruning.of(1, head, pairs)
-    warming = Ours(narrowing.narrow(head), narrowing.pairs(pairs), (1e-3, 1e-3))
+    pruning = VocabularyPruning.of(1, head, pairs)
+    warming = Ours(pruning.prune(head), pruning.prune_examples(pairs), (1e-3, 1e-3))
     for step, (rows, coins) in enumerate(zip(batches, drawn, strict=True)):
-        warming.step(rows, narrow(coins, narrowing), ETA * min(1.0, step / 12) ** 2)
-    return narrowing.widen(warming.head, head)
+        warming.step(rows, narrow(coins, pruning), ETA * min(1.0, step / 12) ** 2)
+    return pruning.restore(warming.head, head)
 
 
 def timed(
@@ -210,8 +210,8 @@ def timed(
     rates: tuple[float, float],
     clock: Callable[[], float],
 ) -> None:
-    narrowing = VocabularyPruning.of("all", head, pairs)
-    ours = Ours(narrowing.narrow(head), narrowing.pairs(pairs), rates)
+    pruning = VocabularyPruning.of("all", head, pairs)
+    ours = Ours(pruning.prune(head), pruning.prune_examples(pairs), rates)
     rival = Rival(head, pairs, captions, tokenizer, rates)
     seconds, worst, terms = {"ours": 0.0, "rival": 0.0}, 0.0, []
     drawn = draws(variant, len(batches), pairs.frequencies)
@@ -219,7 +219,7 @@ def timed(
         losses = []
         for name, contender in (("ours", ours), ("rival", rival)):
             began = clock()
-            drawn_for = narrow(coins, narrowing) if contender is ours else coins
+            drawn_for = narrow(coins, pruning) if contender is ours else coins
             losses.append(contender.step(rows, drawn_for, ETA))  # type: ignore[attr-defined]
             seconds[name] += clock() - began
         terms.append(ours.terms)

@@ -64,6 +64,7 @@ from visir.records import Collection
 from visir.threads import usable_cores
 from visir.training.build import build_model
 from visir.training.data import Splits, owners_of
+from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
 from visir.training.fit import fit
 from visir.training.objectives.base import VectorPairs
@@ -185,16 +186,16 @@ def ours(model: str, images: int) -> dict[str, float]:
     train, validation = build_examples(recipe, built, splits)
     before = time.perf_counter() - begun
     epochs: list[Epoch] = []
-    ahead = training_module.ahead
+    prefetch = training_module.prefetch
 
     def timed(*arguments: Any, **options: Any) -> Generator[Any, None, None]:
         epochs.append(Epoch())
-        with closing(ahead(*arguments, **options)) as coming:
+        with closing(prefetch(*arguments, **options)) as coming:
             yield from epochs[-1].of(coming)
 
-    training_module.ahead = timed
+    training_module.prefetch = timed
     with tempfile.TemporaryDirectory() as folder:
-        last = fit(recipe, built.towers, built.objective, train, validation, folder=Path(folder)).curve[-1]
+        last = fit(recipe, DualEncoder(built.towers, built.objective), train, validation, folder=Path(folder)).curve[-1]
     return summary(epochs[-1], len(train), before, last.losses["loss"])
 
 

@@ -49,7 +49,7 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
 
     monkeypatch.setattr(live, "_example", watched)
     for row in LOG:
-        for score in live.tell(row):
+        for score in live.observe(row):
             learnt = loaded.parts[score.setting].learnt
             told[score.visitor, score.session, score.step, score.setting] = (
                 learnt.matrix(rows["last"], score.step)[0],
@@ -123,7 +123,7 @@ def test_faulty_folders_are_refused(saved: Path, tmp_path: Path) -> None:
 
 
 def steps(live: LiveScorer, rows: list[Row]) -> list[tuple[str, int, int, str]]:
-    return [(one.visitor, one.session, one.step, one.setting) for row in rows for one in live.tell(row)]
+    return [(one.visitor, one.session, one.step, one.setting) for row in rows for one in live.observe(row)]
 
 
 def test_a_session_ends_after_thirty_minutes_or_with_another_customer(model: PurchaseModel) -> None:
@@ -181,7 +181,7 @@ def test_history_can_come_from_a_log(model: PurchaseModel) -> None:
     before = BEGAN - 60 * MINUTE
     live.remember("x", "a", 4, began=before, ended=before, device="pc", orders=2)
     first = event("a", 0, customer="x")
-    (score, _) = live.tell(first)
+    (score, _) = live.observe(first)
     assert (score.session, score.setting) == (5, "identified")
-    (alone, _) = LiveScorer(model).tell(first)
+    (alone, _) = LiveScorer(model).observe(first)
     assert alone.probability != score.probability

@@ -12,8 +12,10 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 from visir.sparse.examples import SparseExamples, padded
 from visir.sparse.head import SparseHead
 from visir.sparse.language_model import WordEmbeddings
+from visir.sparse.learner import SparseLearner
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.vocabulary import TextTerms, Tokenizer
+from visir.training.fit import FitResult, fit
 
 WORDS = ["dog", "cat", "car", "tree", "run", "##ning", "red", "blue", "a", "on", "the", "house", "boat", "sky"]
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[unused0]", *WORDS]
@@ -81,8 +83,15 @@ def planted(images: int, *, seed: int, per_image: int = 2) -> SparseExamples:
         terms,
         torch.from_numpy(frequencies),
         {"seed": seed},
-        np.array([f"c{row}" for row in range(len(owners))]),
+        [f"c{row}" for row in range(len(owners))],
     )
+
+
+def train(
+    settings: SparseRecipe, head: SparseHead, *splits: SparseExamples, **options: Any
+) -> FitResult[SparseLearner]:
+    """Train on the first split, validate on the second one."""
+    return fit(settings, SparseLearner(settings, head, splits[0]), *splits, **options)
 
 
 def recipe(**changes: Any) -> SparseRecipe:

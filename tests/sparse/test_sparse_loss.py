@@ -10,7 +10,7 @@ from sparse_toys import PIECES, batch, head
 
 from visir.sparse.active import score_active
 from visir.sparse.expansion import ExpansionSample, allowed
-from visir.sparse.loss import Loss, eta_at
+from visir.sparse.loss import SparseLoss, eta_at
 from visir.sparse.scoring import score
 
 Rows = list[list[float]]
@@ -65,7 +65,7 @@ def test_value_and_gradient_are_those_of_the_loops(
             image, text = model(images), model(texts) * allowed(own, drawn, model.size)
         return slowly(image.tolist(), text.tolist(), images.tolist(), texts.tolist(), tau, balance, eta)
 
-    loss = Loss(tau, balance, eta)(way(model, images, texts, own, drawn), images, texts, eta)["loss"]  # type: ignore
+    loss = SparseLoss(tau, balance)(way(model, images, texts, own, drawn), images, texts, eta)[0]  # type: ignore
     assert loss.item() == pytest.approx(reference(), rel=1e-10)
     loss.backward()
     step = 1e-5

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sparse_toys import CAR, DOG, PIECES, TREE, head, packed, planted, recipe
+from sparse_toys import CAR, DOG, PIECES, TREE, head, packed, planted, recipe, train
 
 from visir.sparse.examples import SparseExamples, padded
-from visir.sparse.fit import fit
 from visir.sparse.validation import validate
 from visir.sparse.vocabulary_pruning import VocabularyPruning
 
@@ -29,15 +28,15 @@ FEW = said_only(TRAIN, (DOG, CAR, TREE))
 def test_which_terms_are_kept() -> None:
     model = head(inputs=10)
     # Terms 0 to 4 are special or never used; all fourteen words are said in TRAIN, three of them in FEW.
-    assert VocabularyPruning.of("all", model, FEW).kept.tolist() == list(range(5, 19))
-    assert VocabularyPruning.of(1, model, TRAIN).kept.tolist() == list(range(5, 19))
-    assert VocabularyPruning.of(1, model, FEW).kept.tolist() == [DOG, CAR, TREE]
+    assert VocabularyPruning.of("all", model, FEW).terms.tolist() == list(range(5, 19))
+    assert VocabularyPruning.of(1, model, TRAIN).terms.tolist() == list(range(5, 19))
+    assert VocabularyPruning.of(1, model, FEW).terms.tolist() == [DOG, CAR, TREE]
 
 
 def test_a_narrow_head_says_the_same_of_what_it_keeps() -> None:
     model = head(inputs=10)
-    narrowing = VocabularyPruning.of(1, model, FEW)
-    narrow = narrowing.narrow(model)
+    pruning = VocabularyPruning.of(1, model, FEW)
+    narrow = pruning.prune(model)
     torch.testing.assert_close(narrow(VALIDATION.images), model(VALIDATION.images)[:, [DOG, CAR, TREE]])
     with torch.no_grad():  # a copy: what is trained leaves the fresh head as it is
         narrow.words.fill_(7.0)
@@ -47,8 +46,8 @@ def test_a_narrow_head_says_the_same_of_what_it_keeps() -> None:
 
 
 def test_own_terms_are_numbered_anew_and_unkept_ones_left_out() -> None:
-    narrowing = VocabularyPruning.of(1, head(inputs=10), FEW)
-    pairs = narrowing.pairs(VALIDATION)
+    pruning = VocabularyPruning.of(1, head(inputs=10), FEW)
+    pairs = pruning.prune_examples(VALIDATION)
     names = [DOG, CAR, TREE]
     for row in range(len(pairs)):
         expected = [term for term in VALIDATION.terms.of(row).tolist() if term in names]
@@ -64,11 +63,11 @@ def test_all_terms_narrowed_train_as_the_whole_head_does(variant: str) -> None:
     those that are trained, so "caption+word" draws others.)"""
     settings = recipe(expansion={"variant": variant}, optimiser={"epochs": 3})
     model = head(inputs=10)
-    narrowing = VocabularyPruning.of("all", model, TRAIN)
-    narrow = fit(settings, narrowing.narrow(model), narrowing.pairs(TRAIN), narrowing.pairs(VALIDATION))
-    found = narrowing.widen(narrow.head, model)
-    whole = fit(settings, head(inputs=10), TRAIN, VALIDATION)
-    for (name, one), other in zip(found.named_parameters(), whole.head.parameters(), strict=True):
+    pruning = VocabularyPruning.of("all", model, TRAIN)
+    narrow = train(settings, pruning.prune(model), pruning.prune_examples(TRAIN), pruning.prune_examples(VALIDATION))
+    found = pruning.restore(narrow.learner.head, model)
+    whole = train(settings, head(inputs=10), TRAIN, VALIDATION)
+    for (name, one), other in zip(found.named_parameters(), whole.learner.head.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4, msg=name)
     for one, other in zip(narrow.curve, whole.curve, strict=True):
         assert one.losses["loss"] == pytest.approx(other.losses["loss"], rel=1e-4)
@@ -76,14 +75,16 @@ def test_all_terms_narrowed_train_as_the_whole_head_does(variant: str) -> None:
 
 def test_what_was_not_kept_is_never_said() -> None:
     model = head(inputs=10)
-    narrowing = VocabularyPruning.of(1, model, FEW)
-    fitted = fit(recipe(optimiser={"epochs": 2}), narrowing.narrow(model), narrowing.pairs(FEW), narrowing.pairs(FEW))
-    wide = narrowing.widen(fitted.head, model)
+    pruning = VocabularyPruning.of(1, model, FEW)
+    fitted = train(
+        recipe(optimiser={"epochs": 2}), pruning.prune(model), pruning.prune_examples(FEW), pruning.prune_examples(FEW)
+    )
+    wide = pruning.restore(fitted.learner.head, model)
     weights = wide(VALIDATION.texts)
     assert weights.shape[1] == len(PIECES) and wide.usable.equal(model.usable)
     never = [term for term in range(len(PIECES)) if term not in (DOG, CAR, TREE)]
     assert (weights[:, never] == 0).all() and (weights[:, [DOG, CAR, TREE]] > 0).any()
-    torch.testing.assert_close(weights[:, [DOG, CAR, TREE]], fitted.head(VALIDATION.texts))
+    torch.testing.assert_close(weights[:, [DOG, CAR, TREE]], fitted.learner.head(VALIDATION.texts))
     # What it finds is what the narrow head found.
-    narrow = validate(fitted.head, narrowing.pairs(VALIDATION), "free")
+    narrow = validate(fitted.learner.head, pruning.prune_examples(VALIDATION), "free")
     assert validate(wide, VALIDATION, "free") == pytest.approx(narrow)

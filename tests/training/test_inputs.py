@@ -282,7 +282,7 @@ def examples_of(source: Slow) -> TrainingExamples:
 
 
 def alive() -> list[str]:
-    return [one.name for one in threading.enumerate() if one.name.startswith("ahead")]
+    return [one.name for one in threading.enumerate() if one.name.startswith("prefetch")]
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
@@ -303,7 +303,7 @@ def test_a_consumer_that_stops_early_ends_the_workers() -> None:
         next(coming)
         assert alive()
     assert not alive()
-    assert source.begun <= 4 and all(name.startswith("ahead") for name in source.threads)
+    assert source.begun <= 4 and all(name.startswith("prefetch") for name in source.threads)
 
 
 def test_only_a_few_batches_are_read_ahead() -> None:
@@ -372,7 +372,7 @@ def test_batches_for_a_gpu_are_pinned_by_the_threads(monkeypatch: pytest.MonkeyP
         assert one.texts.keys() == other.texts.keys()
         assert all(torch.equal(one.texts[name], other.texts[name]) for name in one.texts)
     # Images, ids, lengths, owners, targets and tokens of two batches.
-    assert len(by) == 12 and all(name.startswith("ahead") for name in by)
+    assert len(by) == 12 and all(name.startswith("prefetch") for name in by)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")

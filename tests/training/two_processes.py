@@ -20,6 +20,7 @@ from visir.encoders.towers.base import Inputs
 from visir.errors import VisirError
 from visir.launched import launched
 from visir.training.curve import Epoch
+from visir.training.dual_encoder import DualEncoder
 from visir.training.fit import FitResult, fit
 from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
 from visir.training.processes import Processes
@@ -41,20 +42,24 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def run(case: str, folder: Path | None = None, **options: Any) -> FitResult:
+def run(case: str, folder: Path | None = None, **options: Any) -> FitResult[DualEncoder]:
     settings = recipe(**CASES[case])
     # Three captions in batches of two: the second batch has one, fewer than there are processes.
     train = small() if case == "last of all" else TRAIN
     sides = towers(hidden=(32,), seed=launched()[0])  # the first process's weights are everybody's
-    return fit(settings, sides, objective(settings), train, VALIDATION, folder=folder, **options)
+    return fit(settings, DualEncoder(sides, objective(settings)), train, VALIDATION, folder=folder, **options)
 
 
 def small() -> TrainingExamples:
     return planted(3, seed=1, per_image=1, targets=True)
 
 
-def weights(fitted: FitResult) -> dict[str, Tensor]:
-    return {f"{side}.{name}": one for side, tower in fitted.towers.items() for name, one in tower.state_dict().items()}
+def weights(fitted: FitResult[DualEncoder]) -> dict[str, Tensor]:
+    return {
+        f"{side}.{name}": one
+        for side, tower in fitted.learner.towers.items()
+        for name, one in tower.state_dict().items()
+    }
 
 
 class Spoilt:
@@ -84,7 +89,7 @@ def fail(folder: Path) -> None:
     settings = recipe(**CASES["constraint"])
     broken = replace(TRAIN, texts=Spoilt(TRAIN.texts, fails=True))
     sides, loss = towers(hidden=(32,)), objective(settings)
-    fit(settings, sides, loss, broken, VALIDATION, folder=folder / "failed", save_seconds=0.0)
+    fit(settings, DualEncoder(sides, loss), broken, VALIDATION, folder=folder / "failed", save_seconds=0.0)
 
 
 def work(folder: Path) -> None:
@@ -99,8 +104,8 @@ def work(folder: Path) -> None:
     broken = replace(TRAIN, texts=Spoilt(TRAIN.texts, fails=False))
     for name, train, report in (("nan", broken, None), ("full", TRAIN, fill)):
         try:
-            fit(settings, towers(hidden=(32,)), objective(settings), train, VALIDATION, folder=folder / name,
-                report=report)  # fmt: skip
+            learner = DualEncoder(towers(hidden=(32,)), objective(settings))
+            fit(settings, learner, train, VALIDATION, folder=folder / name, report=report)
         except VisirError as fault:
             (folder / f"{name}-{rank}.txt").write_text(f"{type(fault).__name__}: {fault}")
 

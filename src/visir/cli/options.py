@@ -36,30 +36,27 @@ BatchSizeOption = Annotated[
 ]
 
 
-def name_value_pairs(assignments: list[str] | None) -> dict[str, Any]:
-    """The values of `--set NAME=VALUE`, by name.
+def name_value_pairs(
+    assignments: list[str] | None, option: str = "--set", hint: str = "visir index kinds lists them"
+) -> dict[str, Any]:
+    """The values of a repeatable option NAME=VALUE, by name, with "_" for "-".
 
     Args:
-        assignments: The options as written.
+        assignments: The texts as written.
+        option: What the option is called, for errors.
+        hint: Where the names are listed.
 
     Raises:
-        ConfigurationError: An assignment has no equals sign.
+        ConfigurationError: Listing every text without a value, and every name that is given twice.
 
     Example:
         >>> name_value_pairs(["ef-search=64"])
         {'ef_search': '64'}
     """
-    from visir.errors import ConfigurationError
+    from visir.options import parse_pairs
 
-    pairs = {}
-    for assignment in assignments or []:
-        name, equals, value = assignment.partition("=")
-        if not equals:
-            raise ConfigurationError(
-                f"--set {assignment}: expected NAME=VALUE.", hint="visir index kinds lists the settings"
-            )
-        pairs[name.replace("-", "_")] = value
-    return pairs
+    pairs = parse_pairs(assignments or [], option, hint=hint)
+    return {name.replace("-", "_"): value for name, value in pairs.items()}
 
 
 def single_or_all(values: list[str] | None) -> Any:

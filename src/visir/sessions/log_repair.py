@@ -179,8 +179,8 @@ def _repair(file: Path, file_format: str, scratch: Scratch, copy: str, rejected:
     if not numbers and not (file_format == "json" and _has_byte_order_mark(file)):
         return has_rows, False
     with scratch.file(copy).open("wb") as target:
-        for number, text in enumerate(iter_lines(file), start=1):
-            target.write((b"" if number in numbers else text) + b"\n")
+        for number, content in enumerate(iter_lines(file), start=1):
+            target.write((b"" if number in numbers else content) + b"\n")
     return has_rows, True
 
 

@@ -23,63 +23,73 @@ from visir.sparse.vocabulary import TextTerms
 
 @dataclass(frozen=True, eq=False)
 class VocabularyPruning:
-    """`kept` (U,) int64, ascending: which terms of the vocabulary are trained; term kept[j] is term j in between."""
+    """Which terms of a vocabulary are trained.
 
-    kept: Tensor
+    Attributes:
+        terms: (U,) int64, ascending; term `terms[j]` of the vocabulary is term j of the pruned head.
+    """
+
+    terms: Tensor
 
     @classmethod
     def of(cls, which: TermsKept, head: SparseHead, train: SparseExamples) -> VocabularyPruning:
-        """ "all" usable terms, or those of them that so many training captions have.
+        """Choose the terms.
 
-        Raises `ConfigurationError` when that leaves none.
+        Args:
+            which: "all" usable terms, or those of them that so many training captions have.
+            head: Of the whole vocabulary.
+            train: The training captions.
+
+        Raises:
+            ConfigurationError: No term is left.
         """
-        kept = head.usable.cpu()
+        chosen = head.usable.cpu()
         if which != "all":
-            captions = np.bincount(train.terms.terms, minlength=len(kept))
-            kept = kept & torch.from_numpy(captions >= which)
-            if not kept.any():
+            captions = np.bincount(train.terms.terms, minlength=len(chosen))
+            chosen = chosen & torch.from_numpy(captions >= which)
+            if not chosen.any():
                 most = f"the most frequent term is in {captions.max(initial=0):,} of {len(train.terms):,} captions"
                 raise ConfigurationError(f"head.terms = {which}: {most}.", hint="ask for fewer captions of each term")
-        return cls(torch.nonzero(kept)[:, 0])
+        return cls(torch.nonzero(chosen)[:, 0])
 
     @torch.no_grad()
-    def narrow(self, head: SparseHead) -> SparseHead:
-        """The head with the kept rows of W2 alone."""
+    def prune(self, head: SparseHead) -> SparseHead:
+        """The head with the rows of W2 of these terms alone."""
         norm = (head.norm.weight, head.norm.bias)
-        words = WordEmbeddings(head.words[self.kept], head.bias[self.kept], norm, "")
-        made = SparseHead(head.inputs, words, np.ones(len(self.kept), bool))
-        made.project.load_state_dict(head.project.state_dict())
-        return made.to(head.words.dtype)
+        words = WordEmbeddings(head.words[self.terms], head.bias[self.terms], norm, "")
+        pruned = SparseHead(head.inputs, words, np.ones(len(self.terms), bool))
+        pruned.project.load_state_dict(head.project.state_dict())
+        return pruned.to(head.words.dtype)
 
-    def pairs(self, pairs: SparseExamples) -> SparseExamples:
-        """The same pairs; a caption's own terms that are not kept are left out, as no vector can say them."""
-        size, kept = len(pairs.frequencies), self.kept.numpy()
-        numbers = np.full(size, -1, np.int32)
-        numbers[kept] = np.arange(len(kept), dtype=np.int32)
-        found = numbers[pairs.terms.terms]
-        below = np.concatenate([[0], np.cumsum(found >= 0)])
-        terms = TextTerms(below[pairs.terms.offsets], found[found >= 0])
-        device = pairs.own.device
+    def prune_examples(self, examples: SparseExamples) -> SparseExamples:
+        """The same examples without the captions' own terms that are not trained: no vector can say them."""
+        chosen = self.terms.numpy()
+        numbers = np.full(len(examples.frequencies), -1, np.int32)
+        numbers[chosen] = np.arange(len(chosen), dtype=np.int32)
+        renumbered = numbers[examples.terms.terms]
+        below = np.concatenate([[0], np.cumsum(renumbered >= 0)])
+        terms = TextTerms(below[examples.terms.offsets], renumbered[renumbered >= 0])
+        device = examples.own.device
         return replace(
-            pairs,
-            own=torch.from_numpy(padded(terms, len(kept))).to(device),
+            examples,
+            own=torch.from_numpy(padded(terms, len(chosen))).to(device),
             terms=terms,
-            frequencies=pairs.frequencies[self.kept.to(device)],
+            frequencies=examples.frequencies[self.terms.to(device)],
         )
 
     @torch.no_grad()
-    def widen(self, trained: SparseHead, fresh: SparseHead) -> SparseHead:
-        """A head of the whole vocabulary with the trained rows in their places; `fresh` is what `narrow` began from.
+    def restore(self, trained: SparseHead, fresh: SparseHead) -> SparseHead:
+        """A head of the whole vocabulary with the trained rows in their places; `fresh` is what `prune` began from.
 
-        A usable term that was not kept has a row of zeros and the bias -1: its logit is -1 for every vector, its weight
-        0. Rows of special tokens, which are masked in any case, stay as they were.
+        A usable term that was not trained has a row of zeros and the bias -1: its logit is -1 for every vector, its
+        weight 0. Rows of special tokens, which are masked in any case, stay as they were.
         """
         words, bias = fresh.words.detach().cpu().clone(), fresh.bias.detach().cpu().clone()
         never = fresh.usable.cpu().clone()
-        never[self.kept] = False
+        never[self.terms] = False
         words[never], bias[never] = 0.0, -1.0
-        words[self.kept], bias[self.kept] = trained.words.cpu(), trained.bias.cpu()
+        words[self.terms], bias[self.terms] = trained.words.cpu(), trained.bias.cpu()
         norm = (trained.norm.weight.cpu(), trained.norm.bias.cpu())
-        made = SparseHead(trained.inputs, WordEmbeddings(words, bias, norm, ""), fresh.usable.cpu().numpy())
-        made.project.load_state_dict(trained.project.state_dict())
-        return made.to(words.dtype)
+        restored = SparseHead(trained.inputs, WordEmbeddings(words, bias, norm, ""), fresh.usable.cpu().numpy())
+        restored.project.load_state_dict(trained.project.state_dict())
+        return restored.to(words.dtype)

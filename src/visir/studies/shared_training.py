@@ -30,15 +30,15 @@ def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
     The folder is named by what the recipe says, so studies that agree on a training share it, and one that was changed
     has a folder of its own. It holds what `visir.studies.trial` leaves there.
     """
+    from visir.studies.dual_encoder_trial import DualEncoderTrial
     from visir.studies.run_trials import run_trials
-    from visir.studies.trial import Trial
 
     evaluations: dict[str, str | None] = {WITHOUT: None}
     if recipe.shortcuts is not None:
         evaluations[WITH] = str(recipe.shortcuts.record())
     said = recipe.model_dump(mode="json")
     said["data"].pop("obtain", None)
-    trial = Trial(f"{recipe.name}-{hash_json(said)[:10]}/seed{recipe.seed}", recipe, evaluations)
+    trial = DualEncoderTrial(f"{recipe.name}-{hash_json(said)[:10]}/seed{recipe.seed}", recipe, evaluations)
     out = context.shared / "trainings"
     with context.locks.for_folder(trial.folder(out)):
         wait_for(trial.folder(out))

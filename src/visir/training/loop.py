@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from visir.encoders.towers.base import Inputs, to_device
+from visir.encoders.towers.base import to_device
 from visir.errors import VisirError
 from visir.training.batches import Share
 from visir.training.gradient_cache import Vectors, backward
-from visir.training.inputs.base import TrainingBatch, TrainingExamples
+from visir.training.inputs.base import Examples, TrainingBatch
+from visir.training.learner import Learner
 from visir.training.objectives.base import Losses, VectorPairs
-from visir.training.objectives.objective import Objective
 from visir.training.optimiser import parameters_of, set_rates
 from visir.training.precision import Precision
 from visir.training.processes import Processes
@@ -57,12 +58,11 @@ class StepResult:
 class Loop:
     """What an update needs; `clip` as in the recipe's `Optimiser`, `train` for the owners and ids of whole batches."""
 
-    towers: nn.ModuleDict
-    objective: Objective
+    learner: Learner[Any]
     optimiser: torch.optim.Optimizer
     processes: Processes
     precision: Precision
-    train: TrainingExamples
+    train: Examples
     seed: int
     clip: float | None
 
@@ -72,6 +72,7 @@ class Loop:
         Each batch contrasts within itself only. `coming` gives the inputs of their chunks in order. Raises
         `TrainingError`, before the weights are touched, when a loss or the gradient is NaN or infinite.
         """
+        self.learner.at_step(place.epoch, place.step)
         set_rates(self.optimiser, place.factor)
         self.optimiser.zero_grad()
         captions = sum(len(share.rows) for share in shares)
@@ -82,17 +83,11 @@ class Loop:
         for share, one in zip(shares, found, strict=True):
             if not math.isfinite(one["loss"]):
                 raise self._stopped(f"the loss is {one['loss']}", [share], place)
-        facts = self.objective.facts()
+        facts = self.learner.facts()
         parts = [len(share.rows) / captions for share in shares]
         mean = {name: sum(part * one[name] for part, one in zip(parts, found, strict=True)) for name in found[0]}
         self._move(length, norm, mean, shares, place)
         return StepResult(mean, facts, captions)
-
-    def vectors(self, side: str, inputs: Inputs) -> Tensor:
-        """(n, d) unit vectors of one side's inputs; the norm is taken in float32 (or wider) under every precision."""
-        with self.precision.autocast():
-            vectors = self.towers[side](to_device(inputs, self.processes.device))
-        return functional.normalize(self.precision.widen(vectors), dim=-1)
 
     def _backward(
         self, share: Share, coming: Iterator[TrainingBatch], place: StepPosition, number: int, captions: int
@@ -104,7 +99,10 @@ class Loop:
         def vectors_of(chunk: int) -> Vectors:
             seed_step(self.seed, place.epoch, place.step, number, processes.rank, chunk, device=device)
             batch = batches[chunk]
-            return self.vectors("image", batch.images), self.vectors("text", batch.texts)
+            return (
+                self.learner.vectors("image", to_device(batch.images, device)),
+                self.learner.vectors("text", to_device(batch.texts, device)),
+            )
 
         def losses_of(images: Tensor, texts: Tensor) -> Losses:
             own = VectorPairs(
@@ -114,23 +112,19 @@ class Loop:
                 _together([one.targets for one in batches], device),
                 _together([one.tokens for one in batches], device),
                 None if batches[0].classes is None else torch.cat([one.classes.to(device) for one in batches]),
+                None if batches[0].rows is None else torch.cat([one.rows.to(device) for one in batches]),
             )
             if processes.count == 1:
-                return self._losses(own)
+                return self.learner.losses(own)
             both = torch.cat([images, texts], dim=1)[: share.own]
             images, texts = processes.gather(both, share.sizes).split(images.shape[1], dim=1)
-            owners = torch.from_numpy(self.train.owners[share.rows]).to(device, non_blocking=True)
-            known = self.train.classes
-            classes = None if known is None else torch.from_numpy(known[share.rows]).to(device, non_blocking=True)
-            weight = share.own * processes.count / len(share.rows)
-            return self._losses(own, VectorPairs(images, texts, owners, classes=classes), weight)
+            owners, classes = self.train.labels(share.rows)
+            classes = None if classes is None else classes.to(device, non_blocking=True)
+            everyone = VectorPairs(images, texts, owners.to(device, non_blocking=True), classes=classes)
+            return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
 
         weight = len(share.rows) / captions
         return backward(vectors_of, len(batches), losses_of, lambda total: self.precision.scale(weight * total))
-
-    def _losses(self, own: VectorPairs, everyone: VectorPairs | None = None, weight: float = 1.0) -> Losses:
-        losses: Losses = self.objective(own, everyone, weight)
-        return losses
 
     def _gradient_norm(self) -> Tensor:
         """The length of the gradient, averaged over the processes and in its own scale."""
@@ -162,7 +156,7 @@ class Loop:
         elif self.precision.factor < _SMALLEST_SCALE:
             raise self._stopped("the gradient overflows float16 at every scale", shares, place)
         if math.isfinite(length):  # otherwise the scaled gradient overflowed, and nothing moves
-            self.objective.ascend({name: value for name, value in mean.items() if name != "loss"})
+            self.learner.after_step({name: value for name, value in mean.items() if name != "loss"})
         self.precision.step(self.optimiser)
 
     def _stopped(self, what: str, shares: Sequence[Share], place: StepPosition) -> TrainingError:
@@ -172,8 +166,8 @@ class Loop:
         return TrainingError(
             f"{what} in epoch {place.epoch + 1}, step {place.step + 1} (learning rate {rate:.2g}); captions of the "
             f"batch: {', '.join(map(repr, ids[:_NAMED]))}{more}.",
-            hint="look at these captions and their images; if they are sound, lower optimiser.rate or raise "
-            "schedule.warmup or objective.temperature" + self.precision.advice,
+            hint=f"look at these captions and their images; if they are sound, {self.learner.advice}"
+            + self.precision.advice,
             ids=ids,
         )
 

@@ -51,15 +51,15 @@ class LatencyExperiment(SparseHeadExperiment):
         from visir.evaluation.sparse_measures import flops
         from visir.sparse.encoder import SparseEncoder
         from visir.sparse.top_terms import encode_part
-        from visir.studies.sparse_trial import collection_of
         from visir.studies.trial import CHECKPOINT
+        from visir.training.data import open_whole
 
         trial, out = self.trained(context)
         with context.locks.process:  # nothing else may use the processor in this process
             name = str(trial.folder(out) / CHECKPOINT)
             expanded, plain = load(name), load(f"{name}?expansion=none")
             assert isinstance(expanded, SparseEncoder) and isinstance(plain, SparseEncoder), "checkpoints of sparsify"
-            opened = collection_of(trial.recipe)
+            opened = open_whole(trial.recipe.data)
             part = opened.split(trial.split)
             notes: list[str] = []
             values: dict[str, float] = {}

@@ -37,14 +37,14 @@ class TermsExperiment(SparseHeadExperiment):
         from visir.evaluation.sparse_measures import exact_at
         from visir.sparse.encoder import SparseEncoder
         from visir.sparse.top_terms import encode_part, top_terms_of_captions, top_terms_of_images
-        from visir.studies.sparse_trial import collection_of
         from visir.studies.trial import CHECKPOINT
+        from visir.training.data import open_whole
 
         trial, out = self.trained(context)
         with context.locks.process:
             encoder = load(str(trial.folder(out) / CHECKPOINT))
             assert isinstance(encoder, SparseEncoder), "a checkpoint of sparsify"
-            opened = collection_of(trial.recipe)
+            opened = open_whole(trial.recipe.data)
             part = opened.split(trial.split)
             said: dict[str, list[str]] = {}
             for row in part.captions.select(["image_id", "text"]).to_pylist():

@@ -72,7 +72,7 @@ class TrainExperiment(Experiment):
         from visir.training.data import open_whole
 
         with context.locks.process:
-            collection = open_whole(recipe)
+            collection = open_whole(recipe.data)
             if self.judgements is not None:
                 collection = attach_judgements(collection, expand(self.judgements))
             encoder = load(str(folder / CHECKPOINT))

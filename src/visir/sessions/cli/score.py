@@ -35,7 +35,7 @@ def score(
     if history is not None:
         _remember(live, history)
     for event in _events(sys.stdin, live):
-        for answer in live.tell(event):
+        for answer in live.observe(event):
             typer.echo(orjson.dumps(asdict(answer)).decode())
         sys.stdout.flush()
     for reason, count in sorted(live.rejected.items()):

@@ -39,6 +39,6 @@ def train(
     samples = samples_of(settings, dict.fromkeys(SETTINGS, n), min_pages, counted_pages, setting_from, seed)
     trained = run(sessions, samples, model, which=features, seed=seed)  # type: ignore[arg-type]  # checked above
     save_model(trained, out, replace=force)
-    for setting, drawn in trained.card["found"].items():
+    for setting, drawn in trained.card["drawn"].items():
         typer.echo(f"{setting}: {drawn['sessions']:,} sessions, {drawn['purchases']:,} with a purchase")
     typer.echo(f"{out}: ask it: visir intent score {out} < EVENTS")

@@ -33,7 +33,12 @@ FEATURES: tuple[SessionFeature, ...] = (
 
 
 def features_of(setting: Setting, which: FeatureSet = "extended") -> tuple[SessionFeature, ...]:
-    """Anonymous sessions have no history; the baseline set is the part that the table ticks."""
+    """The features of a setting, in the order of Table 6.7.
+
+    Args:
+        setting: Anonymous sessions have no features of history.
+        which: The baseline set holds the features that the table ticks.
+    """
     return tuple(
         feature
         for feature in FEATURES

@@ -1,4 +1,4 @@
-"""What the first request tells: pages opened (none yet), channel, start hour, weekday, device."""
+"""What the first request says: pages opened (none yet), channel, start hour, weekday, device."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def _names(column: Callable[[SessionExamples], CodedTexts]) -> Callable[[Session
     return learn
 
 
-def _place(
+def _position(
     column: Callable[[SessionExamples, int], CodedTexts],
 ) -> Callable[[SessionExamples, int, FeatureState], Floats]:
-    """The place among the names seen in training; NaN where there is none, or a new one."""
+    """The position among the names seen in training; NaN for no name or a new one."""
 
     def values(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-        place = column(examples, step).codes_in(state["names"], missing=-1, unseen=-1).astype(np.float64)
-        return np.where(place < 0, np.nan, place)
+        position = column(examples, step).codes_in(state["names"], missing=-1, unseen=-1).astype(np.float64)
+        return np.where(position < 0, np.nan, position)
 
     return values
 
@@ -50,7 +50,7 @@ CHANNEL = SessionFeature(
     False,
     False,
     "category",
-    _place(SessionExamples.known_channel),
+    _position(SessionExamples.known_channel),
     _names(lambda examples: examples.channel),
 )
 HOUR = SessionFeature("start hour", "session", False, False, "cycle", _hour, period=24)
@@ -61,6 +61,6 @@ DEVICE = SessionFeature(
     False,
     False,
     "category",
-    _place(SessionExamples.known_device),
+    _position(SessionExamples.known_device),
     _names(lambda examples: examples.device),
 )

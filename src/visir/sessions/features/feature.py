@@ -1,4 +1,4 @@
-"""A feature: one entry that says what it is, what of it is learnt, and its value at a step."""
+"""A feature: one entry that says what it is, what it learns, and its value at a step."""
 
 from __future__ import annotations
 
@@ -23,11 +23,15 @@ def _nothing(examples: SessionExamples, rows: Bools) -> FeatureState:
 class SessionFeature:
     """One row of Table 6.7.
 
-    - `scope`: "session", or "history" (identified customers only)
-    - `dynamic`: changes during a session; `baseline`: belongs to the baseline set too
-    - `values(examples, step, state)`: (n,) floats, NaN where there is none; they use nothing that is known after `step`
-    - `learn(examples, rows)`: what the training rows teach; it sees no label of another row
-    - `period`: of a "cycle" (24 hours, 7 weekdays)
+    Args:
+        name: As in the table.
+        scope: "session", or "history" (identified customers only).
+        dynamic: Whether it changes during a session.
+        baseline: Whether it belongs to the baseline set too.
+        kind: How models read it.
+        values: (examples, step, state) → (n,) floats, NaN where there is none; from nothing that is known after `step`.
+        learn: (examples, rows) → what the training rows teach; it sees no label of another row.
+        period: Of a "cycle" (24 hours, 7 weekdays).
     """
 
     name: str

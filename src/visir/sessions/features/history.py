@@ -1,8 +1,8 @@
 """What the customer did before: orders, days since the last one, sessions and devices so far.
 
-From sessions that were over when this one began (`records.Earlier`), as far as the log goes back. Days are counted from
-the end of the last session that held an order; a customer without one has no value. Nor has anybody who is not known
-yet.
+They are counted over sessions that were over when this one began (`records.EarlierSessions`), as far as the log goes
+back. Days are counted from the end of the last session that held an order; a customer without one has no value. A
+session whose customer is not known yet has none either.
 """
 
 from __future__ import annotations

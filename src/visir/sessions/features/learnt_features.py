@@ -24,7 +24,16 @@ class LearntFeatures:
     def of(
         cls, features: Sequence[SessionFeature], examples: SessionExamples, rows: Bools | None = None
     ) -> LearntFeatures:
-        """Learn from the examples at `rows` (all of them without), which must hold both outcomes."""
+        """Learn from examples.
+
+        Args:
+            features: What to learn.
+            examples: n sessions.
+            rows: (n,) the training sessions; all by default.
+
+        Raises:
+            VisirError: The training sessions do not hold both outcomes.
+        """
         used = np.ones(len(examples), bool) if rows is None else rows
         buys = examples.purchase[used]
         if not buys.any() or buys.all():
@@ -35,7 +44,7 @@ class LearntFeatures:
         return cls(tuple(features), tuple(feature.learn(examples, used) for feature in features))
 
     def matrix(self, examples: SessionExamples, step: int) -> Floats:
-        """(n, features) at a step; NaN where there is no value. Uses nothing that is known after the step."""
+        """(n, features) at a step, NaN where there is no value; from nothing that is known after the step."""
         return np.column_stack(
             [feature.values(examples, step, state) for feature, state in zip(self.features, self.states, strict=True)]
         )
@@ -46,7 +55,15 @@ class LearntFeatures:
 
     @classmethod
     def from_json(cls, states: dict[str, Any], features: Sequence[SessionFeature]) -> LearntFeatures:
-        """Back from `to_json`; a name that is not among `known` is an error."""
+        """Back from `to_json`.
+
+        Args:
+            states: Name → state.
+            features: The features of this version.
+
+        Raises:
+            VisirError: A name is not among `features`.
+        """
         by_name = {feature.name: feature for feature in features}
         unknown = [name for name in states if name not in by_name]
         if unknown:

@@ -31,8 +31,8 @@ def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
 
 def _probability(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     names = state["names"]
-    place = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
-    leaves = np.asarray([*state["leaves"], state["overall"]], np.float64)[place]
+    position = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
+    leaves = np.asarray([*state["leaves"], state["overall"]], np.float64)[position]
     return np.where(examples.is_known(step), leaves, np.nan)
 
 

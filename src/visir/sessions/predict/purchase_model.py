@@ -1,8 +1,8 @@
-"""A saved model: a folder of open files, one classifier per setting and step.
+"""A purchase model: trained, and saved as a folder of open files, one classifier per setting and step.
 
 `model.json` holds the card, and what features and scaling learnt; `anonymous-step-03.skops` the classifier of step 3.
 skops writes scikit-learn's objects as plain data (JSON and NPY in a zip) and builds only types that it, or `TRUSTED`
-below, names: loading runs no code that the file brings along, as a pickle would.
+below, names: loading runs no code of the file, as a pickle would.
 """
 
 from __future__ import annotations
@@ -33,20 +33,25 @@ TRUSTED = (
 
 @dataclass(frozen=True)
 class SettingModel:
-    """The model of one setting: features with what they learnt, and a classifier for each step from 0."""
+    """The model of one setting.
+
+    Args:
+        learnt: Features with what they learnt.
+        steps: A classifier for each step from 0.
+    """
 
     learnt: LearntFeatures
     steps: tuple[FittedClassifier, ...]
 
     def probability(self, examples: SessionExamples, step: int) -> Floats:
-        """(n,) chance that each session ends with a purchase, told at a step, from nothing after it."""
+        """(n,) chance that each session ends with a purchase, from nothing that is known after the step."""
         features, states = self.learnt.features, self.learnt.states
         return self.steps[step].probability(features, states, self.learnt.matrix(examples, step))
 
 
 @dataclass(frozen=True)
 class PurchaseModel:
-    """What `train` makes and `load_model` reads: a part per setting, and the card (what it was trained on, and how)."""
+    """A model for each setting, and the card: what it was trained on, and how."""
 
     parts: Mapping[Setting, SettingModel]
     card: dict[str, Any]
@@ -60,12 +65,23 @@ def train(
     which: FeatureSet = "extended",
     seed: int = 0,
 ) -> PurchaseModel:
-    """Train on all examples of each sample, in one go: there is no validation here; the study says how good it is."""
+    """Train on all examples of each sample, without validation; the prediction study says how good a model is.
+
+    Args:
+        sessions: A folder that `sessionise` wrote.
+        samples: One per setting.
+        model: One of `models.MODELS`.
+        which: The feature set.
+        seed: Of the model.
+
+    Raises:
+        VisirError: No session qualifies, or all have the same outcome.
+    """
     import sklearn.ensemble  # loads OpenMP, which must be there to be limited
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     parts: dict[Setting, SettingModel] = {}
-    found: dict[str, Any] = {}
+    drawn: dict[str, Any] = {}
     for sample in samples:
         examples = draw(sessions, sample)
         learnt = LearntFeatures.of(features_of(sample.setting, which), examples)
@@ -82,13 +98,13 @@ def train(
                 for step in sample.steps
             )
         parts[sample.setting] = SettingModel(learnt, fitted)
-        found[sample.setting] = {"sessions": len(examples), "purchases": int(examples.purchase.sum())}
+        drawn[sample.setting] = {"sessions": len(examples), "purchases": int(examples.purchase.sum())}
     card = {
         "model": model,
         "features": which,
         "seed": seed,
-        "samples": [one.to_dict() for one in samples],
-        "found": found,
+        "samples": [sample.to_dict() for sample in samples],
+        "drawn": drawn,
         "zone": read_json(Path(sessions) / "counts.json")["declared"]["zone"],
         "idle_minutes": idle_minutes(Path(sessions)),
         "versions": {"scikit-learn": sklearn.__version__},
@@ -97,11 +113,20 @@ def train(
 
 
 def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False) -> Path:
-    """Write the folder, complete or not at all."""
+    """Write the folder of a model, complete or not at all.
+
+    Args:
+        model: The model.
+        out: The folder to make.
+        replace: Replace `out` where it exists.
+
+    Raises:
+        VisirError: `out` exists.
+    """
     require("skops", extra="sessions", purpose="Saving a purchase model")
     import skops.io
 
-    told: dict[str, Any] = {"visir_purchase_model": 1, **model.card, "parts": {}}
+    document: dict[str, Any] = {"visir_purchase_model": 1, **model.card, "parts": {}}
     with new_folder(out, MODEL, replace=replace) as change:
         for setting, part in model.parts.items():
             steps = []
@@ -110,13 +135,17 @@ def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False) 
                 steps.append({"share": fitted.share, "scaling": scaling, "numbers": fitted.numbers})
                 if fitted.estimator is not None:
                     change.write(_name(setting, step), skops.io.dumps(fitted.estimator))
-            told["parts"][setting] = {"learnt": part.learnt.to_json(), "steps": steps}
-        change.write_json("model.json", told)
+            document["parts"][setting] = {"learnt": part.learnt.to_json(), "steps": steps}
+        change.write_json("model.json", document)
     return Path(out)
 
 
 def load_model(folder: str | Path) -> PurchaseModel:
-    """Read a saved model. Raises `VisirError` for another scikit-learn: its objects mean something else there."""
+    """Read a saved model.
+
+    Raises:
+        VisirError: It is no model, damaged, or of another version of scikit-learn, whose objects mean something else.
+    """
     require("sklearn", "skops", extra="sessions", purpose="Loading a purchase model")
     import sklearn
 
@@ -126,31 +155,31 @@ def load_model(folder: str | Path) -> PurchaseModel:
     card = read_json(folder / "model.json")
     if card.pop("visir_purchase_model", None) != 1:
         raise VisirError(f"{folder}/model.json: another kind or version of model.", hint="train it again")
-    made, here = card["versions"]["scikit-learn"], sklearn.__version__
-    if made.split(".")[:2] != here.split(".")[:2]:
+    trained_with, installed = card["versions"]["scikit-learn"], sklearn.__version__
+    if trained_with.split(".")[:2] != installed.split(".")[:2]:
         raise VisirError(
-            f"{folder} was trained with scikit-learn {made}; this is {here}.",
-            hint=f"train it again, or pip install scikit-learn=={made}",
+            f"{folder} was trained with scikit-learn {trained_with}; this is {installed}.",
+            hint=f"train it again, or pip install scikit-learn=={trained_with}",
         )
     parts: dict[Setting, SettingModel] = {}
-    for setting, told in card.pop("parts").items():
-        steps = [_fitted(folder, setting, step, card["model"], one) for step, one in enumerate(told["steps"])]
-        parts[setting] = SettingModel(LearntFeatures.from_json(told["learnt"], FEATURES), tuple(steps))
+    for setting, part in card.pop("parts").items():
+        steps = [_fitted(folder, setting, step, card["model"], values) for step, values in enumerate(part["steps"])]
+        parts[setting] = SettingModel(LearntFeatures.from_json(part["learnt"], FEATURES), tuple(steps))
     return PurchaseModel(parts, card)
 
 
-def _fitted(folder: Path, setting: str, step: int, model: str, told: dict[str, Any]) -> FittedClassifier:
+def _fitted(folder: Path, setting: str, step: int, model: str, values: dict[str, Any]) -> FittedClassifier:
     path = folder / _name(setting, step)
-    scaling = None if told["scaling"] is None else Scaling.from_json(told["scaling"])
+    scaling = None if values["scaling"] is None else Scaling.from_json(values["scaling"])
     # Without a file, no feature told anything at this step.
-    return FittedClassifier(model, _read(path) if path.is_file() else None, told["share"], scaling, told["numbers"])
+    return FittedClassifier(model, _read(path) if path.is_file() else None, values["share"], scaling, values["numbers"])
 
 
 def _read(path: Path) -> Any:
     import skops.io
 
     try:
-        foreign = [one for one in skops.io.get_untrusted_types(file=path) if one not in TRUSTED]
+        foreign = [name for name in skops.io.get_untrusted_types(file=path) if name not in TRUSTED]
         if not foreign:
             return skops.io.load(path, trusted=list(TRUSTED))
     except Exception as fault:  # a damaged file, or one of something else, raises nearly anything

@@ -130,7 +130,7 @@ def write_intent_report(
         room="visir.sessions.reports",
         replace=replace,
         title=_title(summary),
-        found=summary.card["found"],
+        drawn=summary.card["drawn"],
         cards=_card(summary),
         lead=_figure(
             plots.f1_over_steps(summary),
@@ -176,7 +176,7 @@ def write_intent_report(
 
 def _card(summary: Summary) -> list[tuple[str, str]]:
     """The protocol, as names and values."""
-    asked, log = summary.card["asked"], summary.card["log"]
+    asked, log = summary.card["plan"], summary.card["log"]
     sample = asked["samples"][0]
     told = {"start": "its first request", "session": "the whole session (selects by the future)"}[
         sample["setting_from"]

@@ -32,6 +32,35 @@ class EpochRandom:
         return np.random.default_rng([self.seed, self.epoch, stream])
 
 
+class Examples(Protocol):
+    """What a training learns from, as the loop sees it: rows that become batches."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def captions(self) -> Sequence[str]:
+        """(m,) ids, for messages."""
+        ...
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Fingerprints of what the examples are made of, as plain values."""
+        ...
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a batch takes long enough to make that threads should make it ahead."""
+        ...
+
+    def batch(self, rows: NDArray[np.int64], draw: EpochRandom | None = None) -> TrainingBatch:
+        """The rows as one batch."""
+        ...
+
+    def labels(self, rows: NDArray[np.int64]) -> tuple[Any, Any]:
+        """(n,) owners and classes (or None) of rows, of which other processes read the inputs."""
+        ...
+
+
 class InputSource(Protocol):
     """The items of one modality of a split, by row.
 
@@ -58,6 +87,7 @@ class TrainingBatch:
     - `targets`: (n, t) float32 latent targets of the captions (LTD), or None
     - `tokens`: (n, L) int64 token ids of the captions for an input decoder (ITD), 0 is padding, or None
     - `classes`: (n,) int64 classes of the captions, or None
+    - `rows`: (n,) int64, which captions they are, or None
     """
 
     images: Inputs
@@ -66,6 +96,7 @@ class TrainingBatch:
     targets: Any = None
     tokens: Any = None
     classes: Any = None
+    rows: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,3 +135,15 @@ class TrainingExamples:
             tokens=None if self.tokens is None else self.tokens.batch(rows),
             classes=None if self.classes is None else torch.from_numpy(self.classes[rows]),
         )
+
+    @property
+    def is_slow(self) -> bool:
+        """See `Examples.is_slow`: where pictures are read. Looking up 128 vectors and captions takes 0.3 ms."""
+        return getattr(self.images, "is_slow", False)
+
+    def labels(self, rows: NDArray[np.int64]) -> tuple[Any, Any]:
+        """See `Examples.labels`."""
+        import torch
+
+        classes = None if self.classes is None else torch.from_numpy(self.classes[rows])
+        return torch.from_numpy(self.owners[rows]), classes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from visir.encoders.towers.base import Inputs
@@ -17,14 +19,21 @@ def pin_batch(batch: TrainingBatch) -> TrainingBatch:
     return TrainingBatch(
         images=_inputs(batch.images),
         texts=_inputs(batch.texts),
-        owners=batch.owners.pin_memory(),
-        targets=None if batch.targets is None else batch.targets.pin_memory(),
-        tokens=None if batch.tokens is None else batch.tokens.pin_memory(),
-        classes=None if batch.classes is None else batch.classes.pin_memory(),
+        owners=_pinned(batch.owners),
+        targets=_pinned(batch.targets),
+        tokens=_pinned(batch.tokens),
+        classes=_pinned(batch.classes),
+        rows=_pinned(batch.rows),
     )
 
 
 def _inputs(inputs: Inputs) -> Inputs:
     if isinstance(inputs, Tensor):
-        return inputs.pin_memory()
-    return {name: one.pin_memory() for name, one in inputs.items()}
+        pinned: Tensor = _pinned(inputs)
+        return pinned
+    return {name: _pinned(tensor) for name, tensor in inputs.items()}
+
+
+def _pinned(tensor: Any) -> Any:
+    """What is on a device already, or is not there, stays as it is."""
+    return tensor.pin_memory() if isinstance(tensor, Tensor) and tensor.device.type == "cpu" else tensor

@@ -42,6 +42,8 @@ class PixelSource:
     than what the body sees.
     """
 
+    is_slow = True
+
     def __init__(
         self, collection: Collection, body: Body, augmentation: Augmentation | None = None, cache: int = 0
     ) -> None:

@@ -10,14 +10,12 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.training.inputs.base import EpochRandom, TrainingBatch, TrainingExamples
+from visir.training.inputs.base import EpochRandom, Examples, TrainingBatch
 from visir.training.inputs.pinned_memory import pin_batch
-from visir.training.inputs.pixels import PixelSource
-from visir.training.inputs.shortcuts import StampedPictures
 
 
 def prefetch(
-    examples: TrainingExamples,
+    examples: Examples,
     batches: Iterable[NDArray[np.int64]],
     draw: EpochRandom | None = None,
     workers: int | None = None,
@@ -43,12 +41,12 @@ def prefetch(
         return pin_batch(batch) if pin else batch
 
     if workers is None:
-        workers = 2 if isinstance(examples.images, (PixelSource, StampedPictures)) else 0
+        workers = 2 if examples.is_slow else 0
     if workers == 0:
         for rows in batches:
             yield make(rows)
         return
-    executor = ThreadPoolExecutor(workers, thread_name_prefix="ahead")
+    executor = ThreadPoolExecutor(workers, thread_name_prefix="prefetch")
     waiting: deque[Future[TrainingBatch]] = deque()
     coming = iter(batches)
     try:

@@ -53,6 +53,8 @@ class StampedPictures:
     that is random, and before normalisation.
     """
 
+    is_slow = True
+
     def __init__(self, source: InputSource, body: Body, split: Collection, numbering: Numbering) -> None:
         assert split.injected is not None
         self._source, self._numbering = source, numbering

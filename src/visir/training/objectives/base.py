@@ -16,6 +16,7 @@ class VectorPairs:
     - `targets`: (n, t) latent targets of the captions, or None
     - `tokens`: (n, L) token ids of the captions, 0 is padding, or None
     - `classes`: (n,) integers, what the captions are beyond the image they belong to, or None
+    - `rows`: (n,) integers, which captions of the split they are, or None
     """
 
     images: Tensor
@@ -24,6 +25,7 @@ class VectorPairs:
     targets: Tensor | None = None
     tokens: Tensor | None = None
     classes: Tensor | None = None
+    rows: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
