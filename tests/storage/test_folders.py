@@ -321,7 +321,7 @@ def test_newer_and_other_folders_are_refused(tmp_path: Path) -> None:
     newer = FolderKind("box", "a box", version=2)
     with new_folder(tmp_path / "new", newer) as change:
         change.file("one").write_text("1")
-    with pytest.raises(FolderError, match=r"newer visir \(box, version 2\)"):
+    with pytest.raises(FolderError, match=r"newer visir \(box, version 2; this one reads 1\)"):
         Manifest.read(tmp_path / "new", BOX)
     with pytest.raises(FolderError, match="kind 'box', not a lid"):
         Manifest.read(tmp_path / "new", LID)

@@ -8,6 +8,7 @@
 - `removal.py`: the only code of visir that removes files
 - `disk.py`: what a disk refuses, as errors
 - `store.py`: entries found by a key of their content
+- `versions.py`: the version that every format carries
 
 The rule that all of it keeps: visir removes or replaces a file only when a manifest or a log of claims that visir wrote
 into that folder names it, and the file is as visir left it. Never by a guess from its name, never through a symbolic
@@ -21,6 +22,7 @@ from visir.storage.locks import locked, locked_or
 from visir.storage.manifest import MANIFEST, FileRecord, FolderError, FolderKind, Manifest, is_made_by_visir
 from visir.storage.scratch import Scratch, sweep
 from visir.storage.store import Store
+from visir.storage.versions import check_version
 
 __all__ = [
     "MANIFEST",
@@ -34,6 +36,7 @@ __all__ = [
     "changing",
     "check_new_file",
     "check_new_folder",
+    "check_version",
     "counted",
     "is_made_by_visir",
     "locked",
