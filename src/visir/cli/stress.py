@@ -22,7 +22,7 @@ from visir.cli.options import (
 if TYPE_CHECKING:
     from visir.evaluation.stress.stress import Stress
     from visir.records import Collection
-    from visir.storage import Change, FolderKind
+    from visir.storage import FolderChange, FolderKind
 
 _JSON, _CSV, _PAGE, _QUERIES, _TABLES = "stress.json", "stress.csv", "stress.html", "per_query.parquet", "tables.md"
 FAILED = 1
@@ -253,7 +253,7 @@ def _cut_into_words(study: Stress) -> bool:
     return any(find(one).needs_words for one in steps)
 
 
-def _write(study: Stress, part: Collection, change: Change, folder: str, fail_under: float | None) -> None:
+def _write(study: Stress, part: Collection, change: FolderChange, folder: str, fail_under: float | None) -> None:
     import pyarrow.parquet as pq
 
     from visir.reports import to_csv

@@ -24,7 +24,7 @@ from visir.evaluation.evaluate import Evaluation
 from visir.files import read_json
 from visir.records import Protocol, Qrels, Result, Run
 from visir.search.formats import read_run, write_run
-from visir.storage import Change, FolderKind, check_version, new_folder
+from visir.storage import FolderChange, FolderKind, check_version, new_folder
 
 FORMAT = 1
 RESULT = FolderKind("result", "a result", remedy="evaluate again: visir evaluate … --out FOLDER")
@@ -59,7 +59,7 @@ def save(
 
 
 def write_result(
-    change: Change,
+    change: FolderChange,
     result: Result | Evaluation,
     *,
     runs: Mapping[str, Run] | None = None,
