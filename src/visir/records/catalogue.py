@@ -108,7 +108,11 @@ class Catalogue:
         leaves = [known.get(key) or known.setdefault(key, register_path(key, categories)) for key in map(tuple, paths)]
         for path in extra_paths:
             register_path(path, categories)
-        pairs = [(one, *pair) for one, own in zip(ids, attributes or [()] * len(ids), strict=True) for pair in own]
+        pairs = [
+            (identifier, *pair)
+            for identifier, own in zip(ids, attributes or [()] * len(ids), strict=True)
+            for pair in own
+        ]
         nothing = [None] * len(ids)
         return cls(
             name,
@@ -208,15 +212,17 @@ class Catalogue:
         ):
             long = pc.greater(pc.fill_null(pc.utf8_length(texts), 0), LONG)
             lengths = pc.utf8_length(texts.filter(long)).to_pylist()
-            named = [f"{_short(one)} ({n:,})" for one, n in zip(owners.filter(long).to_pylist(), lengths, strict=True)]
+            named = [
+                f"{_short(owner)} ({n:,})" for owner, n in zip(owners.filter(long).to_pylist(), lengths, strict=True)
+            ]
             lines.append(_told(f"{what} longer than {LONG:,} characters (models cut them, visir does not)", named))
         return [line for line in lines if line]
 
     def _inhabited(self) -> np.ndarray:
         """(categories,) bool: whether a product belongs to the category or to one below it."""
         ids, parents = self.categories["id"], self.categories["parent"]
-        index = {one: row for row, one in enumerate(ids.to_pylist())}
-        above = [index.get(one, -1) for one in parents.to_pylist()]
+        index = {identifier: row for row, identifier in enumerate(ids.to_pylist())}
+        above = [index.get(parent, -1) for parent in parents.to_pylist()]
         alive = np.zeros(len(index), dtype=np.bool_)
         for one in pc.unique(self.products["category_id"]).to_pylist():
             row = index[one]
@@ -262,15 +268,15 @@ class Catalogue:
         ]
         strange = attributes.filter(pc.invert(pc.is_in(attributes["product_id"], pc.unique(products["id"]))))
         faults += [
-            f"attribute {_short(name)} belongs to product {_short(one)}, which is not in the catalogue"
-            for one, name in zip(strange["product_id"].to_pylist(), strange["name"].to_pylist(), strict=True)
+            f"attribute {_short(name)} belongs to product {_short(product_id)}, which is not in the catalogue"
+            for product_id, name in zip(strange["product_id"].to_pylist(), strange["name"].to_pylist(), strict=True)
         ]
         for column in ("name", "value"):
             empty = attributes.filter(_blank(pc.utf8_trim_whitespace(attributes[column])))
             other = "value" if column == "name" else "name"
             faults += [
-                f"product {_short(one)} has an attribute without a {column} ({other} {_short(text)})"
-                for one, text in zip(empty["product_id"].to_pylist(), empty[other].to_pylist(), strict=True)
+                f"product {_short(product_id)} has an attribute without a {column} ({other} {_short(text)})"
+                for product_id, text in zip(empty["product_id"].to_pylist(), empty[other].to_pylist(), strict=True)
             ]
         raise_faults(
             CollectionError,
@@ -285,7 +291,7 @@ def path_id(names: Sequence[str]) -> str:
 
     A ">" within a name is doubled, so that different paths have different ids.
     """
-    return " > ".join(one.replace(">", ">>") for one in names)
+    return " > ".join(name.replace(">", ">>") for name in names)
 
 
 def register_path(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:

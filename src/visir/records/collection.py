@@ -272,7 +272,7 @@ class Collection:
             ids = table["id"]
             if ids.null_count or pc.any(pc.equal(ids, "")).as_py():
                 faults.append(f"{kind}s without an id")
-            faults += [f"duplicate {kind} id {one!r}" for one in _duplicates(ids)]
+            faults += [f"duplicate {kind} id {duplicate!r}" for duplicate in _duplicates(ids)]
         if self.captions["text"].null_count:
             without = self.captions.filter(pc.is_null(self.captions["text"]))["id"]
             faults += [f"caption {one!r} has no text (null)" for one in without.to_pylist()]

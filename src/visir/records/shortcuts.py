@@ -97,7 +97,7 @@ class Shortcuts:
     def __str__(self) -> str:
         """As `parse` takes it; what is as usual is left out."""
         usual = type(self)()
-        said = {one: value for one, value in asdict(self).items() if value != getattr(usual, one)}
+        said = {name: value for name, value in asdict(self).items() if value != getattr(usual, name)}
         kind = said.pop("kind", "unique")
         said.pop("bits", None)
         query = "&".join(f"{key}={value}" for key, value in said.items())

@@ -37,7 +37,11 @@ class Vocabulary:
         if len(self.terms) == 0 or len(self.usable) != len(self.terms):
             raise EmbeddingError(f"vocabulary {self.name}: {len(self.terms)} terms, {len(self.usable)} flags.")
         if pc.count_distinct(self.terms).as_py() != len(self.terms):
-            twice = [one["values"] for one in pc.value_counts(self.terms).to_pylist() if one["counts"] > 1][:5]
+            twice = [
+                value_count["values"]
+                for value_count in pc.value_counts(self.terms).to_pylist()
+                if value_count["counts"] > 1
+            ][:5]
             raise EmbeddingError(f"vocabulary {self.name}: terms repeat: {', '.join(map(repr, twice))}.")
 
     def __len__(self) -> int:

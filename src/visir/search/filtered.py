@@ -160,13 +160,13 @@ def _joined(runs: list[Run]) -> Run:
     """Runs over other queries of one index, as one, in order of query ids."""
     if len(runs) == 1:
         return runs[0]
-    queries = pa.concat_arrays([one.queries for one in runs])
+    queries = pa.concat_arrays([run.queries for run in runs])
     order = pc.sort_indices(queries).to_numpy().astype(np.int64)
-    lengths = np.concatenate([np.diff(one.offsets) for one in runs])
+    lengths = np.concatenate([np.diff(run.offsets) for run in runs])
     starts = np.concatenate([[0], np.cumsum(lengths)])[:-1][order]
     offsets = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
     flat = np.repeat(starts - offsets[:-1], lengths[order]) + np.arange(offsets[-1])
-    indices, scores = (np.concatenate([getattr(one, name) for one in runs])[flat] for name in ("indices", "scores"))
+    indices, scores = (np.concatenate([getattr(run, name) for run in runs])[flat] for name in ("indices", "scores"))
     return replace(runs[0], queries=queries.take(pa.array(order)), offsets=offsets, indices=indices, scores=scores)
 
 

@@ -53,10 +53,10 @@ def fuse(
     """
     _check(runs, fusion, normalisation, weights)
     first = next(iter(runs.values()))
-    queries = pc.unique(pa.concat_arrays([one.queries for one in runs.values()]))
+    queries = pc.unique(pa.concat_arrays([run.queries for run in runs.values()]))
     queries = queries.take(pc.sort_indices(queries))
     # Of a large gallery only what the runs mention.
-    mentioned = [one.documents.take(pa.array(np.unique(one.indices))) for one in runs.values()]
+    mentioned = [run.documents.take(pa.array(np.unique(run.indices))) for run in runs.values()]
     documents = pc.unique(pa.concat_arrays(mentioned))
     documents = documents.take(pc.sort_indices(documents))
     default = 1.0 if fusion == "rrf" else 1.0 / len(runs)
@@ -82,7 +82,7 @@ def fuse(
     score = np.zeros(len(pair))
     np.add.at(score, at, gain)  # in the order of the systems, so that equal parts give equal sums
     query, document = pair // len(documents), pair % len(documents)
-    deep = depth or max(one.depth for one in runs.values())
+    deep = depth or max(run.depth for run in runs.values())
     order = np.lexsort((document, -score, query))
     counts = np.bincount(query, minlength=len(queries))
     rank = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)

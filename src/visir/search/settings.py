@@ -37,7 +37,7 @@ def settings_of(kind: str, type_: type[T], given: Mapping[str, Any]) -> T:
     Raises `ConfigurationError` that lists every fault: unknown names (with the nearest), values that cannot be read or
     are out of range.
     """
-    known = {one.name: one for one in fields(type_)}  # type: ignore[arg-type]
+    known = {field.name: field for field in fields(type_)}  # type: ignore[arg-type]
     values, faults = {}, []
     for name, value in given.items():
         if name not in known:
@@ -64,7 +64,9 @@ def searching(kind: str, settings: T, given: Mapping[str, Any]) -> T:
 
 def described(type_: type[Any]) -> list[tuple[str, Any, str]]:
     """(name, default, what it does) of every setting."""
-    return [(one.name, one.default, one.metadata["about"]) for one in fields(type_) if one.default is not MISSING]
+    return [
+        (field.name, field.default, field.metadata["about"]) for field in fields(type_) if field.default is not MISSING
+    ]
 
 
 def _read(value: Any, default: Any, allowed: Mapping[str, Any]) -> tuple[Any, str]:

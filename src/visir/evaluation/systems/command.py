@@ -79,7 +79,7 @@ class CommandSystem(System):
                 change.commit()
                 change.write(queries.name, lines)
                 places = {"{queries}": str(queries), "{run}": str(change.file(run.name))}
-                self._call([_filled(one, places) for one in self.words], run)
+                self._call([_filled(word, places) for word in self.words], run)
                 change.write_json(done.name, mark)
         answer = read_run(run, task=task.name, gallery=task.gallery, name=self.name)
         return answered(answer, task, depth, ties, self.notes, str(run))

@@ -37,10 +37,10 @@ class RunFolder(System):
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
         self.folder = Path(folder)
         super().__init__(name or self.folder.resolve().name)
-        self.files: dict[str, dict[str, Path]] = {one: _files(self.folder, one) for one in TASKS}
+        self.files: dict[str, dict[str, Path]] = {task: _files(self.folder, task) for task in TASKS}
         faults = []
         for task, files in self.files.items():
-            strange = [one for one in sorted(files) if one != PLAIN and not _is_known(one, task)]
+            strange = [file for file in sorted(files) if file != PLAIN and not _is_known(file, task)]
             faults += [f"{files[one].name}: {one!r} is no {_KINDS[task]}" for one in strange]
             if files and PLAIN not in files:
                 faults.append(f"the unperturbed run of {task} is missing: {PLAIN}.trec, or in another format")

@@ -56,7 +56,7 @@ def write_run(run: Run, path: str | Path, *, format: str | None = None, replace:
 
 
 def _format_of(path: str | Path) -> str:
-    suffixes = [one for one in Path(path).suffixes if one not in (".gz", ".xz")]
+    suffixes = [suffix for suffix in Path(path).suffixes if suffix not in (".gz", ".xz")]
     suffix = suffixes[-1].lower() if suffixes else ""
     if suffix not in _SUFFIXES:
         raise RunError(

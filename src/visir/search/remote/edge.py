@@ -157,7 +157,9 @@ class EdgeEngine(Engine):
     def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
         """The vectors of these points."""
         records = self._shard.retrieve(list(keys), with_payload=False, with_vector=[space])
-        return {one.id: _taken(one.vector[space]) if space in (one.vector or {}) else None for one in records}
+        return {
+            record.id: _taken(record.vector[space]) if space in (record.vector or {}) else None for record in records
+        }
 
     def about(self) -> dict[str, Any]:
         """What the shard says of itself."""

@@ -39,7 +39,7 @@ def packed(keys: Iterable[UUID]) -> NDArray[np.bytes_]:
 
 def keys_of(ids: pa.StringArray) -> list[UUID]:
     """The point's id of each document."""
-    return [key_of(one) for one in ids.to_pylist()]
+    return [key_of(identifier) for identifier in ids.to_pylist()]
 
 
 class Places:

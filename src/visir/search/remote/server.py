@@ -162,7 +162,8 @@ class ServerEngine(Engine):
             lambda client: client.retrieve(self.collection, wanted, with_payload=False, with_vectors=[space]),
         )
         return {
-            UUID(str(one.id)): _taken(one.vector[space]) if space in (one.vector or {}) else None for one in records
+            UUID(str(record.id)): _taken(record.vector[space]) if space in (record.vector or {}) else None
+            for record in records
         }
 
     def about(self) -> dict[str, Any]:

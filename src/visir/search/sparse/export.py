@@ -103,9 +103,9 @@ def _repeated_terms(separator: str) -> Callable[[SparseEmbeddings, Quantised, Pa
 
 def _rows(vectors: SparseEmbeddings, weights: NDArray[Any]) -> Iterator[tuple[str, list[str], NDArray[Any]]]:
     names = np.array(vectors.vocabulary.terms.to_pylist(), object)
-    for row, one in enumerate(vectors.ids.to_pylist()):
+    for row, identifier in enumerate(vectors.ids.to_pylist()):
         part = slice(int(vectors.offsets[row]), int(vectors.offsets[row + 1]))
-        yield one, names[vectors.terms[part]].tolist(), np.asarray(weights[part])
+        yield identifier, names[vectors.terms[part]].tolist(), np.asarray(weights[part])
 
 
 EXPORTS: Registry[ExportForm] = Registry("form of export")

@@ -51,7 +51,7 @@ def matched(queries: SparseEmbeddings, query: str, documents: SparseEmbeddings, 
 
 def in_words(matches: list[Match], most: int = 6) -> str:
     """For a terminal: "beach 3.12 (41 %), dog 2.80 (37 %), 9 more (22 %)"."""
-    said = [f"{one.term} {one.product:.2f} ({one.share:.0%})".replace("%", " %") for one in matches[:most]]
+    said = [f"{match.term} {match.product:.2f} ({match.share:.0%})".replace("%", " %") for match in matches[:most]]
     rest = matches[most:]
     if rest:
         said.append(f"{len(rest)} more ({sum(one.share for one in rest):.0%})".replace("%", " %"))
