@@ -102,7 +102,7 @@ class Catalogue:
             if values is not None and len(values) != len(ids):
                 raise CollectionError(f"{name}: {len(ids)} ids, but {len(values)} {column}.")
         without = [ids[row] for row, path in enumerate(paths) if not path]
-        raise_faults(CollectionError, name, [f"product {_short(one)} has no category" for one in without])
+        raise_faults(CollectionError, name, [f"product {_short(product_id)} has no category" for product_id in without])
         categories: dict[str, tuple[str, str | None]] = {}
         known: dict[tuple[str, ...], str] = {}
         leaves = [known.get(key) or known.setdefault(key, register_path(key, categories)) for key in map(tuple, paths)]
@@ -224,8 +224,8 @@ class Catalogue:
         index = {identifier: row for row, identifier in enumerate(ids.to_pylist())}
         above = [index.get(parent, -1) for parent in parents.to_pylist()]
         alive = np.zeros(len(index), dtype=np.bool_)
-        for one in pc.unique(self.products["category_id"]).to_pylist():
-            row = index[one]
+        for category_id in pc.unique(self.products["category_id"]).to_pylist():
+            row = index[category_id]
             while row >= 0 and not alive[row]:
                 alive[row] = True
                 row = above[row]
@@ -240,9 +240,9 @@ class Catalogue:
             counts = pc.value_counts(ids)
             twice = counts.filter(pc.greater(pc.struct_field(counts, "counts"), 1)).to_pylist()
             faults += [
-                f"duplicate {kind} id {_short(one['values'])} ({one['counts']} times)"
-                for one in twice
-                if one["values"] not in (None, "")
+                f"duplicate {kind} id {_short(repeated['values'])} ({repeated['counts']} times)"
+                for repeated in twice
+                if repeated["values"] not in (None, "")
             ]
         products, categories, attributes = self.products, self.categories, self.attributes
         known = pc.unique(categories["id"])
@@ -254,7 +254,7 @@ class Catalogue:
             for row in lost.to_pylist()
         ]
         nameless = categories["id"].filter(_blank(pc.utf8_trim_whitespace(categories["name"])))
-        faults += [f"category {_short(one)} has no name" for one in nameless.to_pylist()]
+        faults += [f"category {_short(repeated)} has no name" for repeated in nameless.to_pylist()]
         orphans = categories.filter(
             pc.and_(pc.is_valid(categories["parent"]), pc.invert(pc.is_in(categories["parent"], known)))
         )

@@ -140,10 +140,10 @@ def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Ma
     raise_faults(ConfigurationError, "fusion", faults, hint="mend the options above")
     names = list(runs)
     for name in names[1:]:
-        one, other = runs[names[0]], runs[name]
-        if one.task != other.task or one.gallery.fingerprint != other.gallery.fingerprint:
+        first, run = runs[names[0]], runs[name]
+        if first.task != run.task or first.gallery.fingerprint != run.gallery.fingerprint:
             raise RunError(
-                f"{names[0]!r} and {name!r} did not search the same candidates: {one.task} over "
-                f"{one.gallery.size:,}, {other.task} over {other.gallery.size:,}.",
+                f"{names[0]!r} and {name!r} did not search the same candidates: {first.task} over "
+                f"{first.gallery.size:,}, {run.task} over {run.gallery.size:,}.",
                 hint="fuse runs over one gallery",
             )

@@ -95,7 +95,7 @@ class Rows(Generic[Vectors]):
             swallowed.insert(0, parts.pop())
         dead = np.concatenate([self.dead, np.zeros(len(documents), np.bool_)])
         if len(swallowed) > 1:
-            ids = pa.concat_arrays([one.ids for one in swallowed])
+            ids = pa.concat_arrays([part.ids for part in swallowed])
             nameless = pa.array([f"\0{row}" for row in range(len(ids))], pa.string())
             gone = pa.array(dead[len(dead) - len(ids) :])
             swallowed = [self.form.join(swallowed, pc.if_else(gone, nameless, ids))]
@@ -166,14 +166,14 @@ def _searched(ids: pa.StringArray, held: pa.StringArray) -> NDArray[np.int64] | 
 def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
     """Where each of these ids stands among those that are held; unknown ids are an error that names them."""
     wanted = strings(ids)
-    found = pc.index_in(wanted, held)
-    if found.null_count:
-        missing = wanted.filter(pc.is_null(found))
+    positions = pc.index_in(wanted, held)
+    if positions.null_count:
+        missing = wanted.filter(pc.is_null(positions))
         raise EmbeddingError(
             f"{len(missing)} ids are not in the index: {_named(missing)}.",
             hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
         )
-    places: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+    places: NDArray[np.int64] = positions.to_numpy().astype(np.int64)
     return places
 
 

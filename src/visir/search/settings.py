@@ -54,12 +54,14 @@ def searching(kind: str, settings: T, given: Mapping[str, Any]) -> T:
     """The settings of one search: the index's own, with those given. What the index was built with cannot be given."""
     every = fields(settings)  # type: ignore[arg-type]
     faults = [
-        f"{one.name}: is fixed when the index is built"
-        for one in every
-        if one.name in given and not one.metadata["search"]
+        f"{setting.name}: is fixed when the index is built"
+        for setting in every
+        if setting.name in given and not setting.metadata["search"]
     ]
     raise_faults(ConfigurationError, f"search in an index of kind {kind!r}", faults, hint="build another index")
-    return settings_of(kind, type(settings), {**{one.name: getattr(settings, one.name) for one in every}, **given})
+    return settings_of(
+        kind, type(settings), {**{setting.name: getattr(settings, setting.name) for setting in every}, **given}
+    )
 
 
 def described(type_: type[Any]) -> list[tuple[str, Any, str]]:

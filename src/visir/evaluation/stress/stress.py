@@ -33,7 +33,7 @@ from visir.robustness.corruptions import CORRUPTIONS, corrupt
 from visir.robustness.perturb import CHANGED, perturb
 from visir.robustness.perturbations import find
 from visir.robustness.perturbations.base import Profile
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 
 DCG = "dcg_cm@10"
 DEPTH = 10
@@ -257,7 +257,7 @@ class _Measuring:
     qrels: Mapping[str, Qrels]
     judge: Estimator | None
 
-    def result(self, searched: Mapping[str, Searched], said: str | None) -> Result:
+    def result(self, searched: Mapping[str, SearchResult], said: str | None) -> Result:
         ranks = {name: [found.ranks] for name, found in searched.items() if found.ranks is not None}
         further = None
         if self.judge is not None:

@@ -30,7 +30,7 @@ def read_run(path: str | Path, *, format: str | None = None, **options: Any) -> 
     """
     reader = FORMATS.get(format or _format_of(path))
     if reader is trec:
-        missing = [one for one in ("task", "gallery") if options.get(one) is None]
+        missing = [option for option in ("task", "gallery") if options.get(option) is None]
         if missing:
             raise RunError(
                 f"{path}: a TREC file does not say its {' and '.join(missing)}.",

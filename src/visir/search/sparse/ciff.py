@@ -61,7 +61,7 @@ def _lists(
         (str(vectors.vocabulary.terms[term]).encode(), document[a:b], whole[order[a:b]])
         for term, a, b in zip(used.tolist(), first.tolist(), ends, strict=True)
     ]
-    return sorted(parts, key=lambda one: one[0])
+    return sorted(parts, key=lambda posting_list: posting_list[0])
 
 
 def _list(term: bytes, documents: NDArray[np.int64], weights: NDArray[np.int32]) -> bytes:
