@@ -186,7 +186,7 @@ def _score_of(key: Any) -> Any:
 def _score_documents(
     candidates: Any, n: int, query: Any, vectors: Any, places: Any, products: Any, keys: Any, filled: int
 ) -> int:
-    """Append the keys of those of `candidates[:n]` that share a term with the query, and say how many there are then."""
+    """Append the keys of those of `candidates[:n]` that share a term with the query; how many there are then."""
     offsets, terms, values = vectors
     for i in range(min(2, n)):
         _ask_for(candidates[i], offsets, terms, values)
@@ -338,7 +338,7 @@ def _ask_for_postings(m: int, row: Any, starts: Any, levels: Any, postings: Any)
 
 @njit
 def _estimate(candidates: Any, n: int, factors: Any, offsets: Any, numbers: Any, digests: Any, keys: Any) -> None:
-    """`keys[i]` orders `candidates[i]` by falling sum of *all* it shares with the query (256ths of a unit), then by number.
+    """`keys[i]` orders `candidates[i]` by falling sum of *all* it shares with the query, in 256ths, then by number.
 
     It never understates the score either, and reads 3 bytes for each of the document's terms.
     """
