@@ -1,7 +1,7 @@
 """An index in an engine as it is kept: a folder that says what counts, and a collection that holds the vectors.
 
 The folder holds `visir.json`, the ids (`id_index.py`), what a vector of the index is like (`space`), and, if the
-vectors are there, the embedded engine's files and (in `space`) a copy of the vectors. Everything that counts is named in
+vectors are there, the embedded engine's files and (in `space`) a copy of the vectors. All that counts is named in
 `visir.json`, which is replaced in one step.
 
 Embedded, every change is made in a copy of the engine's folder, which then takes the place of the old one; who searches
@@ -9,7 +9,7 @@ meanwhile keeps the old one to the end.
 
 On a server, points change in place, and one request after another. So the ids of a change are written down in the
 folder before anything is sent (`pending`). Points that the id index does not know are passed over by searches, and
-the next change removes those that a killed one has left. A deletion counts from the moment at which the id index is without
+the next change removes those that a killed one has left. A deletion counts from the moment when the id index is without
 it, an addition when all of its points are there.
 """
 
