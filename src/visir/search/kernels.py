@@ -419,7 +419,7 @@ def scan_rows(
 ) -> Any:
     """Scan rows `start:stop` of a tile of approximate scores.
 
-    Row r belongs to `queries[r]` and to query `query_of[r]` (-1: to none), column c to candidate `first + c` with vector
+    Row r is of `queries[r]` and to query `query_of[r]` (-1: to none), column c to candidate `first + c` of vector
     `vectors[c]`. Scores of this tile are within `slack` of the exact ones, those of all tiles within `keep`. Returns
     what `_count_better` does.
     """
