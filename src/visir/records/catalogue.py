@@ -71,7 +71,7 @@ class Catalogue:
     def __post_init__(self) -> None:
         for table, schema in (("products", PRODUCTS), ("attributes", ATTRIBUTES), ("categories", CATEGORIES)):
             object.__setattr__(self, table, conform(getattr(self, table), schema, f"{self.name}: {table}"))
-        self._refuse_faults()
+        self._check()
 
     @classmethod
     def of(
@@ -231,7 +231,7 @@ class Catalogue:
                 row = above[row]
         return alive
 
-    def _refuse_faults(self) -> None:
+    def _check(self) -> None:
         faults: list[str] = []
         for kind, kinds, table in (("product", "products", self.products), ("category", "categories", self.categories)):
             ids = table["id"]

@@ -175,7 +175,7 @@ class RemoteStorage:
 
         `write_space`: where the folder keeps more of the vectors than what they are like.
         """
-        self.state.id_index.refuse_there(ids)
+        self.state.id_index.check_not_indexed(ids)
         if len(ids):
             self._change(self.state.id_index.add(ids), ids, batches, write_space)
 
