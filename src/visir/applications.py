@@ -40,6 +40,8 @@ class Application:
         verbs: Its verbs.
         acts: Kinds of cells of a study: the word of a study's file (`run = "…"`) → "module:class" of a
             `visir.studies.act.Act`.
+        formats: Formats of its sources, which `visir data formats` lists: title → "module:registry" of
+            `visir.collections.descriptor.Format`.
         shapes: What figures show: name → "module:function" from `visir.studies.shape.Means` to sentences.
         drawings: How figures are drawn: name → "module:function", see `visir.studies.shape.Draw`.
     """
@@ -47,6 +49,7 @@ class Application:
     name: str
     verbs: tuple[Verb, ...] = ()
     acts: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
     shapes: Mapping[str, str] = field(default_factory=dict)
     drawings: Mapping[str, str] = field(default_factory=dict)
 

@@ -8,5 +8,6 @@ APPLICATION = Application(
     "products",
     verbs=(Verb("categories", "visir.products.cli:app"),),
     acts={"categories": "visir.products.experiments.categories:Categories"},
+    formats={"Catalogues": "visir.products.formats:FORMATS"},
     shapes={"figure-7-2": "visir.products.experiments.shapes:figure_7_2"},
 )

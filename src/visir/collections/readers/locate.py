@@ -47,8 +47,9 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
     """
     if not draft.names:
         return
-    count = len(draft.names)
-    draft.paths, draft.archives = [None] * count, [None] * count
+    if len(draft.paths) != len(draft.names):
+        draft.paths, draft.archives = [None] * len(draft.names), [None] * len(draft.names)
+    count = draft.paths.count(None)
     if images == "none":
         draft.notes.append("images not looked for")
         return
