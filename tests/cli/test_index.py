@@ -45,8 +45,8 @@ def weighted(tmp_path: Path) -> Path:
     torch = pytest.importorskip("torch")
     tokenizers = pytest.importorskip("tokenizers")
     from visir.sparse.encoder import SparseEncoder, write_sparse
-    from visir.sparse.head import Head
-    from visir.sparse.language_model import Words
+    from visir.sparse.head import SparseHead
+    from visir.sparse.language_model import WordEmbeddings
     from visir.sparse.vocabulary import Tokenizer
 
     texts = " ".join(open_collection(LARGE).captions["text"].to_pylist()).lower()
@@ -63,8 +63,8 @@ def weighted(tmp_path: Path) -> Path:
     tokenizer, dense = Tokenizer(library.to_str().encode(), "tiny"), load("bow")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        words = Words(torch.randn(len(pieces), 8), -1.0 + 0 * torch.randn(len(pieces)), None, "random")
-        head = Head(dense.dimension, words, tokenizer.vocabulary.usable)
+        words = WordEmbeddings(torch.randn(len(pieces), 8), -1.0 + 0 * torch.randn(len(pieces)), None, "random")
+        head = SparseHead(dense.dimension, words, tokenizer.vocabulary.usable)
     folder = tmp_path / "weighted"
     folder.mkdir()
     write_sparse(folder, SparseEncoder(dense, head, tokenizer, variant="caption"))

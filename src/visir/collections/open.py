@@ -51,7 +51,7 @@ def open_source(
     Example:
         >>> source = open_source("scenes:12?size=64")
         >>> source.tasks, source.split("test").task("t2i")
-        (('t2i', 'i2t'), Task(t2i: 5 captions, 1 images of scenes))
+        (('i2t', 't2i'), Task(t2i: 5 captions, 1 images of scenes))
     """
     if isinstance(path_or_spec, (Collection, TaskFile)):
         return path_or_spec.split(split)

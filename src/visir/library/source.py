@@ -26,10 +26,10 @@ from visir.storage.claims import has_log
 
 
 @dataclass(frozen=True)
-class Entry:
+class SourceEntry:
     """One picture of a source, before anybody has looked at its bytes.
 
-    - `row`: of `Source.collection.images`; `path`: its id there
+    - `row`: of `PhotoSource.collection.images`; `path`: its id there
     - `mark`: changes when its bytes do (`visir.encoders.content.image_marks`)
     - the rest as in `visir.library.item.File`
     """
@@ -43,14 +43,14 @@ class Entry:
     category: str
 
 
-class Source:
+class PhotoSource:
     """An opened collection, as a library looks at it."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
 
     @classmethod
-    def open(cls, source: str, *, images: Sequence[str] = (), split: str | None = None) -> Source:
+    def open(cls, source: str, *, images: Sequence[str] = (), split: str | None = None) -> PhotoSource:
         """Open a place or a collection spec; libraries that lie inside it are left out.
 
         Raises `CollectionError` for what cannot be opened, `LibraryError` where there is no picture.
@@ -63,7 +63,7 @@ class Source:
         return cls(kept)
 
     @cached_property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SourceEntry]:
         """Everything in it, by row."""
         images = self.collection.images
         ids, paths, archives = (images[name].to_pylist() for name in ("id", "path", "archive"))
@@ -73,7 +73,7 @@ class Source:
         for row, (one, path, archive, mark) in enumerate(zip(ids, paths, archives, marks, strict=True)):
             drawn = path is None or path.startswith(SCENE)
             name = one if drawn else PurePosixPath(path).name
-            made.append(Entry(row, one, mark, name, path, archive, categories.get(one, "") if drawn or categories
+            made.append(SourceEntry(row, one, mark, name, path, archive, categories.get(one, "") if drawn or categories
                               else _folder(path)))  # fmt: skip
         return made
 
@@ -149,7 +149,7 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
     return text, places
 
 
-def check_there(folder: Path, source: str, images: Sequence[str]) -> None:
+def check_source_available(folder: Path, source: str, images: Sequence[str]) -> None:
     """Raise `LibraryError` where a place that a library was made of is gone or empty: it is the way on that matters."""
     for path in (place_of(source), *map(Path, images)):
         if not path.is_absolute() or "{" in path.name:  # drawn on demand, a pattern of shards, or "none"

@@ -18,7 +18,7 @@ from visir.records.result import Result
 from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
 from visir.records.sparse import SparseEmbeddings, Vocabulary
-from visir.records.task import Pools, QrelsByName, Task, task_name
+from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
 from visir.records.task_file import TaskFile
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "IMAGES",
     "JUDGEMENTS",
     "LINKS",
+    "PLAIN",
     "SIDES",
     "TASKS",
     "UNDECLARED",

@@ -71,12 +71,12 @@ def search(
     from visir.collections.open import COLLECTIONS
     from visir.collections.sources import find_source
     from visir.errors import ConfigurationError, raise_faults
-    from visir.library.cli.search_library import Asked, search_library
-    from visir.library.layout import check_begun, is_library
+    from visir.library.cli.search_library import SearchOptions, search_library
+    from visir.library.layout import check_first_update_done, is_library
 
-    asked = Asked(query, image, like, share, system, fusion, weight, where or (), category, k, offset, rerank, device,
-                  as_json, pictures)  # fmt: skip
-    check_begun(Path(collection))
+    asked = SearchOptions(query, image, like, share, system, fusion, weight, where or (), category, k, offset, rerank,
+                          device, as_json, pictures)  # fmt: skip
+    check_first_update_done(Path(collection))
     here = is_library(collection)
     if not here and "://" not in collection:
         find_source(collection, COLLECTIONS)  # a place that is not there is the first thing to say
