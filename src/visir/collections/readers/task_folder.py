@@ -88,11 +88,11 @@ class _Reader:
         for file in files:
             cells = PictureCells.of(file, self.columns.get(f"{role}_image_column"))
             named = {kind: self.columns.get(f"{role}_{kind}_column") for kind in ("id", "text", "image")}
-            find = ColumnPicker(file, f"{role} ", id=(named["id"], ITEM_IDS[side]), text=(named["text"], TEXTS),
+            pick = ColumnPicker(file, f"{role} ", id=(named["id"], ITEM_IDS[side]), text=(named["text"], TEXTS),
                             image=(None, ()) if cells else (named["image"], IMAGES),
                             title=(None, ("title",)))  # fmt: skip
             for number, (place, row) in enumerate(self._rows(file, cells)):
-                values = find(row)
+                values = pick(row)
                 item = self._id(values["id"], place, f"{role} id")
                 if item is None:
                     continue
@@ -100,10 +100,12 @@ class _Reader:
                     self.draft.fault(f"{place}: {role} {item!r} stands twice")
                     continue
                 text, image, name = values["text"], values["image"], values["title"]
-                wrong = next((kind for kind, value in (("text", text), ("image", image), ("title", name))
+                faulty = next((kind for kind, value in (("text", text), ("image", image), ("title", name))
                               if value is not None and not isinstance(value, str)), None)  # fmt: skip
-                if wrong is not None:
-                    self.draft.fault(f"{place}: the {wrong} of {role} {item!r} is no text: {str(values[wrong])[:40]!r}")
+                if faulty is not None:
+                    self.draft.fault(
+                        f"{place}: the {faulty} of {role} {item!r} is no text: {str(values[faulty])[:40]!r}"
+                    )
                     continue
                 member = cells.member(number) if cells else None
                 cell = None if member is None else (member, relative(file, self.path))
@@ -116,7 +118,7 @@ class _Reader:
                     continue
                 self.empty_texts += text == ""
                 self.draft.add_item(side, item, text, picture=image or None, cell=cell)
-            for fault in find.never_seen():
+            for fault in pick.never_seen():
                 self.draft.fault(fault)
         if not items.ids and not self.draft.faults:
             self.draft.fault(f"{', '.join(relative(file, self.path) for file in files)}: no {side} in it")
@@ -124,10 +126,10 @@ class _Reader:
     def read_judgements(self, files: list[Path], *, drop: bool) -> None:
         """Which documents are right for a query."""
         for file in files:
-            find = ColumnPicker(file, query=(None, QUERY_IDS), document=(None, DOCUMENT_IDS), grade=(None, GRADES),
+            pick = ColumnPicker(file, query=(None, QUERY_IDS), document=(None, DOCUMENT_IDS), grade=(None, GRADES),
                             split=(None, SPLIT_COLUMNS))  # fmt: skip
             for place, row in self._rows(file):
-                values = find(row)
+                values = pick(row)
                 pair = self._pair(values["query"], values["document"], place, "judgements", drop=drop)
                 grade = _grade(values["grade"])
                 if grade is None:
@@ -141,10 +143,10 @@ class _Reader:
     def read_candidates(self, files: list[Path], *, drop: bool) -> None:
         """The documents among which a query searches."""
         for file in files:
-            find = ColumnPicker(file, query=(None, QUERY_IDS), document=(None, DOCUMENT_IDS), listed=(None, LISTED_IDS),
+            pick = ColumnPicker(file, query=(None, QUERY_IDS), document=(None, DOCUMENT_IDS), listed=(None, LISTED_IDS),
                             split=(None, SPLIT_COLUMNS))  # fmt: skip
             for place, row in self._rows(file):
-                values = find(row)
+                values = pick(row)
                 listed = values["listed"] if isinstance(values["listed"], list) else [values["document"]]
                 for document in listed:
                     pair = self._pair(values["query"], document, place, "candidates", drop=drop)
@@ -215,18 +217,18 @@ class _Reader:
         pools: dict[tuple[str, str], set[str]] = {}
         for split, query, document in self.draft.candidates:
             pools.setdefault((split, query), set()).add(document)
-        lost = 0
-        without: dict[tuple[str, str], None] = {}
+        unreachable = 0
+        without_pool: dict[tuple[str, str], None] = {}
         for (split, query, document), grade in self.draft.judgements.items():
             pool = pools.get((split, query), set()) | pools.get(("", query), set())
             if not pool:
-                without[split, query] = None
+                without_pool[split, query] = None
             elif grade > 0 and document not in pool:
-                lost += 1
-        for split, query in without:
+                unreachable += 1
+        for split, query in without_pool:
             self.draft.fault(f"query {query!r}{f' of {split}' if split else ''} is judged, and has no candidates")
-        if lost:
-            self.draft.notes.append(f"{lost:,} positives are no candidates of their query")
+        if unreachable:
+            self.draft.notes.append(f"{unreachable:,} positives are no candidates of their query")
 
 
 def _grade(value: object) -> float | None:
@@ -244,17 +246,17 @@ def _files(folder: Path, names: tuple[str, ...]) -> list[Path]:
     """The files of one part of a task: the only file of one of these names, or all files of a folder."""
     if not folder.is_dir():
         return []
-    found = [
+    entries = [
         entry
         for entry in sorted(folder.iterdir())
         if (entry.is_dir() and entry.name in names) or (_is_part(entry) and plain_stem(entry) in names)
     ]
-    if len(found) > 1:
-        listing = " and ".join(entry.name for entry in found)
+    if len(entries) > 1:
+        listing = " and ".join(entry.name for entry in entries)
         raise CollectionError(f"{folder}: {listing}: which of them?", hint="leave one of them")
-    if found and found[0].is_dir():
-        return [file for file in sorted(found[0].iterdir()) if _is_part(file)]
-    return found
+    if entries and entries[0].is_dir():
+        return [file for file in sorted(entries[0].iterdir()) if _is_part(file)]
+    return entries
 
 
 def _is_part(file: Path) -> bool:
