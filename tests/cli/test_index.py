@@ -161,7 +161,7 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
         ((*build, tmp_path / "x", "--to", "image"), "did you mean 'images'?"),
         ((*build, tmp_path / "x", "--kind", "hnws"), "did you mean 'hnsw'?"),
         ((*build, tmp_path / "x", "--kind", "hnsw", "--set", "m=many"), "m: a whole number, not 'many'"),
-        ((*build, tmp_path / "x", "--set", "m"), "--set m: expected NAME=VALUE"),
+        ((*build, tmp_path / "x", "--set", "m"), "'m' has no value; write m=VALUE"),
         (("build", SMALL, "-m", "bow", "--to", "captions", "--kind", "scipy", "--out", tmp_path / "x"),
          "kinds for dense vectors: exact, hnsw"),
         (("info", tmp_path / "nothing"), "nothing: no such folder"),

@@ -36,7 +36,7 @@ Key = tuple[str, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class VariantResults:
     """One variant with one η, trained with several seeds; in each list one entry per seed.
 
     - `evaluations`; `costs`: see `SparseTrial`; `captions`: what each caption's vector says
@@ -71,7 +71,7 @@ class SparseStudy:
 
     name: str
     dense: Evaluation
-    models: Mapping[Key, Model]
+    models: Mapping[Key, VariantResults]
     seeds: Sequence[int]
 
     def faithfulness(self, key: Key) -> dict[str, Floats]:
@@ -177,7 +177,7 @@ def study(
     for one in trials:
         by_key[one.recipe.expansion.variant, one.recipe.loss.eta].append(one)
     models = {
-        key: Model(
+        key: VariantResults(
             *key,
             [one.evaluation(out) for one in some],
             [one.costs(out) for one in some],

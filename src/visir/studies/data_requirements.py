@@ -1,4 +1,4 @@
-"""What cells need that is no part of visir: named once, with where it belongs and where it is to be had."""
+"""Data and weights that experiments need and visir does not include: where each belongs, and where to get it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ FILE = Path(__file__).parent / "data_requirements.toml"
 
 @dataclass(frozen=True)
 class DataRequirement:
-    """Data or weights.
+    """A data set, or the weights of a model.
 
-    - `what`: in words
-    - `path`: the file or folder that is there when it is at hand ("$VISIR_DATA" in it is the directory of real data);
-      or `model`, a name on the Hugging Face hub, which is at hand when it lies in the hub's cache
-    - `get`: what to download and where to put it
+    Args:
+        name: The name that studies use.
+        description: What it is, in words.
+        instructions: What to download, and where to put it.
+        path: The file or folder that must exist; "$VISIR_DATA" in it stands for the directory of real data.
+        model: Instead of a path: a name on the Hugging Face hub, which must lie in the hub's cache.
     """
 
     name: str
-    what: str
-    get: str
+    description: str
+    instructions: str
     path: str = ""
     model: str = ""
 
     @property
-    def at_hand(self) -> bool:
-        """Whether it is here now."""
+    def is_available(self) -> bool:
+        """Whether it is on this machine now."""
         if self.path:
             return Path(expand(self.path)).exists()
         from importlib.util import find_spec
@@ -45,17 +47,27 @@ class DataRequirement:
 
     def __str__(self) -> str:
         where = expand(self.path) if self.path else f"{self.model} in the cache of the Hugging Face hub"
-        return f"{self.what}: {where} is not there. {expand(self.get)}"
+        return f"{self.description}: {where} is not there. {expand(self.instructions)}"
 
 
 @cache
 def data_requirements() -> dict[str, DataRequirement]:
-    """All places by name."""
-    return {name: DataRequirement(name, **said) for name, said in tomllib.loads(read_bytes(FILE).decode()).items()}
+    """All requirements by name.
+
+    Example:
+        >>> data_requirements()["brittleness-runs"].path
+        '$VISIR_DATA/brittleness-runs'
+    """
+    entries = tomllib.loads(read_bytes(FILE).decode())
+    return {name: DataRequirement(name, **entry) for name, entry in entries.items()}
 
 
 def data_requirement(name: str) -> DataRequirement:
-    """A place by name."""
+    """A requirement by name.
+
+    Raises:
+        ConfigurationError: No requirement has this name; the hint is the nearest name.
+    """
     if name not in data_requirements():
         raise ConfigurationError(f"{FILE.name}: nothing is called {name!r}.", hint=nearest(name, data_requirements()))
     return data_requirements()[name]

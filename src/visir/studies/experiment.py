@@ -1,4 +1,4 @@
-"""What every act has in common: whose place in the table it fills, what it needs, and what it hands back."""
+"""What all experiments of studies share: which row of a table they fill, what data they need, what they return."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from visir.training.settings import Settings
 class Experiment(Settings):
     """One cell of a table, as a study's file describes it.
 
-    - `system`, `collection`: the row of the published table that it fills, or stands for on other data
-    - `needs`: names of `data_requirements.toml`, for what is not part of visir
+    Args:
+        system: The system in the published table that the cell fills, or stands for on other data.
+        collection: The collection in that table; "" where the table names none.
+        needs: Names in `data_requirements.toml`: data and weights that are not part of visir.
     """
 
     system: str
@@ -25,22 +27,31 @@ class Experiment(Settings):
     needs: tuple[str, ...] = ()
 
     @abstractmethod
-    def measure(self, work: Work) -> Measurement:
-        """Do it; `VisirError` when something is not as it should be."""
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """Carry the experiment out.
+
+        Raises:
+            InsufficientDataError: The data does not hold what the cell needs; the cell is then "not run".
+            VisirError: Anything else that the user can mend; the cell is then "failed".
+        """
 
     @abstractmethod
-    def what(self) -> str:
-        """What is done, in a line."""
+    def describe(self) -> str:
+        """One line that says what the experiment does."""
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
-    """Where an act works and for whom.
+class ExperimentContext:
+    """Where an experiment writes, and what it is compared with.
 
-    - `folder`: of this cell alone; `shared`: of all studies, so that a training which two tables need is done once
-    - `row`: the published row, which says what is printed; None where nothing is
-    - `judged`: whether values are compared with it: on the table's own data only
-    - `decimals`: of the table
+    Args:
+        folder: The folder of this cell alone.
+        shared: The folder of all studies: a training that two tables need is done once.
+        seed: The seed of the cell.
+        row: The published row, which names the values to measure; None where nothing is published.
+        decimals: How many decimals the table prints.
+        judged: Whether values are compared with the published ones; only on the table's own data.
+        locks: The locks that all cells of this process share.
     """
 
     folder: Path
@@ -49,44 +60,49 @@ class Work:
     row: PublishedRow | None
     decimals: int
     judged: bool
-    locks: Locks
+    locks: FolderLocks
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """What an act found.
+    """What an experiment measured.
 
-    - `values`: by label as the table prints it, task first ("i2t R@1", "both rsum"), in the units of the table
-    - `ran`: what it was that ran, (label, value): the real system, the real collection
-    - `protocol`: rows of its card
-    - `explained`: which reading gives the published values, where ours are not those
-    - `unjudged`: label → why this value is not the published one's equal, whatever it says (half of the data, say)
-    - `words`: what was found that is no number, by the name of a printed row or of what it is of; shown, never judged
+    Args:
+        values: Label as the table prints it ("i2t R@1", "both rsum") → value in the units of the table.
+        provenance: What ran: the real system, the real collection and its fingerprint, (label, value).
+        protocol: Rows of the protocol card.
+        explained: Which reading of the protocol gives the published values, where ours differ.
+        notes: Sentences to print below the table.
+        not_judged: Label → why this value cannot be compared with the published one (half of the data, for example).
+        words: Results that are words, by the name of a published row or of an example; shown, never judged.
     """
 
     values: Mapping[str, float]
-    ran: Mapping[str, str]
+    provenance: Mapping[str, str]
     protocol: Mapping[str, str] = field(default_factory=dict)
     explained: str = ""
     notes: tuple[str, ...] = ()
-    unjudged: Mapping[str, str] = field(default_factory=dict)
+    not_judged: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
 
 
-class NotMeasurable(VisirError):
-    """The data is at hand and does not hold what a cell asks (a log without customers): it is "not run", and this says
-    why."""
+class InsufficientDataError(VisirError):
+    """The data is there and does not hold what a cell needs (a log without customers); the cell is "not run"."""
 
 
-class Locks:
-    """One lock for each folder that several cells may want to fill at once; `here` for work in this process."""
+class FolderLocks:
+    """One lock for each folder that several cells may fill at the same time.
+
+    Attributes:
+        process: The lock for work inside this process, which has one processor for all cells.
+    """
 
     def __init__(self) -> None:
-        self.here = threading.RLock()
+        self.process = threading.RLock()
         self._guard = threading.Lock()
         self._by_folder: dict[Path, threading.RLock] = {}
 
-    def of(self, folder: Path) -> threading.RLock:
+    def for_folder(self, folder: Path) -> threading.RLock:
         """The lock of a folder."""
         with self._guard:
             return self._by_folder.setdefault(folder, threading.RLock())

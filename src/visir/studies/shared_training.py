@@ -6,7 +6,7 @@ from pathlib import Path
 
 from visir.errors import ConfigurationError
 from visir.fingerprint import hash_json
-from visir.studies.experiment import Work
+from visir.studies.experiment import ExperimentContext
 from visir.studies.shortcut_setups import WITH, WITHOUT
 from visir.training.recipe import Recipe, expand, read_recipe
 from visir.training.settings import Settings
@@ -24,7 +24,7 @@ class PriorTraining(Settings):
         return read_recipe(find_recipe(self.recipe), [*self.set, f"seed={seed}"])
 
 
-def train_once(recipe: Recipe, work: Work) -> Path:
+def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
     """Train a recipe and evaluate its test split, without shortcuts and, where it has some, also with them.
 
     The folder is named by what the recipe says, so studies that agree on a training share it, and one that was changed
@@ -39,8 +39,8 @@ def train_once(recipe: Recipe, work: Work) -> Path:
     said = recipe.model_dump(mode="json")
     said["data"].pop("obtain", None)
     trial = DualEncoderTrial(f"{recipe.name}-{hash_json(said)[:10]}/seed{recipe.seed}", recipe, evaluations)
-    out = work.shared / "trainings"
-    with work.locks.of(trial.folder(out)):
+    out = context.shared / "trainings"
+    with context.locks.for_folder(trial.folder(out)):
         wait_for(trial.folder(out))
         run_trials([trial], out, jobs=1)
     return trial.folder(out)
@@ -58,12 +58,12 @@ def wait_for(folder: Path) -> None:
     wait_until_free(folder / CHECKPOINT, f"{folder}: is being trained by another process; waiting for it")
 
 
-def system_of(model: str | None, first: PriorTraining | None, work: Work, where: str) -> str:
+def system_of(model: str | None, first: PriorTraining | None, context: ExperimentContext, where: str) -> str:
     """The name of a model, or the checkpoint of the training that comes first."""
     from visir.studies.trial import CHECKPOINT
 
     if (model is None) == (first is None):
         raise ConfigurationError(f"{where}: name either a model or a training that comes first.", hint="model or first")
     if first is not None:
-        return str(train_once(first.resolved(work.seed), work) / CHECKPOINT)
+        return str(train_once(first.resolved(context.seed), context) / CHECKPOINT)
     return expand(str(model))

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from visir.sessions.describe import Statistic, Value
+from visir.sessions.describe import Statistic, StatisticCell
 from visir.sessions.experiments.plots import over_steps, prediction_panels, shares
-from visir.sessions.log_words import DEVICES
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
+from visir.sessions.table_labels import DEVICES
 from visir.studies.trend_check import Drawing, Means, PublishedValues
 
 OUTCOMES = ("Purchase sessions", "Non-purchase sessions")
@@ -103,5 +103,5 @@ def predictions(means: Means, said: PublishedValues) -> Iterator[Drawing]:
 
 def _statistic(name: str, rows: list[str], columns: Means) -> Statistic:
     """Values as `visir intent describe` has them, without their intervals: cells of a study keep none."""
-    cells = tuple(tuple(Value(column.get(row)) for column in columns.values()) for row in rows)
+    cells = tuple(tuple(StatisticCell(column.get(row)) for column in columns.values()) for row in rows)
     return Statistic(name, "", "", "", tuple(rows), tuple(columns), ("%",) * len(columns), cells)
