@@ -33,10 +33,9 @@ from rich.table import Table
 from scipy.stats import kendalltau, spearmanr
 
 import visir
-from visir.evaluation.systems import encoding_of
+from visir.encoders import encode_items
 from visir.files import data_directory
-from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings
-from visir.search.exact import Vectors
+from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vectors
 
 SAMPLES = 1_000
 NOBODY = EncoderCard("nobody", "imported")
@@ -64,8 +63,7 @@ class Judged:
 
 def encoded(part: Collection, name: str) -> tuple[Vectors, Vectors]:
     encoder = visir.load(name)
-    encode = encoding_of(encoder)
-    return encode(encoder, part, "image"), encode(encoder, part, "text")
+    return encode_items(encoder, part.items("image")), encode_items(encoder, part.items("text"))
 
 
 def text_only(part: Collection) -> tuple[Embeddings, Embeddings]:

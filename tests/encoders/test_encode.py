@@ -12,7 +12,7 @@ from encoder_toys import Means, photos
 from PIL import Image
 
 from visir.collections import open_collection
-from visir.encoders import Store, encode, encode_collection, load
+from visir.encoders import Store, encode, encode_detailed, load
 from visir.encoders.base import Encoder
 from visir.encoders.loader import load_images
 from visir.errors import EncoderError, ImageError
@@ -35,14 +35,14 @@ def test_a_broken_image_stops_the_run_by_name(tmp_path: Path) -> None:
 
 def test_broken_images_set_aside_are_counted_and_never_passed_on_silently(tmp_path: Path) -> None:
     collection = broken_photos(tmp_path / "photos")
-    done = encode_collection(Means(), collection, "image", skip_broken=True)
+    done = encode_detailed(Means(), collection.items("image"), skip_broken=True)
     assert list(done.broken) == ["p003", "p007"]
     assert "the file is empty" in done.broken["p003"]
     assert "No such file" in done.broken["p007"]
     assert done.embeddings.ids.to_pylist() == [f"p{i:03}" for i in (0, 1, 2, 4, 5, 6, 8, 9)]
     assert done.embeddings.vectors[:, 0].tolist() == [0, 1, 2, 4, 5, 6, 8, 9]
     # Found again, with its broken ones; and refused to who does not allow them.
-    found = encode_collection(Means(), collection, "image", skip_broken=True)
+    found = encode_detailed(Means(), collection.items("image"), skip_broken=True)
     assert (found.computed, found.broken) == (0, done.broken)
     with pytest.raises(ImageError, match="2 of 10 images are broken: image 'p003'"):
         encode(Means(), collection, "image")
@@ -68,7 +68,7 @@ def test_an_image_that_can_be_read_again_is_encoded(tmp_path: Path) -> None:
 
     collection = photos(tmp_path / "photos", 5)
     fussy = Fussy()
-    assert encode_collection(fussy, collection, "image", skip_broken=True).broken == {
+    assert encode_detailed(fussy, collection.items("image"), skip_broken=True).broken == {
         "p002": "image 'p002' (p002.png): too narrow."
     }
     fussy.refuses = False

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pairs_killed import COUNT, collection, every_pair
+from pairs_killed import COUNT, collection, every_pair, sides
 
 from matching_toys import Nearness, reds, tiny_blip
 from visir.collections import open_collection
@@ -31,7 +31,7 @@ from visir.shortcuts import inject
 def test_scores_by_hand(tmp_path: Path) -> None:
     """a is red 10, b 20. −|10 − 10·1| = 0, −|20 − 10·1| = −10, −|20 − 10·4| = −20."""
     toy = reds(tmp_path, [10, 20], ["1", "4"], [0, 1])
-    found = match_pairs(Nearness(), toy, np.array([0, 1, 1]), np.array([0, 0, 1]))
+    found = match_pairs(Nearness(), *sides(toy), np.array([0, 1, 1]), np.array([0, 0, 1]))
     assert found.scores.tolist() == [0, -10, -20] and found.scores.dtype == np.float32
     assert (found.pairs, found.computed) == (3, 3)
 
@@ -42,7 +42,7 @@ def test_every_pair_once_every_image_once_every_text_once(tmp_path: Path) -> Non
     order = np.random.default_rng(0).permutation(np.tile(np.arange(70), 2))
     image, text = np.divmod(order, 7)
     matcher = Nearness()
-    found = match_pairs(matcher, toy, image, text)
+    found = match_pairs(matcher, *sides(toy), image, text)
     number = np.array([1, 2, 3, 4, 5, 6, 1])[text]
     assert np.array_equal(found.scores, -np.abs(10 * image - 10 * number))
     assert (found.pairs, found.computed, matcher.pairs) == (60, 60, 60)
@@ -57,39 +57,39 @@ def test_texts_beyond_the_bound_are_made_again(tmp_path: Path, monkeypatch: pyte
     toy = reds(tmp_path, [0, 10, 20, 30, 40, 50], [*"12345678"], [0, 1, 2, 3, 4, 5, 0, 1])
     matcher = Nearness()
     image, text = np.divmod(np.arange(48), 8)
-    found = match_pairs(matcher, toy, image, text)
+    found = match_pairs(matcher, *sides(toy), image, text)
     assert np.array_equal(found.scores, -np.abs(10 * image - 10 * (text + 1)))
     assert len(matcher.texts) > 16
 
 
 def test_what_was_matched_is_found_again_by_content(tmp_path: Path) -> None:
     toy = reds(tmp_path / "one", [10, 20, 30], ["1", "4"], [0, 1])
-    match_pairs(Nearness(), toy, np.array([0, 1]), np.array([0, 0]))
+    match_pairs(Nearness(), *sides(toy), np.array([0, 1]), np.array([0, 0]))
     again = Nearness()
-    found = match_pairs(again, toy, np.array([1, 0, 2]), np.array([0, 0, 1]))
+    found = match_pairs(again, *sides(toy), np.array([1, 0, 2]), np.array([0, 0, 1]))
     assert found.scores.tolist() == [-10, 0, -10]
     assert (found.computed, again.pairs) == (1, 1)
     part = toy.keep_images(np.array([False, True, True]))  # a split: other rows, the same pictures
-    assert match_pairs(Nearness(), part, np.array([0]), np.array([0])).computed == 1  # b with "4": new
+    assert match_pairs(Nearness(), *sides(part), np.array([0]), np.array([0])).computed == 1  # b with "4": new
     other = Nearness(weights="w2")
-    assert match_pairs(other, toy, np.array([0, 1]), np.array([0, 0])).computed == 2
+    assert match_pairs(other, *sides(toy), np.array([0, 1]), np.array([0, 0])).computed == 2
 
 
 def test_a_picture_that_changed_is_matched_again(tmp_path: Path) -> None:
     toy = reds(tmp_path, [10, 20], ["1"], [0])
-    assert match_pairs(Nearness(), toy, np.array([0]), np.array([0])).scores.tolist() == [0]
+    assert match_pairs(Nearness(), *sides(toy), np.array([0]), np.array([0])).scores.tolist() == [0]
     time.sleep(0.01)
     toy = reds(tmp_path, [50, 20], ["1"], [0])
-    assert match_pairs(Nearness(), toy, np.array([0]), np.array([0])).scores.tolist() == [-40]
+    assert match_pairs(Nearness(), *sides(toy), np.array([0]), np.array([0])).scores.tolist() == [-40]
 
 
 def test_nan_and_a_broken_picture_are_named(tmp_path: Path) -> None:
     toy = reds(tmp_path, [10, 20], ["1", "nan ny"], [0, 1])
     with pytest.raises(EmbeddingError, match=r"nearness gave NaN .* 1 of 2 pairs, e.g. image 'a' with 'nan ny'"):
-        match_pairs(Nearness(), toy, np.array([0, 0]), np.array([0, 1]))
+        match_pairs(Nearness(), *sides(toy), np.array([0, 0]), np.array([0, 1]))
     (tmp_path / "b.png").write_bytes(b"\x89PNG cut short")
     with pytest.raises(ImageError, match="'b'"):
-        match_pairs(Nearness(), toy, np.array([1]), np.array([0]))
+        match_pairs(Nearness(), *sides(toy), np.array([1]), np.array([0]))
 
 
 def test_a_kill_loses_little_and_changes_nothing(tmp_path: Path) -> None:
@@ -106,11 +106,11 @@ def test_a_kill_loses_little_and_changes_nothing(tmp_path: Path) -> None:
     with file.open("ab") as torn:  # half a frame more, as a power cut may leave it
         torn.write(b"\x05\x00\x00\x00 half of a fra")
     matcher = Nearness()
-    resumed = match_pairs(matcher, collection(tmp_path / "pictures"), *every_pair(), root=cache)
+    resumed = match_pairs(matcher, *sides(collection(tmp_path / "pictures")), *every_pair(), root=cache)
     image, text = every_pair()
     assert np.array_equal(resumed.scores, -np.abs(8.0 * image - 10 * text))
     assert 0 < resumed.computed == matcher.pairs < COUNT * COUNT - 100
-    assert match_pairs(matcher, collection(tmp_path / "pictures"), *every_pair(), root=cache).computed == 0
+    assert match_pairs(matcher, *sides(collection(tmp_path / "pictures")), *every_pair(), root=cache).computed == 0
 
 
 def test_an_altered_frame_ends_what_holds(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_blip_on_scenes_is_blip(blip: tuple[Path, object]) -> None:
     matcher = load_matcher(folder, device="cpu")
     matcher.images_at_once, matcher.pairs_at_once = 4, 7
     image, text = np.divmod(np.arange(180), 30)
-    found = match_pairs(matcher, scenes, image, text).scores
+    found = match_pairs(matcher, *sides(scenes), image, text).scores
     tokenizer, said = BertTokenizer.from_pretrained(folder), scenes.captions["text"].to_pylist()
     reader = ImageReader(scenes)
     expected = []
@@ -164,7 +164,7 @@ def test_blip_resumed_has_the_same_bits(blip: tuple[Path, object], tmp_path: Pat
     scenes, matcher = open_collection("scenes:8?size=64"), load_matcher(blip[0], device="cpu")
     matcher.images_at_once, matcher.pairs_at_once = 3, 16
     image, text = np.divmod(np.arange(8 * 40), 40)
-    whole = match_pairs(matcher, scenes, image, text, root=tmp_path / "whole").scores
+    whole = match_pairs(matcher, *sides(scenes), image, text, root=tmp_path / "whole").scores
     match, calls = matcher.match, []
 
     def stops(*given):  # type: ignore[no-untyped-def]
@@ -175,9 +175,9 @@ def test_blip_resumed_has_the_same_bits(blip: tuple[Path, object], tmp_path: Pat
 
     matcher.match = stops  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        match_pairs(matcher, scenes, image, text, root=tmp_path / "cut")
+        match_pairs(matcher, *sides(scenes), image, text, root=tmp_path / "cut")
     matcher.match = match  # type: ignore[method-assign]
-    resumed = match_pairs(matcher, scenes, image, text, root=tmp_path / "cut")
+    resumed = match_pairs(matcher, *sides(scenes), image, text, root=tmp_path / "cut")
     assert resumed.computed == 8 * 40 - (7 * 16 + 8 + 16)  # a block of 120 pairs is 7 calls of 16 and one of 8
     assert np.array_equal(resumed.scores, whole)
 
@@ -186,7 +186,7 @@ def test_shortcuts_are_read_whole_and_told_apart(blip: tuple[Path, object]) -> N
     scenes, matcher = open_collection("scenes:4?size=64"), load_matcher(blip[0], device="cpu")
     marked = inject(scenes, "unique?digits=sklearn")
     image, text = np.arange(4), 5 * np.arange(4)
-    plain, with_numbers = (match_pairs(matcher, one, image, text) for one in (scenes, marked))
+    plain, with_numbers = (match_pairs(matcher, *sides(one), image, text) for one in (scenes, marked))
     assert with_numbers.computed == 4
     assert not np.allclose(plain.scores, with_numbers.scores, atol=1e-4)
 
@@ -202,9 +202,9 @@ def test_tokens_of_images_are_not_kept(tmp_path: Path) -> None:
 
     toy = reds(tmp_path, [4 * at for at in range(26)], [str(at) for at in range(26)], list(range(26)))
     image, text = np.divmod(np.arange(26 * 26), 26)
-    match_pairs(Heavy(weights="warm"), toy, image[:1], text[:1])
+    match_pairs(Heavy(weights="warm"), *sides(toy), image[:1], text[:1])
     tracemalloc.start()
-    found = match_pairs(Heavy(), toy, image, text)
+    found = match_pairs(Heavy(), *sides(toy), image, text)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert np.array_equal(found.scores, -np.abs(4.0 * image - 10 * text))

@@ -108,12 +108,11 @@ def test_pages_continue_one_another(searcher: Searcher, system: str, fusion: str
 
 
 def test_dense_and_sparse_answers_are_those_of_the_index(searcher: Searcher) -> None:
-    from visir.cli.vectors import text_vectors
     from visir.encoders import load
 
     library = searcher.library
     for system, name in (("dense", library.model), ("sparse", library.head)):
-        vectors = text_vectors(load(str(name), device="cpu"), {"q": "a red boat"})
+        vectors = load(str(name), device="cpu").encode_inputs("text", {"q": "a red boat"})
         run = library.indexes[system].search(vectors, 6).answer("q")
         answer = searcher.search([Query(text="a red boat", k=6, system=system)])[0]  # type: ignore[arg-type]
         assert [hit.item for hit in answer.hits] == [item for item, _ in run]

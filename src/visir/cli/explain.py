@@ -124,8 +124,7 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
                 hint="explain it without --collection and --model",
             )
         from visir.collections import open_collection
-        from visir.encoders import load
-        from visir.evaluation.systems import encoding_of
+        from visir.encoders import encode_items, load
 
         opened = open_collection(collection)
         if opened.fingerprint != result.protocol.collection_fingerprint:
@@ -138,6 +137,5 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
         whole = opened if any("of the collection" in line for line in result.protocol.galleries.values()) else None
         part = whole or opened.split(split)
         encoder = load(model)
-        encode = encoding_of(encoder)
-        vectors = (encode(encoder, part, "image"), encode(encoder, part, "text"))
+        vectors = (encode_items(encoder, part.items("image")), encode_items(encoder, part.items("text")))
     return Material.of(evaluation, vectors), result.system, result.protocol.collection

@@ -79,9 +79,8 @@ def build_command(
 
     Killed, it leaves no folder; the vectors that were encoded are kept, and the same command goes on from them.
     """
-    from visir.cli.vectors import collection_vectors, is_sparse
     from visir.collections import open_collection
-    from visir.encoders import load
+    from visir.encoders import encode_items, load
     from visir.search.folder import check_new_index
     from visir.search.kinds import KINDS, build
 
@@ -92,10 +91,10 @@ def build_command(
         _refuse_settings(KINDS.get(kind), given)
     opened = open_collection(collection, images=_one(images), split=split)
     encoder = load(model, device=device)
-    kind = kind or ("inverted" if is_sparse(encoder) else "exact")
+    kind = kind or ("inverted" if encoder.form == "sparse" else "exact")
     _refuse_form(KINDS.get(kind), encoder)
     _refuse_settings(KINDS.get(kind), given)
-    vectors = collection_vectors(encoder, opened, side, skip_broken)
+    vectors = encode_items(encoder, opened.items(side), skip_broken=skip_broken)
     index = build(kind, vectors, out, **given)
     said = index.info()
     typer.echo(f"{out}: {said.documents:,} {to}, kind {said.kind}, {said.bytes / 1e6:,.1f} MB")
@@ -113,14 +112,14 @@ def add_command(
     """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it."""
     import pyarrow.compute as pc
 
-    from visir.cli.vectors import collection_vectors
     from visir.collections import open_collection
+    from visir.encoders import encode_items
     from visir.search.kinds import load
 
     index = load(folder)
     opened = open_collection(collection, images=_one(images), split=split)
     encoder = _encoder(index, folder, model, device)
-    vectors = collection_vectors(encoder, opened, index.info().modality, skip_broken)
+    vectors = encode_items(encoder, opened.items(index.info().modality), skip_broken=skip_broken)
     fresh = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
     if len(fresh):
         index.add(vectors.select(fresh))
@@ -185,7 +184,7 @@ def search_command(
 
     visir search COLLECTION --index FOLDER shows captions, and where the pictures are.
     """
-    from visir.cli.vectors import read_queries, text_vectors
+    from visir.cli.vectors import read_queries
     from visir.errors import ConfigurationError, raise_faults
     from visir.search.formats import write_run
     from visir.search.kinds import load
@@ -200,9 +199,8 @@ def search_command(
     if out is not None:
         check_new_file(out, replace=force)
     index = load(folder)
-    asked = text_vectors(
-        _encoder(index, folder, model, device), read_queries(queries) if queries else {"query": text or ""}
-    )
+    texts = read_queries(queries) if queries else {"query": text or ""}
+    asked = _encoder(index, folder, model, device).encode_inputs("text", texts)
     run = index.search(asked, k, **pairs_of(setting))
     if out is not None:
         write_run(run, out, replace=force)
@@ -224,7 +222,7 @@ def export_command(
 
     ciff: PISA and others; anserini: JsonVectorCollection; seismic: JSON lines. Deleted documents are left out.
     """
-    from visir.cli.vectors import read_queries, text_vectors
+    from visir.cli.vectors import read_queries
     from visir.errors import ConfigurationError
     from visir.records import SparseEmbeddings
     from visir.search.kinds import load
@@ -238,7 +236,9 @@ def export_command(
             f"{folder}: holds dense vectors; these forms are of weighted words.",
             hint="visir encode COLLECTION --model MODEL --out FOLDER writes dense vectors as NPY",
         )
-    asked = text_vectors(_encoder(index, folder, model, device), read_queries(queries)) if queries else None
+    asked = None
+    if queries:
+        asked = _encoder(index, folder, model, device).encode_inputs("text", read_queries(queries))
     for path, weights in export(form, out, documents, asked, replace=force).items():  # type: ignore[arg-type]
         typer.echo(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")
 
@@ -308,15 +308,14 @@ def _refuse_settings(kind: Kind, given: dict[str, Any]) -> None:
 
 
 def _refuse_form(kind: Kind, encoder: Encoder) -> None:
-    from visir.cli.vectors import is_sparse
     from visir.errors import ConfigurationError
     from visir.search.kinds import kinds_for
 
-    form: Any = "sparse" if is_sparse(encoder) else "dense"
-    if kind.vectors != form:
+    if kind.vectors != encoder.form:
         raise ConfigurationError(
-            f"an index of kind {kind.name!r} holds {kind.vectors} vectors; those by {encoder.card.name} are {form}.",
-            hint=f"kinds for {form} vectors: {', '.join(kinds_for(form))}",
+            f"an index of kind {kind.name!r} holds {kind.vectors} vectors; those by {encoder.card.name} are "
+            f"{encoder.form}.",
+            hint=f"kinds for {encoder.form} vectors: {', '.join(kinds_for(encoder.form))}",
         )
 
 

@@ -14,7 +14,7 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-    from visir.encoders.encoding import Encoding, encode, encode_collection
+    from visir.encoders.encoding import Encoding, encode, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family
     from visir.encoders.loading import load, load_matcher
     from visir.encoders.matching import Matcher
@@ -28,7 +28,8 @@ __getattr__ = lazy(
         "load_matcher": "visir.encoders.loading",
         "Matcher": "visir.encoders.matching",
         "encode": "visir.encoders.encoding",
-        "encode_collection": "visir.encoders.encoding",
+        "encode_detailed": "visir.encoders.encoding",
+        "encode_items": "visir.encoders.encoding",
         "Encoding": "visir.encoders.encoding",
         "Store": "visir.encoders.store",
         "FAMILIES": "visir.encoders.families",
@@ -44,7 +45,8 @@ __all__ = [
     "Matcher",
     "Store",
     "encode",
-    "encode_collection",
+    "encode_detailed",
+    "encode_items",
     "load",
     "load_matcher",
 ]

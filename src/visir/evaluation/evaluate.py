@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
+from visir.encoders.encoding import encode_items
 from visir.encoders.matching import Matcher
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import Choice, choose
@@ -25,7 +26,6 @@ from visir.evaluation.second_stage import apply, as_protocol, second_stage, stag
 from visir.evaluation.systems import (
     System,
     embeddings_of,
-    encoding_of,
     origins,
     refuse,
     runs_of,
@@ -45,8 +45,9 @@ from visir.records import (
     Run,
     SparseEmbeddings,
     Ties,
+    Vectors,
 )
-from visir.search.exact import Vectors, similarity_of
+from visir.search.exact import similarity_of
 from visir.search.rerank import Fusion, Tail
 from visir.search.vectors import Similarity
 
@@ -230,15 +231,14 @@ def _encode(
     encoder: Encoder, collection: Collection, skip_broken: bool, options: Mapping[str, Any], timing: dict[str, float]
 ) -> tuple[Vectors, Vectors]:
     # All captions are encoded even where few take part: what is stored then serves every choice of captions.
-    encode = encoding_of(encoder)
-    known = [name for name, one in signature(encode).parameters.items() if one.kind is Parameter.KEYWORD_ONLY]
+    known = [name for name, one in signature(encode_items).parameters.items() if one.kind is Parameter.KEYWORD_ONLY]
     faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
     raise_faults(ConfigurationError, f"encoding with {encoder.card.name}", faults)
     started = time.perf_counter()
-    images = encode(encoder, collection, "image", skip_broken=skip_broken, **options)
+    images = encode_items(encoder, collection.items("image"), skip_broken=skip_broken, **options)
     timing["encode images"] = time.perf_counter() - started
     started = time.perf_counter()
-    texts = encode(encoder, collection, "text", **options)
+    texts = encode_items(encoder, collection.items("text"), **options)
     timing["encode texts"] = time.perf_counter() - started
     return images, texts
 

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from visir.evaluation.folds import joined_runs
 from visir.evaluation.gallery_check import check
 from visir.evaluation.restrict import restrict
-from visir.records import Gallery, Qrels, Ranks, Run, Ties
-from visir.search.exact import Searched, Vectors, search, search_both
+from visir.records import Gallery, Qrels, Ranks, Run, Ties, Vectors
+from visir.search.exact import Searched, search, search_both
 from visir.search.ranks import ranks_of
 from visir.search.vectors import Similarity
 

@@ -17,8 +17,7 @@ from visir.evaluation.folds import folds_of, runs_of_folds
 from visir.evaluation.ranking import search_vectors
 from visir.evaluation.readings import Reading
 from visir.evaluation.restrict import is_whole, restrict
-from visir.records import SIDES, Gallery, Protocol, Qrels, Ranks, Run
-from visir.search.exact import Vectors
+from visir.records import SIDES, Gallery, Protocol, Qrels, Ranks, Run, Vectors
 from visir.search.ranks import ranks_of
 from visir.search.vectors import Similarity
 

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, VisirError
-from visir.records import TASKS, UNDECLARED, Embeddings, EncoderCard, Run, SparseEmbeddings
-from visir.search.exact import Vectors, similarity_of
+from visir.records import TASKS, UNDECLARED, Embeddings, EncoderCard, Run, SparseEmbeddings, Vectors
+from visir.search.exact import similarity_of
 from visir.search.sparse.scan import refuse_unlike
 from visir.search.vectors import Similarity
 
 System: TypeAlias = Encoder | Run | Iterable[Vectors] | Iterable[Run] | Mapping[Any, Vectors] | Mapping[Any, Run]
 """An `Encoder`, dense or sparse; image and text `Embeddings` or `SparseEmbeddings` (a pair or a mapping); one `Run`,
 several, or a mapping of them."""
-
-
-def encoding_of(encoder: Encoder) -> Callable[..., Vectors]:
-    """What encodes a collection with this encoder: `visir.encoders.encode`, or `encode_sparse` for weighted words.
-
-    Whoever has a sparse encoder has imported its module; nobody else needs torch for it.
-    """
-    sparse = sys.modules.get("visir.sparse.encoder")
-    if sparse is not None and isinstance(encoder, sparse.SparseEncoder):
-        of_words: Callable[..., Vectors] = sparse.encode_sparse
-        return of_words
-    from visir.encoders import encode
-
-    return encode
 
 
 def runs_of(system: System) -> dict[str, Run] | None:

@@ -95,7 +95,9 @@ def rerank_runs(
     heads = {task: run.cut(k) for task, run in runs.items()}
     pairs = [_pairs(head, collection) for head in heads.values()]
     images, texts = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    matched = match_pairs(matcher, collection, images, texts, root=root, workers=workers)
+    matched = match_pairs(
+        matcher, collection.items("image"), collection.items("text"), images, texts, root=root, workers=workers
+    )
     at, made = 0, {}
     for task, head in heads.items():
         scores = matched.scores[at : at + len(head.indices)].astype(np.float64)

@@ -27,7 +27,7 @@ from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.half import Half
 from visir.errors import EncoderError
 from visir.files import read_json
-from visir.records import Modality
+from visir.records import Modality, Role
 from visir.storage import Scratch
 
 MODULES_FILE = "modules.json"
@@ -69,8 +69,9 @@ class SentenceHalf(Half):
 
     def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated."""
+        model = self.network.model
         with self._lock:
-            return sentence_room(self.network.model, self._template, texts, ending)
+            return sentence_room(model, default_prompt(model), self._template, texts, ending)
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """ "input_ids" and "attention_mask", padded to the longest."""
@@ -79,7 +80,7 @@ class SentenceHalf(Half):
 
     def values(self) -> dict[str, Any]:
         """The tokenizer's settings, and the names of the modules."""
-        return sentence_values(self.network.model, self._template)
+        return sentence_values(self.network.model, self._template, default_prompt(self.network.model))
 
     def spec(self) -> dict[str, Any]:
         """Width, template and limit."""
@@ -126,7 +127,25 @@ def default_prompt(model: Any) -> str:
     return str(model.prompts.get(model.default_prompt_name) or "") if model.default_prompt_name else ""
 
 
-def sentence_values(model: Any, template: str) -> dict[str, Any]:
+_ROLE_NAMES: dict[Role, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+"""What models call the prompt of a role, as `encode_query` and `encode_document` of the library look for it."""
+
+
+def role_prompts(model: Any) -> dict[Role, str]:
+    """What stands before a query, and before a document: the model's prompt of this role, or its default prompt.
+
+    The library's `encode_query` and `encode_document` take an empty prompt of a role as it is. Here, and in
+    `SentenceTransformer.encode`, a model with a default prompt uses that one, and "passage" is looked for where the
+    prompt named "document" is empty: the library adds that name, empty, to models that were saved without it.
+    """
+    default = default_prompt(model)
+    return {
+        role: next((prompt for name in names if (prompt := str(model.prompts.get(name) or ""))), default)
+        for role, names in _ROLE_NAMES.items()
+    }
+
+
+def sentence_values(model: Any, template: str, prompt: str | Mapping[str, str]) -> dict[str, Any]:
     """Everything between a text and the first module, as plain values for the card."""
     tokenizer = model.tokenizer
     return {
@@ -134,15 +153,15 @@ def sentence_values(model: Any, template: str) -> dict[str, Any]:
         "tokenizer": type(tokenizer).__name__.removesuffix("Fast"),
         "vocabulary": vocabulary_hash(tokenizer),
         "template": template,
-        "prompt": default_prompt(model),
+        "prompt": prompt,
         "max_length": limit_of(model),
         "padding": "longest",
     }
 
 
-def sentence_room(model: Any, template: str, texts: Sequence[str], ending: str) -> list[str]:
+def sentence_room(model: Any, prompt: str, template: str, texts: Sequence[str], ending: str) -> list[str]:
     """The texts, cut where f"{text} {ending}" under prompt and template would be truncated."""
-    limit, tokenizer, prompt = limit_of(model), model.tokenizer, default_prompt(model)
+    limit, tokenizer = limit_of(model), model.tokenizer
     if limit is None:
         return list(texts)
 

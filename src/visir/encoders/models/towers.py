@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from visir.encoders.towers.base import Tower, own_body, to_device
 from visir.encoders.towers.half import Half
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
-from visir.records import EncoderCard, Modality
+from visir.records import EncoderCard, Modality, Role
 
 KIND = "towers"
 SIDES: tuple[Modality, Modality] = ("image", "text")
@@ -65,6 +66,7 @@ class TowersEncoder(Encoder):
         self.dimension = outputs[0]
         self.modalities = frozenset(SIDES)
         frozen = {side: one.card for side, one in self.backbones.items() if one is not None}
+        self.has_roles = any(one is not None and one.has_roles for one in self.backbones.values())
         own = [side for side in SIDES if side not in frozen]
         self.card = EncoderCard(
             name=name,
@@ -96,6 +98,14 @@ class TowersEncoder(Encoder):
                 block = torch.from_numpy(np.array(vectors[start : start + _BLOCK], dtype=np.float32))
                 result[start : start + len(block)] = to_vectors(self.towers[modality](block.to(self.device)))
         return result
+
+    def for_role(self, role: Role) -> TowersEncoder:
+        """The same towers over their frozen encoders in this role."""
+        if not self.has_roles:
+            return self
+        encoder = copy(self)
+        encoder.backbones = {side: one and one.for_role(role) for side, one in self.backbones.items()}
+        return encoder
 
     def preprocess(self, image: Image) -> Pixels:
         """What the body, or the frozen encoder, takes."""

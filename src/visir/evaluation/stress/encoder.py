@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.encoders.models.imported import Imported
+from visir.encoders.encoding import encode_items
 from visir.errors import ConfigurationError
 from visir.evaluation.stress.subject import DEPTH, PLAIN, Condition, Setup, Subject, unanswered
-from visir.evaluation.systems import encoding_of, system_fields
-from visir.records import SIDES, Collection, Embeddings, Modality, Qrels
-from visir.search.exact import Searched, Vectors, search, similarity_of
+from visir.evaluation.systems import system_fields
+from visir.records import SIDES, Collection, Embeddings, Modality, Qrels, Vectors
+from visir.search.exact import Searched, search, similarity_of
 
 
 class EncoderSubject(Subject):
@@ -33,15 +33,12 @@ class EncoderSubject(Subject):
         self._plain: dict[Modality, Vectors] = {}
         modalities: tuple[Modality, Modality] = ("image", "text")
         for modality in modalities:
-            under: Encoder | None = encoder
-            while under is not None:
-                if isinstance(under, Imported):
-                    raise ConfigurationError(
-                        f"{encoder.card.name}: vectors that were made elsewhere cannot be asked perturbed queries.",
-                        hint="name the model itself; or write the perturbed captions (visir perturb), search them "
-                        "where the model is, and give the runs (--runs)",
-                    )
-                under = under.backbone(modality)
+            if encoder.deepest_backbone(modality).precomputed:
+                raise ConfigurationError(
+                    f"{encoder.card.name}: vectors that were made elsewhere cannot be asked perturbed queries.",
+                    hint="name the model itself; or write the perturbed captions (visir perturb), search them "
+                    "where the model is, and give the runs (--runs)",
+                )
 
     def answer(self, setup: Setup, task: str, condition: Condition) -> Searched:
         """Encode the condition's queries and search them; queries with a zero vector find nothing, and are noted."""
@@ -83,7 +80,7 @@ class EncoderSubject(Subject):
 
     def _encoded(self, collection: Collection, modality: Modality) -> Vectors:
         started = time.perf_counter()
-        found = encoding_of(self.encoder)(self.encoder, collection, modality, **self._options)
+        found = encode_items(self.encoder, collection.items(modality), **self._options)
         self.spent += time.perf_counter() - started
         return found
 
