@@ -33,7 +33,7 @@ from rich.table import Table
 from scipy.stats import kendalltau, spearmanr
 
 import visir
-from visir.encoders import encode_items
+from visir.evaluation.systems import EncoderSystem
 from visir.files import data_directory
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vectors
 
@@ -62,8 +62,8 @@ class Judged:
 
 
 def encoded(part: Collection, name: str) -> tuple[Vectors, Vectors]:
-    encoder = visir.load(name)
-    return encode_items(encoder, part.items("image")), encode_items(encoder, part.items("text"))
+    system = EncoderSystem(visir.load(name))
+    return system.vectors(part.items("image"), "document"), system.vectors(part.items("text"), "query")
 
 
 def text_only(part: Collection) -> tuple[Embeddings, Embeddings]:

@@ -12,7 +12,7 @@ from encoder_toys import Means, photos
 from numpy.typing import NDArray
 
 from visir.collections import open_collection
-from visir.encoders import Encoder, Store, encode, encode_detailed, encode_items, load
+from visir.encoders import Encoder, Store, encode_detailed, encode_items, load
 from visir.encoders.inputs import Pixels
 from visir.encoders.shard_folder import Shard
 from visir.encoders.shards import encode_shard, join_shards
@@ -47,11 +47,12 @@ def compositions(folder: Path, count: int = 5) -> Items:
 
 def test_texts_with_images_in_one_vector(tmp_path: Path) -> None:
     items, encoder, store = compositions(tmp_path / "photos"), PixelsAndWords(), Store(tmp_path / "store")
+    pictures = Items(items.ids, None, items.places, items.root)
     assert items.modality == "text+image"
     result = encode_detailed(encoder, items, store=store)
     vectors = result.embeddings
     assert vectors.modality == "text+image" and vectors.ids.equals(items.ids) and result.computed == 5
-    images = encode(load("pixels"), photos(tmp_path / "photos", 5), "image").vectors
+    images = encode_items(load("pixels"), pictures, store=store).vectors
     assert np.array_equal(vectors.vectors, np.hstack([images, load("bow:16").encode_texts(items.texts.to_pylist())]))
     assert encode_detailed(encoder, items, store=store).computed == 0
     other = Items(items.ids, pa.array(["another text"] * 5), items.places, items.root)
@@ -80,9 +81,7 @@ def test_shards_of_texts_with_images(tmp_path: Path) -> None:
 
 def test_an_encoder_says_what_it_takes(tmp_path: Path) -> None:
     items = compositions(tmp_path / "photos")
-    with pytest.raises(
-        EncoderError, match="pixels encodes no texts with images, only images"
-    ):
+    with pytest.raises(EncoderError, match="pixels encodes no texts with images, only images"):
         encode_items(load("pixels"), items)
     with pytest.raises(EncoderError, match="means encodes no texts with images, only images and texts"):
         encode_items(Means(), items)

@@ -185,15 +185,15 @@ def test_prompts_of_queries_and_documents(saved: Path, tmp_path: Path) -> None:
     SentenceTransformer(str(saved), device="cpu", prompts=prompts).save(str(tmp_path / "roles"))
     reference = SentenceTransformer(str(tmp_path / "roles"), device="cpu")
     encoder = load(tmp_path / "roles", device="cpu")
-    assert encoder.has_roles and encoder.card.text_preprocessing["prompt"] == prompts
+    assert encoder.distinguishes_roles and encoder.card.text_preprocessing["prompt"] == prompts
     queries, documents = encoder.encode_texts(tiny.CAPTIONS, "query"), encoder.encode_texts(tiny.CAPTIONS, "document")
     assert np.abs(queries - reference.encode_query(tiny.CAPTIONS)).max() <= 1e-5
     assert np.abs(documents - reference.encode_document(tiny.CAPTIONS)).max() <= 1e-5
     assert np.abs(queries - documents).max() > 0.01 and np.array_equal(encoder.encode_texts(tiny.CAPTIONS), documents)
     alike = encoder.for_role("query").embed_texts_alike(tiny.CAPTIONS[:1])
     assert np.abs(alike - queries[:1]).max() <= 1e-5
-    long = ["dog " * 60]  # 40 tokens: [CLS], the prompt's 3 or 3, 34 words, [SEP]; the ending needs one
-    assert len(encoder.for_role("query").room_for(long, "boat")[0].split()) == 34
+    long, template = ["dog " * 60], load(f"st:{saved}?template=a dog: {{}}", device="cpu")
+    assert encoder.for_role("query").room_for(long, "boat") == template.room_for(long, "boat")
     # In the store the two are apart, and each is found again.
     items, store = Items.of_texts({"1": "a dog", "2": "two boats"}), Store(tmp_path / "store")
     for role in ("query", "document"):
@@ -202,7 +202,7 @@ def test_prompts_of_queries_and_documents(saved: Path, tmp_path: Path) -> None:
         assert encode_detailed(encoder, items, role, store=store).computed == 0
     assert len(list(store.root.rglob("vectors.npy"))) == 2
     joined = JoinedTexts([encoder, load("bow:8")])
-    assert joined.has_roles
+    assert joined.distinguishes_roles
     assert np.abs(joined.encode_texts(["a dog"], "query") - joined.encode_texts(["a dog"], "document")).max() > 0.01
 
 
@@ -211,7 +211,7 @@ def test_a_model_with_one_prompt_has_no_roles(saved: Path, tmp_path: Path) -> No
         folder = tmp_path / str(number)
         SentenceTransformer(str(saved), device="cpu", **settings).save(str(folder))
         encoder = load(folder, device="cpu")
-        assert not encoder.has_roles and encoder.for_role("query") is encoder
+        assert not encoder.distinguishes_roles and encoder.for_role("query") is encoder
         assert encoder.card.text_preprocessing["prompt"] == ("", "a: ", "the dog: ")[number]
         items = Items.of_texts({"1": "a dog"})
         store = Store(tmp_path / "store")

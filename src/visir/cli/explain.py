@@ -124,7 +124,8 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
                 hint="explain it without --collection and --model",
             )
         from visir.collections import open_collection
-        from visir.encoders import encode_items, load
+        from visir.encoders import load
+        from visir.evaluation.systems import EncoderSystem
 
         opened = open_collection(collection)
         if opened.fingerprint != result.protocol.collection_fingerprint:
@@ -137,5 +138,6 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
         whole = opened if any("of the collection" in line for line in result.protocol.galleries.values()) else None
         part = whole or opened.split(split)
         encoder = load(model)
-        vectors = (encode_items(encoder, part.items("image")), encode_items(encoder, part.items("text")))
+        system = EncoderSystem(encoder)
+        vectors = (system.vectors(part.items("image"), "document"), system.vectors(part.items("text"), "query"))
     return Material.of(evaluation, vectors), result.system, result.protocol.collection

@@ -47,7 +47,7 @@ class Encoder(ABC):
     """The model's image–text matching head, for a second stage of search; None when it has none."""
     form: Literal["dense", "sparse"] = "dense"
     """What its vectors are: `Embeddings`, or `SparseEmbeddings` of weighted words."""
-    has_roles: bool = False
+    distinguishes_roles: bool = False
     """Whether it embeds queries and documents in different ways (`for_role`)."""
     precomputed: bool = False
     """Whether its vectors exist already (`existing_vectors`); then it embeds nothing new."""

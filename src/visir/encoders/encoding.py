@@ -100,7 +100,8 @@ def encode_items(
     Args:
         encoder: Any encoder: a model, a head over one, imported vectors.
         items: Texts, images, or both.
-        role: "query" or "document". It matters for models that embed the two in different ways (`Encoder.has_roles`).
+        role: "query" or "document". It matters for models that embed the two in different ways
+            (`Encoder.distinguishes_roles`).
         store: Where vectors are kept and looked for; by default the user's cache. Vectors of an encoder whose card has
             neither weights nor a revision are not kept: nothing shows when its code changes.
         batch_size: Inputs per forward pass; by default the encoder's own.
@@ -205,7 +206,7 @@ def check_not_empty(items: Items) -> None:
 
 
 def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: ForwardOptions) -> Encoding:
-    key = store.key(encoder.card, items, role if encoder.has_roles else None)
+    key = store.key(encoder.card, items, role if encoder.distinguishes_roles else None)
     entry, done, seconds, computed = usable_entry(store, key, items), 0, 0.0, 0
     if entry is None:
         with store.writing(key) as change:

@@ -82,7 +82,7 @@ class Store:
         Args:
             encoder: The card of the encoder.
             items: What is encoded.
-            role: The role of the items, for an encoder that has roles (`Encoder.has_roles`); None for all others.
+            role: The role of the items, for an encoder that distinguishes roles; None for all others.
         """
         identity = encoder.identity(items.modality)
         values = {"encoder": identity, items.modality: content_fingerprint(items)}

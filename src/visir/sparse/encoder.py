@@ -36,9 +36,9 @@ from visir.records import (
 )
 from visir.sparse.expansion import Variant
 from visir.sparse.files import VOCABULARY_FILE, read_vocabulary, write_vocabulary
-from visir.sparse.head import Head
-from visir.sparse.vocabulary import TOKENIZER_FILE, Terms, Tokenizer
-from visir.sparse.weighing import BLOCK, Rows, Weigher, weigh
+from visir.sparse.head import SparseHead
+from visir.sparse.projection import BLOCK, Projector, SparseRows, project
+from visir.sparse.vocabulary import TOKENIZER_FILE, TextTerms, Tokenizer
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -69,7 +69,7 @@ class SparseEncoder(Encoder):
     def __init__(
         self,
         dense: Encoder,
-        head: Head,
+        head: SparseHead,
         tokenizer: Tokenizer,
         *,
         variant: Variant,
@@ -88,7 +88,7 @@ class SparseEncoder(Encoder):
         self.head = head.to(pick_device(device)).eval()
         self.expanded = variant != "none" if expanded is None else expanded
         self.dimension = head.size
-        self.modalities, self.has_roles = dense.modalities, dense.has_roles
+        self.modalities, self.distinguishes_roles = dense.modalities, dense.distinguishes_roles
         self.batch_size = dense.batch_size
         own = {
             "expansion": "any usable term" if self.expanded else "own terms only",
@@ -105,8 +105,8 @@ class SparseEncoder(Encoder):
         )
 
     @cached_property
-    def _weigher(self) -> Weigher:
-        return Weigher(self.head)  # the head is frozen from here on
+    def _weigher(self) -> Projector:
+        return Projector(self.head)  # the head is frozen from here on
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -118,9 +118,9 @@ class SparseEncoder(Encoder):
         return self.dense
 
     def sparsify(
-        self, embeddings: Embeddings, own_terms: Terms | None = None, *, block: int = BLOCK
+        self, embeddings: Embeddings, own_terms: TextTerms | None = None, *, block: int = BLOCK
     ) -> SparseEmbeddings:
-        """Weighted words for dense vectors of this head's encoder, streamed in blocks (`visir.sparse.weighing`).
+        """Weighted words for dense vectors of this head's encoder, streamed in blocks (`visir.sparse.projection`).
 
         `own_terms`: of the captions, in the order of `embeddings`; needed where captions are not expanded, and for
         those only. Raises `EmbeddingError` when they are missing, and when the vectors are not of the dense encoder:
@@ -137,7 +137,7 @@ class SparseEncoder(Encoder):
                 hint="pass own_terms=encoder.tokenizer.terms(texts), or use encode_sparse, which does",
             )
         what = f"words of {embeddings.modality}s"
-        rows = weigh(self._weigher, embeddings.vectors, own_terms, block=block, what=what)
+        rows = project(self._weigher, embeddings.vectors, own_terms, block=block, what=what)
         return SparseEmbeddings(
             embeddings.modality,
             embeddings.ids,
@@ -160,7 +160,7 @@ class SparseEncoder(Encoder):
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, |V|) weights, expanded or not as declared."""
         vectors = self.dense.embed_texts(texts)
-        return self._full(weigh(self._weigher, vectors, None if self.expanded else self.tokenizer.terms(texts)))
+        return self._full(project(self._weigher, vectors, None if self.expanded else self.tokenizer.terms(texts)))
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """As the dense encoder counts them."""
@@ -180,11 +180,11 @@ class SparseEncoder(Encoder):
                 f"{self.card.name}: captions have their own terms only, which their dense vectors do not say.",
                 hint="use visir.sparse.encode_sparse, or load it with ?expansion=free",
             )
-        return self._full(weigh(self._weigher, vectors))
+        return self._full(project(self._weigher, vectors))
 
     def for_role(self, role: Role) -> SparseEncoder:
         """The same head over the dense encoder in this role."""
-        if not self.has_roles:
+        if not self.distinguishes_roles:
             return self
         encoder = copy(self)
         encoder.dense = self.dense.for_role(role)
@@ -200,11 +200,11 @@ class SparseEncoder(Encoder):
         vectors = as_dense(self.dense.encode_inputs(modality, inputs, role))
         return self.sparsify(vectors, self._own_terms(modality, list(inputs.values())))
 
-    def _own_terms(self, modality: Modality, texts: Sequence[str]) -> Terms | None:
+    def _own_terms(self, modality: Modality, texts: Sequence[str]) -> TextTerms | None:
         """The terms of the texts, where captions have their own terms only."""
         return self.tokenizer.terms(texts) if modality == "text" and not self.expanded else None
 
-    def _full(self, rows: Rows) -> NDArray[np.float32]:
+    def _full(self, rows: SparseRows) -> NDArray[np.float32]:
         full = np.zeros((len(rows.offsets) - 1, self.dimension), np.float32)
         full[np.repeat(np.arange(len(full)), np.diff(rows.offsets)), rows.terms] = rows.values
         return full
@@ -304,7 +304,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     kept = read_vocabulary(folder, vocabulary["name"]).fingerprint
     if not tokenizer.vocabulary.fingerprint == kept == vocabulary["fingerprint"]:
         raise EncoderError(f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN)
-    head = Head.empty(inputs, width, tokenizer.vocabulary.usable)
+    head = SparseHead.empty(inputs, width, tokenizer.vocabulary.usable)
     _load_weights(head, folder)
     backbone = load_part(folder, entry, device, dtype)
     _refuse_changed(folder, card, backbone.card)
@@ -324,7 +324,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     )
 
 
-def _load_weights(head: Head, folder: Path) -> None:
+def _load_weights(head: SparseHead, folder: Path) -> None:
     path = folder / WEIGHTS_FILE
     if not path.is_file():
         raise EncoderError(f"{path}: missing.", hint="was the whole checkpoint copied?")

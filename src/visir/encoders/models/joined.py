@@ -36,7 +36,7 @@ class JoinedTexts(Encoder):
         self.parts = tuple(parts)
         self.dimension = sum(part.dimension for part in parts)
         self.modalities = frozenset({"text"})
-        self.has_roles = any(part.has_roles for part in parts)
+        self.distinguishes_roles = any(part.distinguishes_roles for part in parts)
         self.batch_size = min(part.batch_size for part in parts)
         self.card = EncoderCard(
             name=" + ".join(part.card.name for part in parts),
@@ -54,7 +54,7 @@ class JoinedTexts(Encoder):
 
     def for_role(self, role: Role) -> JoinedTexts:
         """The same with every part in this role."""
-        if not self.has_roles:
+        if not self.distinguishes_roles:
             return self
         encoder = copy(self)
         encoder.parts = tuple(part.for_role(role) for part in self.parts)

@@ -68,7 +68,7 @@ class SentenceEncoder(Encoder):
         self._template = str(card.text_preprocessing["template"])
         self._prompts = role_prompts(model)
         self._prompt = self._prompts["document"]
-        self.has_roles = self._prompt != self._prompts["query"]
+        self.distinguishes_roles = self._prompt != self._prompts["query"]
         self.dimension = 0
         self.dimension = self.embed_texts([""]).shape[1]  # where it is written differs between kinds of modules
 
@@ -176,7 +176,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
                 )
             model.max_seq_length = max_length
         prompts = role_prompts(model)
-        prompt = prompts["query"] if prompts["query"] == prompts["document"] else dict(prompts)
+        both = {str(role): prompt for role, prompt in prompts.items()}
+        prompt = both["query"] if both["query"] == both["document"] else both
         card = EncoderCard(
             name=name,
             family="sentence-transformers",

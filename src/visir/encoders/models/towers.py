@@ -66,7 +66,7 @@ class TowersEncoder(Encoder):
         self.dimension = outputs[0]
         self.modalities = frozenset(SIDES)
         frozen = {side: one.card for side, one in self.backbones.items() if one is not None}
-        self.has_roles = any(one is not None and one.has_roles for one in self.backbones.values())
+        self.distinguishes_roles = any(one is not None and one.distinguishes_roles for one in self.backbones.values())
         own = [side for side in SIDES if side not in frozen]
         self.card = EncoderCard(
             name=name,
@@ -101,7 +101,7 @@ class TowersEncoder(Encoder):
 
     def for_role(self, role: Role) -> TowersEncoder:
         """The same towers over their frozen encoders in this role."""
-        if not self.has_roles:
+        if not self.distinguishes_roles:
             return self
         encoder = copy(self)
         encoder.backbones = {side: one and one.for_role(role) for side, one in self.backbones.items()}

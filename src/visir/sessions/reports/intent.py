@@ -14,7 +14,7 @@ from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.predict.models import TITLES
-from visir.sessions.predict.summary import COMPARED, Row, Summary
+from visir.sessions.predict.summary import COMPARED, Summary, SummaryRow
 from visir.sessions.reports import intent_plots as plots
 
 _MEASURES = (
@@ -130,7 +130,7 @@ def write_intent_report(
         room="visir.sessions.reports",
         replace=replace,
         title=_title(summary),
-        found=summary.card["found"],
+        drawn=summary.card["drawn"],
         cards=_card(summary),
         lead=_figure(
             plots.f1_over_steps(summary),
@@ -176,14 +176,16 @@ def write_intent_report(
 
 def _card(summary: Summary) -> list[tuple[str, str]]:
     """The protocol, as names and values."""
-    asked, log = summary.card["asked"], summary.card["log"]
+    asked, log = summary.card["plan"], summary.card["log"]
     sample = asked["samples"][0]
-    told = {"start": "its first request", "session": "the whole session (selects by the future)"}[sample["told"]]
+    told = {"start": "its first request", "session": "the whole session (selects by the future)"}[
+        sample["setting_from"]
+    ]
     return [
         ("log", f"{log['mapping']}; hours in {log['zone']}; sessions end after {log['idle_minutes']:g} idle minutes"),
         (
             "examples",
-            f"sessions of at least {sample['min_pages']} pages ({sample['count']}); the setting told by {told}",
+            f"sessions of at least {sample['min_pages']} pages ({sample['counted_pages']}); the setting told by {told}",
         ),
         ("steps", "pages opened so far; dwell times of the pages left by then"),
         ("history", "sessions of the customer that were over, idle time included, before this one began"),
@@ -206,10 +208,10 @@ def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
     return Figure(themed(svg, name, title), title, caption)
 
 
-def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], Row]:
+def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], SummaryRow]:
     return {(one.setting, one.scheme, one.model, one.which, one.step): one for one in summary.rows}
 
 
-def _percent(row: Row, measure: str) -> float | None:
+def _percent(row: SummaryRow, measure: str) -> float | None:
     value = row.means[measure]
     return None if value is None else 100 * value

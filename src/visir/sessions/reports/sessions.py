@@ -12,10 +12,10 @@ from visir.reports.page import write_page
 from visir.reports.svg import themed
 from visir.reports.table import Table
 from visir.sessions.describe import Characterisation, Statistic
-from visir.sessions.describe.mix import BUYING, OTHER, RATE
+from visir.sessions.describe.outcome_shares import BUYING, OTHER, RATE
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
-from visir.sessions.reports.tables import aside_table, cannot_table, card_rows, statistic_table, tidy_statistic
+from visir.sessions.reports.tables import cannot_table, card_rows, rejected_table, statistic_table, tidy_statistic
 from visir.storage import Change
 
 _OUTCOMES = ("sessions with a purchase", "sessions without")
@@ -32,7 +32,7 @@ _PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 @dataclass(frozen=True)
-class Part:
+class ReportedStatistic:
     """One statistic on the page: why it cannot be computed, or its figures, its table, and what is to be said of it."""
 
     statistic: Statistic
@@ -65,7 +65,7 @@ def write_sessions_report(
         cards=_cards(found),
         sections=sections,
         missing=to_html(replace(cannot_table(found), caption="")) if missing else "",
-        aside=to_html(aside_table(found.counts)),
+        rejected=to_html(rejected_table(found.counts)),
         card=card_rows(found),
         command=command,
         beside=sorted((beside or {}).items()),
@@ -106,12 +106,12 @@ def _cards(found: Characterisation) -> list[tuple[str, str, str]]:
     return cards
 
 
-def _part(statistic: Statistic) -> Part:
+def _part(statistic: Statistic) -> ReportedStatistic:
     if statistic.cannot:
-        return Part(statistic, (), "", folded=False)
+        return ReportedStatistic(statistic, (), "", folded=False)
     folded = statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles"
     table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")
-    return Part(statistic, tuple(_figures(statistic)), to_html(table), folded=folded)
+    return ReportedStatistic(statistic, tuple(_figures(statistic)), to_html(table), folded=folded)
 
 
 def _figures(statistic: Statistic) -> list[Figure]:
