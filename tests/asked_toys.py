@@ -12,7 +12,7 @@ from visir.encoders import load
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.towers.base import Tower
-from visir.encoders.towers.gru import GRUBody
+from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.head import HeadSpec, SparseHead
 from visir.encoders.towers.words import Vocabulary
 from visir.library.updating import update
@@ -39,7 +39,7 @@ def write_models(folder: Path) -> tuple[Path, Path]:
     pixels = load("pixels")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        body = GRUBody(Vocabulary.fit([" ".join(WORDS)] * 5), words=12, hidden=16)
+        body = GRUBackbone(Vocabulary.fit([" ".join(WORDS)] * 5), words=12, hidden=16)
         towers = {
             "image": Tower(None, SparseHead(HeadSpec(pixels.dimension, 24))),
             "text": Tower(body, SparseHead(HeadSpec(body.outputs, 24))),

@@ -1,4 +1,4 @@
-"""Whole collections through an encoder: broken inputs, order, batches, backbones, memory."""
+"""Whole collections through an encoder: broken inputs, order, batches, base encoders, memory."""
 
 from __future__ import annotations
 
@@ -124,23 +124,23 @@ def test_texts_are_sorted_by_length_inside_and_come_out_in_order(tmp_path: Path)
     assert vectors.tolist() == [[len(one), one.count(" "), 1] for one in texts]
 
 
-def test_heads_reuse_the_kept_vectors_of_their_backbone(tmp_path: Path) -> None:
+def test_heads_reuse_the_kept_vectors_of_their_base_encoder(tmp_path: Path) -> None:
     class Doubled(Means):
         def __init__(self, under: Encoder) -> None:
             super().__init__(weights="head", name="doubled")
             self.under = under
 
-        def backbone(self, modality):  # type: ignore[no-untyped-def]
+        def base_encoder(self, modality):  # type: ignore[no-untyped-def]
             return self.under
 
         def project(self, modality, vectors):  # type: ignore[no-untyped-def]
             return np.asarray(vectors) * 2
 
-    collection, backbone = photos(tmp_path / "photos", 6), Means()
-    encode(backbone, collection, "image")
-    backbone.seen.clear()
-    projected = encode(Doubled(backbone), collection, "image")
-    assert backbone.seen == []
+    collection, base_encoder = photos(tmp_path / "photos", 6), Means()
+    encode(base_encoder, collection, "image")
+    base_encoder.seen.clear()
+    projected = encode(Doubled(base_encoder), collection, "image")
+    assert base_encoder.seen == []
     assert projected.vectors[2].tolist() == [4, 8, 12]
     assert projected.encoder.name == "doubled"
 

@@ -193,7 +193,7 @@ def test_prompts_of_queries_and_documents(saved: Path, tmp_path: Path) -> None:
     alike = encoder.for_role("query").embed_texts_alike(tiny.CAPTIONS[:1])
     assert np.abs(alike - queries[:1]).max() <= 1e-5
     long, template = ["dog " * 60], load(f"st:{saved}?template=a dog: {{}}", device="cpu")
-    assert encoder.for_role("query").room_for(long, "boat") == template.room_for(long, "boat")
+    assert encoder.for_role("query").truncate(long, "boat") == template.truncate(long, "boat")
     # In the store the two are apart, and each is found again.
     items, store = Items.of_texts({"1": "a dog", "2": "two boats"}), Store(tmp_path / "store")
     for role in ("query", "document"):

@@ -118,8 +118,8 @@ def test_shortcuts_in_captions_and_pictures_stay_with_their_inputs(tmp_path: Pat
 
 
 def test_of_a_head_over_an_encoder_the_encoder_is_divided(tmp_path: Path) -> None:
-    class Half(Means):
-        def backbone(self, modality: Modality) -> Encoder:
+    class PretrainedTower(Means):
+        def base_encoder(self, modality: Modality) -> Encoder:
             return Means()
 
         def project(self, modality: Modality, vectors: Any) -> Any:
@@ -127,11 +127,11 @@ def test_of_a_head_over_an_encoder_the_encoder_is_divided(tmp_path: Path) -> Non
 
     collection, store = photos(tmp_path / "photos", 9), Store(tmp_path / "store")
     for number in (1, 2):
-        encode_shard(Half(weights="h"), collection.items("image"), Shard(number, 2), store=store)
-    join_shards(Half(weights="h"), collection.items("image"), store=store)
+        encode_shard(PretrainedTower(weights="h"), collection.items("image"), Shard(number, 2), store=store)
+    join_shards(PretrainedTower(weights="h"), collection.items("image"), store=store)
     under = Means()
     assert encode_detailed(under, collection.items("image"), store=store).computed == 0 and under.seen == []
-    assert encode(Half(weights="h"), collection, "image", store=store).vectors[4].tolist() == [
+    assert encode(PretrainedTower(weights="h"), collection, "image", store=store).vectors[4].tolist() == [
         2,
         4,
         6,

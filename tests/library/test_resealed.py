@@ -61,8 +61,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str,
     assert encoded.folder is not None
     folders["vectors"] = (encoded.folder, "", read_vectors)
     towers = {side: Tower(None, Head(HeadSpec(load(model).dimension, 4))) for side in ("image", "text")}
-    backbones = {side: load(model) for side in ("image", "text")}
-    written = TowersEncoder(towers, backbones, device="cpu")  # type: ignore[arg-type]
+    base_encoders = {side: load(model) for side in ("image", "text")}
+    written = TowersEncoder(towers, base_encoders, device="cpu")  # type: ignore[arg-type]
     write_towers(root / "towers", written, facts={"objective": {"temperature": 0.1}})
     folders["towers"] = (root / "towers", "", lambda path: load(str(path)))
     new_token(root / "tokens", "anna", ["search"], 1)

@@ -230,7 +230,7 @@ def test_faults_stay_with_their_query(searcher: Searcher) -> None:
 
 def test_the_best_few_go_through_the_matching_head_once_for_all_pages(folder: Path) -> None:
     searcher = Searcher.open(folder, device="cpu")
-    searcher.encoding.models.encoder.matcher = head = Nearness()
+    searcher.encoding.models.encoder.cross_encoder = head = Nearness()
     ask = {"text": "3 red boats", "system": "dense"}
     plain = searcher.search([Query(**ask, k=48)])[0]  # type: ignore[arg-type]
     whole = searcher.search([Query(**ask, k=48, rerank=7)])[0]  # type: ignore[arg-type]

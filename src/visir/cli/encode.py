@@ -98,7 +98,7 @@ def encode(
     work = [
         (side, role)
         for side in sides
-        for role in (roles if encoder.deepest_backbone(side).distinguishes_roles else ("document",))
+        for role in (roles if encoder.root_encoder(side).distinguishes_roles else ("document",))
     ]
     if out is not None and len(work) > len(sides):
         raise VisirError(

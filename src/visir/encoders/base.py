@@ -16,7 +16,7 @@ from visir.records import Embeddings, EncoderCard, Items, Modality, Role, Vector
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from visir.encoders.matching import Matcher
+    from visir.encoders.cross_encoder import CrossEncoder
 
 PLURALS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
 """What people call the inputs of a modality."""
@@ -43,7 +43,7 @@ class Encoder(ABC):
     modalities: frozenset[Modality]
     batch_size: int = 64
     """Inputs per forward pass when nobody says otherwise."""
-    matcher: Matcher | None = None
+    cross_encoder: CrossEncoder | None = None
     """The model's image–text matching head, for a second stage of search; None when it has none."""
     form: Literal["dense", "sparse"] = "dense"
     """What its vectors are: `Embeddings`, or `SparseEmbeddings` of weighted words."""
@@ -79,7 +79,7 @@ class Encoder(ABC):
         """This encoder, as it embeds queries or documents; itself where it makes no difference."""
         return self
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut word by word from their end where f"{text} {ending}" would be truncated by this model.
 
         A text that leaves room is returned as it is, so an encoder that reads texts of any length changes none. Raises
@@ -131,28 +131,28 @@ class Encoder(ABC):
         """
         return None
 
-    def backbone(self, modality: Modality) -> Encoder | None:
+    def base_encoder(self, modality: Modality) -> Encoder | None:
         """The encoder of whose vectors this one's are a cheap function (`project`); None when there is none.
 
-        Then the store keeps the vectors of the backbone, and another head over it encodes nothing again.
+        Then the store keeps the vectors of the base encoder, and another head over it encodes nothing again.
         """
         return None
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
-        """(n, dimension) vectors from (n, backbone's dimension) vectors of the backbone."""
-        raise EncoderError(f"{self.card.name} has no backbone; its vectors are its own.")
+        """(n, dimension) vectors from (n, base encoder's dimension) vectors of the base encoder."""
+        raise EncoderError(f"{self.card.name} has no base encoder; its vectors are its own.")
 
-    def deepest_backbone(self, modality: Modality) -> Encoder:
-        """The encoder whose vectors the store keeps: the backbone of the backbone of …; itself where there is none."""
-        backbone = self.backbone(modality)
-        return self if backbone is None else backbone.deepest_backbone(modality)
+    def root_encoder(self, modality: Modality) -> Encoder:
+        """The encoder whose vectors the store keeps, below all heads; itself where it has no base encoder."""
+        base_encoder = self.base_encoder(modality)
+        return self if base_encoder is None else base_encoder.root_encoder(modality)
 
     def project_items(self, items: Items, embeddings: Embeddings) -> Vectors:
-        """The vectors of items from the vectors of the backbone.
+        """The vectors of items from the vectors of the base encoder.
 
         Args:
             items: What was encoded.
-            embeddings: Vectors of the backbone for these items, without those of broken images.
+            embeddings: Vectors of the base encoder for these items, without those of broken images.
         """
         vectors = self.project(embeddings.modality, embeddings.vectors)
         return Embeddings(embeddings.modality, embeddings.ids, vectors, self.card, origin=embeddings.origin)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import PLURALS, Encoder
 from visir.encoders.broken import check_broken
-from visir.encoders.endings import with_endings
 from visir.encoders.journal import Journal
 from visir.encoders.loader import load_images
+from visir.encoders.suffixes import with_suffixes
 from visir.progress import Progress
 from visir.records import Items, Modality
 from visir.shortcuts.view import endings, plain_texts
@@ -149,7 +149,7 @@ def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Genera
     for begin in range(start, len(column), window):
         texts: list[str] = column[begin : begin + window].to_pylist()
         if suffixes is not None:
-            texts = with_endings(encoder, texts, suffixes[begin : begin + window])
+            texts = with_suffixes(encoder, texts, suffixes[begin : begin + window])
         # A stable sort: equal lengths keep their order, so the batches are the same in every run.
         order = np.argsort([len(text) for text in texts], kind="stable")
         vectors = np.empty((len(texts), encoder.dimension), dtype=np.float32)
@@ -164,4 +164,4 @@ def _texts_of(encoder: Encoder, items: Items, start: int, stop: int) -> list[str
     part = items.take(np.arange(start, stop))
     texts: list[str] = plain_texts(part).to_pylist()
     suffixes = endings(part)
-    return texts if suffixes is None else with_endings(encoder, texts, suffixes)
+    return texts if suffixes is None else with_suffixes(encoder, texts, suffixes)

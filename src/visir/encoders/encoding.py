@@ -150,10 +150,10 @@ def encode_detailed(
     if existing is not None:
         return Encoding(existing, {}, 0, 0, 0.0, None)
     check_modality(encoder, items)
-    backbone = encoder.backbone(items.modality)
-    if backbone is not None:
+    base_encoder = encoder.base_encoder(items.modality)
+    if base_encoder is not None:
         below = encode_detailed(
-            backbone,
+            base_encoder,
             items,
             role,
             store=store,

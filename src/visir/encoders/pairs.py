@@ -1,4 +1,4 @@
-"""`match_pairs`: many pairs of images and texts through a matcher, each once, with bounded memory, resumable."""
+"""`match_pairs`: many pairs of images and texts through a cross-encoder, each once, with bounded memory, resumable."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.content import image_marks
-from visir.encoders.endings import with_endings
+from visir.encoders.cross_encoder import CrossEncoder, Tokens
 from visir.encoders.loader import load_images
-from visir.encoders.matching import Matcher, Tokens
 from visir.encoders.pair_store import Keys, PairStore, keys_of, pair_store
+from visir.encoders.suffixes import with_suffixes
 from visir.errors import EmbeddingError
 from visir.progress import Progress
 from visir.records import Items
@@ -43,7 +43,7 @@ class Matching:
 
 
 def match_pairs(
-    matcher: Matcher,
+    cross_encoder: CrossEncoder,
     images: Items,
     texts: Items,
     image_rows: Rows,
@@ -55,10 +55,11 @@ def match_pairs(
     """The matching scores of n pairs: the image of row `image_rows[i]` with the text of row `text_rows[i]`.
 
     A pair that occurs several times, or whose text another item has too, is computed once. Images are taken in their
-    order, `matcher.images_at_once` at a time, and each passes its tower once; see `Matcher` for the memory. Scores are
-    kept by content: the same pairs in another run, another split or at another k are found. Within two seconds they are
-    on disk, so a killed call continues where it stopped; it cuts the same batches as an uninterrupted one and gives the
-    same bits. Where pairs of *another* call are re-used, batches differ, and with them scores by rounding (1e-6).
+    order, `cross_encoder.images_at_once` at a time, and each passes its tower once; see `CrossEncoder` for the memory.
+    Scores are kept by content: the same pairs in another run, another split or at another k are found. Within two
+    seconds they are on disk, so a killed call continues where it stopped; it cuts the same batches as an uninterrupted
+    one and gives the same bits. Where pairs of *another* call are re-used, batches differ, and with them scores by
+    rounding (1e-6).
 
     Args:
         matcher: The model.
@@ -74,7 +75,7 @@ def match_pairs(
         EmbeddingError: The score of a pair is NaN; the message names it.
     """
     started = time.perf_counter()
-    text_of = _texts(matcher, texts, text_rows)
+    text_of = _texts(cross_encoder, texts, text_rows)
     # By length: neighbours are padded to little more than their content.
     distinct = sorted(set(text_of.values()), key=lambda text: (len(text), text))
     position = {text: number for number, text in enumerate(distinct)}
@@ -84,11 +85,11 @@ def match_pairs(
     image, text = planned // max(len(distinct), 1), planned % max(len(distinct), 1)
     keys = _image_keys(images, rows), keys_of(distinct)
     plan = _PairPlan(images, rows, image, distinct, text, keys)
-    with pair_store(matcher.card, root) as store:
+    with pair_store(cross_encoder.card, root) as store:
         scores = store.find(keys[0][image], keys[1][text])
         computed = int(np.isnan(scores).sum())
         if computed:
-            _fill(scores, matcher, plan, store, workers)
+            _fill(scores, cross_encoder, plan, store, workers)
     return Matching(scores[inverse], len(planned), computed, time.perf_counter() - started)
 
 
@@ -114,10 +115,10 @@ class _PairPlan:
 
 
 def _fill(
-    scores: NDArray[np.float32], matcher: Matcher, plan: _PairPlan, store: PairStore, workers: int | None
+    scores: NDArray[np.float32], cross_encoder: CrossEncoder, plan: _PairPlan, store: PairStore, workers: int | None
 ) -> None:
     """Compute what is NaN in `scores`."""
-    size, step = matcher.images_at_once, matcher.pairs_at_once
+    size, step = cross_encoder.images_at_once, cross_encoder.pairs_at_once
     # All cuts are made in the plan, not in what is left of it: so a resumed call computes the same batches.
     edges = np.searchsorted(plan.image, np.arange(0, len(plan.rows) + size, size))
     blocks = [block for block in range(len(edges) - 1) if np.isnan(scores[edges[block] : edges[block + 1]]).any()]
@@ -125,35 +126,35 @@ def _fill(
     for block in blocks:
         needed[plan.rows[block * size : (block + 1) * size]] = True
     images = plan.items.take(np.flatnonzero(needed))
-    text_tokens = _TextTokens(matcher, plan.texts)
-    batches = load_images(images, matcher, start=0, batch_size=size, workers=workers, skip_broken=False)
-    title = f"matching with {matcher.card.name}"
+    text_tokens = _TextTokens(cross_encoder, plan.texts)
+    batches = load_images(images, cross_encoder, start=0, batch_size=size, workers=workers, skip_broken=False)
+    title = f"matching with {cross_encoder.card.name}"
     with closing(batches), Progress(title, int(np.isnan(scores).sum()), "pairs") as advance:
         for block, batch in zip(blocks, batches, strict=True):
-            tokens = matcher.image_tokens(batch.pixels)
+            tokens = cross_encoder.image_tokens(batch.pixels)
             for start in range(int(edges[block]), int(edges[block + 1]), step):
                 part = np.arange(start, min(start + step, edges[block + 1]))
                 part = part[np.isnan(scores[part])]
                 if len(part) == 0:
                     continue
                 image, text = plan.image[part], plan.text[part]
-                computed = matcher.match(
+                computed = cross_encoder.match(
                     [tokens[position - block * size] for position in image.tolist()], text_tokens.of(text.tolist())
                 )
-                _check_finite(computed, matcher, plan, part)
+                _check_finite(computed, cross_encoder, plan, part)
                 scores[part] = computed
                 store.append(plan.keys[0][image], plan.keys[1][text], computed)
                 advance(len(part))
 
 
-def _check_finite(scores: NDArray[np.float32], matcher: Matcher, plan: _PairPlan, part: Rows) -> None:
+def _check_finite(scores: NDArray[np.float32], cross_encoder: CrossEncoder, plan: _PairPlan, part: Rows) -> None:
     """Raise for scores that are NaN or infinite, with an example."""
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
         first = int(part[bad[0]])
         name = plan.items.ids[int(plan.rows[plan.image[first]])].as_py()
         raise EmbeddingError(
-            f"{matcher.card.name} gave NaN or an infinite score to {len(bad)} of {len(part)} pairs, e.g. "
+            f"{cross_encoder.card.name} gave NaN or an infinite score to {len(bad)} of {len(part)} pairs, e.g. "
             f"image {name!r} with {plan.texts[int(plan.text[first])]!r}.",
             hint="look at these inputs; with half precision, match in float32 or bfloat16",
         )
@@ -162,18 +163,18 @@ def _check_finite(scores: NDArray[np.float32], matcher: Matcher, plan: _PairPlan
 class _TextTokens:
     """Tokens of texts, made in fixed batches when they are first needed; beyond a bound the oldest batch is dropped."""
 
-    def __init__(self, matcher: Matcher, texts: list[str]) -> None:
-        self._matcher, self._texts = matcher, texts
+    def __init__(self, cross_encoder: CrossEncoder, texts: list[str]) -> None:
+        self._cross_encoder, self._texts = cross_encoder, texts
         self._cached: OrderedDict[int, list[Tokens]] = OrderedDict()
         self._bytes = 0
 
     def of(self, positions: list[int]) -> list[Tokens]:
         """The tokens of the texts at these positions."""
-        size = self._matcher.texts_at_once
+        size = self._cross_encoder.texts_at_once
         batches = {}
         for batch in dict.fromkeys(position // size for position in positions):
             if batch not in self._cached:
-                tokens = self._matcher.text_tokens(self._texts[batch * size : (batch + 1) * size])
+                tokens = self._cross_encoder.text_tokens(self._texts[batch * size : (batch + 1) * size])
                 self._cached[batch] = tokens
                 self._bytes += sum(token.nbytes for token in tokens)
             self._cached.move_to_end(batch)
@@ -184,14 +185,14 @@ class _TextTokens:
         return [batches[position // size][position % size] for position in positions]
 
 
-def _texts(matcher: Matcher, items: Items, rows: Rows) -> dict[int, str]:
-    """{row: what the matcher reads}, of these rows."""
+def _texts(cross_encoder: CrossEncoder, items: Items, rows: Rows) -> dict[int, str]:
+    """{row: what the cross-encoder reads}, of these rows."""
     distinct = np.unique(rows)
     part = items.take(distinct)
     texts: list[str] = plain_texts(part).to_pylist()
     suffixes = endings(part)
     if suffixes is not None:
-        texts = with_endings(matcher, texts, suffixes)
+        texts = with_suffixes(cross_encoder, texts, suffixes)
     return dict(zip(distinct.tolist(), texts, strict=True))
 
 

@@ -233,7 +233,7 @@ def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[s
 def _computing(encoder: Encoder, items: Items) -> Encoder:
     """The encoder whose vectors are kept: heads and sparse heads are cheap functions of its vectors."""
     check_modality(encoder, items)
-    encoder = encoder.deepest_backbone(items.modality)
+    encoder = encoder.root_encoder(items.modality)
     if encoder.precomputed:
         raise EncoderError(f"{encoder.card.name}: these vectors are made already; there is nothing to divide.")
     check_modality(encoder, items)

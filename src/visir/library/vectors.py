@@ -251,7 +251,7 @@ def _without_zero(vectors: Embeddings) -> tuple[Embeddings, list[str]]:
 
 def _kept(encoder: Encoder, collection: Collection, modality: Modality) -> bool:
     """Whether the user's cache has the vectors of the whole collection."""
-    encoder = encoder.deepest_backbone(modality)
+    encoder = encoder.root_encoder(modality)
     if encoder.precomputed:
         return False
     store = Store()

@@ -113,7 +113,7 @@ class SparseEncoder(Encoder):
         """What the dimensions are."""
         return self.tokenizer.vocabulary
 
-    def backbone(self, modality: Modality) -> Encoder:
+    def base_encoder(self, modality: Modality) -> Encoder:
         """The dense encoder, whose vectors are what is kept."""
         return self.dense
 
@@ -166,9 +166,9 @@ class SparseEncoder(Encoder):
         """As the dense encoder counts them."""
         return self.dense.text_lengths(texts)
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the dense encoder does it."""
-        return self.dense.room_for(texts, ending)
+        return self.dense.truncate(texts, ending)
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
         """(n, |V|) weights from (n, d) dense vectors: 120 kB for each vector, so for a handful only.
@@ -306,21 +306,21 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
         raise EncoderError(f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN)
     head = SparseHead.empty(inputs, width, tokenizer.vocabulary.usable)
     _load_weights(head, folder)
-    backbone = load_part(folder, entry, device, dtype)
-    _refuse_changed(folder, card, backbone.card)
+    base_encoder = load_part(folder, entry, device, dtype)
+    _refuse_changed(folder, card, base_encoder.card)
     expanded = None
     if asked:
         expanded = one_of(str(folder), asked, "expansion", ("none", "free")) == "free"
     weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "terms": kept})
     return SparseEncoder(
-        backbone,
+        base_encoder,
         head,
         tokenizer,
         variant=variant,
         expanded=expanded,
         name=str(folder),
         weights=weights,
-        device="cpu" if backbone.precomputed and device is None else device,
+        device="cpu" if base_encoder.precomputed and device is None else device,
     )
 
 

@@ -88,10 +88,10 @@ class JoinedTexts(Encoder):
             joined = joined * _LONGER_THAN_ANY + lengths
         return joined
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """Cut for the part that reads least: every part is given the same text."""
         for part in self.parts:
-            texts = part.room_for(texts, ending)
+            texts = part.truncate(texts, ending)
         return list(texts)
 
     def save(self, folder: Path) -> None:

@@ -17,8 +17,8 @@ from visir.encoders.devices import pick_device
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, no_progress_bar
 from visir.encoders.models.model_names import positive_number, template_of
-from visir.encoders.models.sentence_half import (
-    SentenceHalf,
+from visir.encoders.models.sentence_tower import (
+    SentenceTower,
     limit_of,
     role_prompts,
     sentence_room,
@@ -94,7 +94,7 @@ class SentenceEncoder(Encoder):
             )
         return np.asarray(vectors, dtype=np.float32)
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; as they are where the model has no limit."""
         return sentence_room(self._model, self._prompt, self._template, texts, ending)
 
@@ -129,14 +129,14 @@ class SentenceEncoder(Encoder):
             vectors = self._model(moved)["sentence_embedding"][:, : self.dimension]
             return to_vectors(vectors)
 
-    def half(self, modality: Modality) -> SentenceHalf:
-        """The text half, sharing its weights with this encoder.
+    def pretrained_tower(self, modality: Modality) -> SentenceTower:
+        """The text tower, sharing its weights with this encoder.
 
         Raises `EncoderError` for a model that does not begin with a transformer (word vectors, bags of words).
         """
         if modality != "text":
             raise self.cannot(modality)
-        return SentenceHalf(
+        return SentenceTower(
             self._model, self._folder, outputs=self.dimension, template=self._template, max_length=self._max_length
         )
 

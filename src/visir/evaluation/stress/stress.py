@@ -316,7 +316,7 @@ def _system(system: Encoder | System, name: str | None, encoding: Mapping[str, A
     if not isinstance(system, Encoder):
         return system
     for modality in ("image", "text"):
-        if system.deepest_backbone(modality).precomputed:
+        if system.root_encoder(modality).precomputed:
             raise ConfigurationError(
                 f"{system.card.name}: vectors that were made elsewhere cannot be asked perturbed queries.",
                 hint="name the model itself; or write the perturbed captions (visir perturb), search them "

@@ -107,7 +107,7 @@ class TrainingExamples:
     - `captions`: (m,) caption ids, for messages
     - `targets`: a source of (n, t) latent targets, or None; `tokens`: one of padded token ids, or None
     - `classes`: (m,) int64, what each caption is beyond the image it belongs to, for objectives that ask; or None
-    - `origin`: fingerprints of what the examples are made of (split, backbones, targets): plain values
+    - `origin`: fingerprints of what the examples are made of (split, base encoders, targets): plain values
     """
 
     images: InputSource

@@ -1,4 +1,4 @@
-"""The one half of a sentence-transformers model: its tokenizer and its modules, for tuning."""
+"""The one tower of a sentence-transformers model: its tokenizer and its modules, for tuning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from visir.encoders.models.halves import part, random_weights, recompute_activations
 from visir.encoders.models.model_files import (
     SAFETENSORS,
     SMALL_FILES,
@@ -21,10 +20,11 @@ from visir.encoders.models.model_files import (
     no_progress_bar,
     read_small_files,
 )
+from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
 from visir.encoders.models.tokens import pad, token_counts, vocabulary_hash
-from visir.encoders.room import make_room
 from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.half import Half
+from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 from visir.files import read_json
 from visir.records import Modality, Role
@@ -33,7 +33,7 @@ from visir.storage import Scratch
 MODULES_FILE = "modules.json"
 
 
-class SentenceHalf(Half):
+class SentenceTower(PretrainedTower):
     """Texts through a `SentenceTransformer` that begins with a transformer; dropout is on in training.
 
     A model that ends in a normalisation gives unit vectors here too.
@@ -67,7 +67,7 @@ class SentenceHalf(Half):
         masks = encoded["attention_mask"].numpy().astype(bool)
         return [ids[mask].astype(np.int32) for ids, mask in zip(encoded["input_ids"].numpy(), masks, strict=True)]
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated."""
         model = self.network.model
         with self._lock:
@@ -172,7 +172,7 @@ def sentence_room(model: Any, prompt: str, template: str, texts: Sequence[str], 
         counts = [len(tokenizer.tokenize(text)) for text in filled] if own else token_counts(tokenizer, filled)
         return [count <= limit for count in counts]
 
-    return make_room(texts, ending, fits, limit=limit)
+    return truncate_texts(texts, ending, fits, limit=limit)
 
 
 def limit_of(model: Any) -> int | None:
@@ -181,8 +181,8 @@ def limit_of(model: Any) -> int | None:
     return None if limit is None or limit == float("inf") else int(limit)
 
 
-def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half:
-    """The text half with random weights, from the `files` of a half that lie in `folder`."""
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
+    """The text tower with random weights, from the `files` of a tower that lie in `folder`."""
     from sentence_transformers import SentenceTransformer
 
     del modality
@@ -196,6 +196,6 @@ def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half
         model = SentenceTransformer(str(scratch.path / "files"), device="cpu", local_files_only=True)
     if spec["max_length"] is not None:
         model.max_seq_length = spec["max_length"]
-    return SentenceHalf(
+    return SentenceTower(
         model, folder, outputs=int(spec["outputs"]), template=spec["template"], max_length=spec["max_length"]
     )
