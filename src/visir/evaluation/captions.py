@@ -92,5 +92,7 @@ def keep_captions(collection: Collection, keep: pa.Array) -> Collection:
 
 def _hashes(ids: pa.Array, seed: int) -> NDArray[np.uint64]:
     key = f"visir captions {seed}".encode()
-    digests = b"".join(hashlib.blake2b(one.encode(), key=key, digest_size=8).digest() for one in ids.to_pylist())
+    digests = b"".join(
+        hashlib.blake2b(identifier.encode(), key=key, digest_size=8).digest() for identifier in ids.to_pylist()
+    )
     return np.frombuffer(digests, dtype="<u8")

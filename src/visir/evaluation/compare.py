@@ -78,7 +78,7 @@ def refuse_unlike(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[
         "allow",
         [f"unknown protocol field {one!r} ({nearest(one, known)})" for one in allow if one not in known],
     )
-    common = [one for one in results[0].tasks if all(one in result.tasks for result in results)]
+    common = [task for task in results[0].tasks if all(task in result.tasks for result in results)]
     protocols = [_in_tasks(result.protocol, common) for result in results]
     names = list(dict.fromkeys(name for other in protocols[1:] for name in protocols[0].differences(other)))
     values = {name: tuple(getattr(protocol, name) for protocol in protocols) for name in names}
@@ -129,7 +129,7 @@ def compare(
     if len(results) < 2:
         raise VisirError("a comparison needs at least two results.", hint="visir compare A B")
     first = results[0]
-    tasks = [one for one in first.tasks if all(one in result.tasks for result in results)]
+    tasks = [task for task in first.tasks if all(task in result.tasks for result in results)]
     if not tasks:
         raise ProtocolError(
             "the results have no task in common: "
@@ -179,7 +179,7 @@ def compare(
         differences,
         _test_in_words(test, owners is not None, seed),
         correction,
-        sum(not one.untested for one in differences),
+        sum(not difference.untested for difference in differences),
         allowed,
         system_differences,
         (*_doubts(by, owners, tasks), *untested_notes(differences)),
@@ -189,9 +189,11 @@ def compare(
 def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
     """What could not be tested, a note for each reason."""
     by_reason: dict[str, list[str]] = {}
-    for one in differences:
-        if one.untested:
-            by_reason.setdefault(one.untested, []).append(f"{one.task} {one.measure} of {one.system}")
+    for difference in differences:
+        if difference.untested:
+            by_reason.setdefault(difference.untested, []).append(
+                f"{difference.task} {difference.measure} of {difference.system}"
+            )
     return tuple(f"not testable, because {reason}: {', '.join(names)}" for reason, names in by_reason.items())
 
 
@@ -231,8 +233,8 @@ def _doubts(by: By | None, owners: Mapping[str, str] | None, tasks: Sequence[str
 def _in_tasks(protocol: Protocol, tasks: Sequence[str]) -> Protocol:
     """The protocol as far as it concerns these tasks: what one system did besides is no difference."""
     return protocol.changed(
-        galleries={one: line for one, line in protocol.galleries.items() if one in tasks},
-        queries={one: line for one, line in protocol.queries.items() if one in tasks},
+        galleries={name: line for name, line in protocol.galleries.items() if name in tasks},
+        queries={name: line for name, line in protocol.queries.items() if name in tasks},
     )
 
 
@@ -241,7 +243,7 @@ def _measures(results: Sequence[Result], asked: Sequence[str] | None, tasks: Seq
     recalls = [f"{recall}@{k}" for k in RSUM_CUTOFFS]
 
     def everywhere(name: str) -> bool:
-        return all(name in result.aggregates.get(one, {}) for result in results for one in tasks)
+        return all(name in result.aggregates.get(task, {}) for result in results for task in tasks)
 
     if asked is None:
         names = [name for name in (*recalls, "rsum", "mrr", "mean_rank") if everywhere(name)]
@@ -296,7 +298,7 @@ def _groups(result: Result, task: str, owners: Mapping[str, str] | None) -> NDAr
     if owners is None or task != "t2i":
         return None
     queries: list[str] = result.per_query[task]["query_id"].to_pylist()
-    codes = pa.array([owners[one] for one in queries]).dictionary_encode().indices
+    codes = pa.array([owners[query] for query in queries]).dictionary_encode().indices
     groups: NDArray[Any] = codes.to_numpy(zero_copy_only=False)
     return groups
 

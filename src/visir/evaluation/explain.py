@@ -43,11 +43,11 @@ class Fit:
     @property
     def reproduced(self) -> int:
         """How many values come out to the printed digits, in whichever way."""
-        return sum(one.digits != "off" for one in self.values)
+        return sum(value.digits != "off" for value in self.values)
 
     def count(self, digits: Digits) -> int:
         """How many values come out in this way ("truncated": only when further digits are cut off)."""
-        return sum(one.digits == digits for one in self.values)
+        return sum(value.digits == digits for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ def _fit(
     if len(sums) == 2 and "rsum" in row.values.get("both", {}):
         published = row.values["both"]["rsum"]
         values.append(judge_one("both", "rsum", "rsum", sum(sums.values()), published, decimals))
-    gaps = [abs(one.relative) for one in values if not one.measure.startswith("dcg_cm")]
-    candidates = {one: tuple(part.gallery_size for part in parts) for one, parts in ranks.items()}
+    gaps = [abs(value.relative) for value in values if not value.measure.startswith("dcg_cm")]
+    candidates = {name: tuple(part.gallery_size for part in parts) for name, parts in ranks.items()}
     return Fit(reading, sums_of_rounded(values, decimals), float(np.mean(gaps)) if gaps else 0.0, candidates)
 
 
@@ -206,8 +206,8 @@ def _plainest(impossible: Mapping[Reading, str]) -> list[tuple[str, str]]:
 
 
 def _scored(material: Material, tasks: Sequence[str]) -> str:
-    similarities = [similarity_of_run(material.runs[one]) or UNDECLARED for one in tasks]
-    anew = material.vectors is not None and all(material.runs[one].gallery.is_listed for one in tasks)
+    similarities = [similarity_of_run(material.runs[task]) or UNDECLARED for task in tasks]
+    anew = material.vectors is not None and all(material.runs[task].gallery.is_listed for task in tasks)
     how = "searched anew" if anew else "cut out of the run"
     return f"{how}; similarity: {' and '.join(dict.fromkeys(similarities))}"
 
@@ -238,8 +238,8 @@ def _sentence(best: Fit, row: PublishedRow) -> str:
     special = [f"{best.count(way)} {words}" for way, words in ways.items() if best.count(way)]
     said += f" ({'; '.join(special)})" if special else ""
     off = [
-        f"{one.task} {one.label} {one.ours:.2f}, printed {one.published:.2f}"
-        for one in best.values
-        if one.digits == "off"
+        f"{value.task} {value.label} {value.ours:.2f}, printed {value.published:.2f}"
+        for value in best.values
+        if value.digits == "off"
     ]
     return said + (f"; off: {', '.join(off)}" if off else "") + "."

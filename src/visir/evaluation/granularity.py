@@ -51,7 +51,8 @@ class GranularityStudy:
                 for counted, of_one in zip(self.counted, self.means, strict=True)
             ],
             "changes": {
-                profile: [_plain(asdict(one)) for one in found.changes] for profile, found in self.comparisons.items()
+                profile: [_plain(asdict(change)) for change in found.changes]
+                for profile, found in self.comparisons.items()
             },
         }
 
@@ -74,7 +75,7 @@ def study(
     """
     corrected([], correction)  # refuses an unknown name before the tagging, not after
     sides = [one.split(split) for one in (collection, *([] if against is None else [against]))]
-    counted = tuple(granularities(one, profiles, captions=captions) for one in sides)
+    counted = tuple(granularities(side, profiles, captions=captions) for side in sides)
     found = tuple({profile: means(one, seed=seed) for profile, one in of_one.items()} for of_one in counted)
     comparisons = {
         profile: compare(counted[1][profile], counted[0][profile], correction=correction, seed=seed)

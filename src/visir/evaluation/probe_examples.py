@@ -54,7 +54,7 @@ def groups_of(collection: Collection) -> list[str]:
         collection.facts["image_id"].to_pylist(), collection.facts["near_duplicate_of"].to_pylist(), strict=True
     )
     originals = {one: original for one, original in known if original is not None}
-    return [originals.get(one, one) for one in ids]
+    return [originals.get(identifier, identifier) for identifier in ids]
 
 
 def deal(labels: Integers, groups: Sequence[str], folds: int, seed: int) -> Integers:
@@ -70,7 +70,7 @@ def deal(labels: Integers, groups: Sequence[str], folds: int, seed: int) -> Inte
     drawn = {one: hashlib.blake2b(one.encode(), key=key).digest() for one in value}
     ordered = sorted(value, key=lambda one: (value[one], drawn[one]))
     fold = {one: place % folds for place, one in enumerate(ordered)}
-    return np.array([fold[one] for one in groups], np.int64)
+    return np.array([fold[group] for group in groups], np.int64)
 
 
 def examples_of(collection: Collection, folds: int, seed: int) -> list[Examples]:

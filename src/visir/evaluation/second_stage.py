@@ -100,14 +100,14 @@ def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
     if not any(stages):
         return {}
     none = {"rerank": "no second stage", "matcher": "none"}
-    said = [none if one is None else _said(**one) for one in stages]
+    said = [none if stage is None else _said(**stage) for stage in stages]
     return {name: " / ".join(dict.fromkeys(one[name] for one in said)) for name in none}
 
 
 def as_protocol(ranks: dict[str, list[Ranks]], runs: Mapping[str, Run]) -> dict[str, list[Ranks]]:
     """The ranks in ready runs: where nothing is behind the candidates, the ranking is whole by its protocol."""
-    ended = [one for one in ranks if (runs[one].provenance.get("rerank") or {}).get("tail") == "dropped"]
-    whole = {one: [replace(part, depth=None) for part in ranks[one]] for one in ended}
+    ended = [task for task in ranks if (runs[task].provenance.get("rerank") or {}).get("tail") == "dropped"]
+    whole = {task: [replace(part, depth=None) for part in ranks[task]] for task in ended}
     return ranks | whole
 
 

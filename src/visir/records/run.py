@@ -143,8 +143,8 @@ class Run:
         lengths = np.diff(self.offsets)
         if len(lengths) and (lengths == lengths[0]).all():  # the usual case: short rows sort faster than one long list
             rows = np.sort(self.indices.reshape(len(self), lengths[0]), axis=1)
-            found = np.argwhere(rows[:, 1:] == rows[:, :-1])
-            repeats = [(int(query), int(rows[query, at])) for query, at in found[:1]]
+            repeated = np.argwhere(rows[:, 1:] == rows[:, :-1])
+            repeats = [(int(query), int(rows[query, at])) for query, at in repeated[:1]]
         else:
             pairs = np.repeat(np.arange(len(self), dtype=np.int64), lengths) * len(self.documents) + self.indices
             pairs.sort()

@@ -37,7 +37,11 @@ class Vocabulary:
         if len(self.terms) == 0 or len(self.usable) != len(self.terms):
             raise EmbeddingError(f"vocabulary {self.name}: {len(self.terms)} terms, {len(self.usable)} flags.")
         if pc.count_distinct(self.terms).as_py() != len(self.terms):
-            twice = [one["values"] for one in pc.value_counts(self.terms).to_pylist() if one["counts"] > 1][:5]
+            twice = [
+                value_count["values"]
+                for value_count in pc.value_counts(self.terms).to_pylist()
+                if value_count["counts"] > 1
+            ][:5]
             raise EmbeddingError(f"vocabulary {self.name}: terms repeat: {', '.join(map(repr, twice))}.")
 
     def __len__(self) -> int:
@@ -106,9 +110,9 @@ class SparseEmbeddings:
         part = slice(int(self.offsets[at]), int(self.offsets[at + 1]))
         return self.terms[part], self.values[part]
 
-    def words(self, one: str, k: int | None = None) -> list[tuple[str, float]]:
+    def words(self, item_id: str, k: int | None = None) -> list[tuple[str, float]]:
         """The heaviest `k` terms of an id (all by default) in words with their weights; ties by term number."""
-        terms, values = self.row(int(self.rows([one])[0]))
+        terms, values = self.row(int(self.rows([item_id])[0]))
         order = np.argsort(-values, kind="stable")[:k]
         named = self.vocabulary.terms.take(pa.array(terms[order])).to_pylist()
         return list(zip(named, map(float, values[order]), strict=True))

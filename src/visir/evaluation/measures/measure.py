@@ -45,7 +45,7 @@ def aggregate(per_query: pa.Table) -> dict[str, float]:
     Columns that are no registered measure (`dcg_cm@10`, imported values) are averaged.
     """
     values = {name: per_query[name].to_numpy() for name in per_query.column_names if name != "query_id"}
-    medians = {name for name, one in MEASURES.items() if one.aggregate == "median"}
+    medians = {name for name, measure in MEASURES.items() if measure.aggregate == "median"}
     return {name: float(np.median(column) if name in medians else np.mean(column)) for name, column in values.items()}
 
 

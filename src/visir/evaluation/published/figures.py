@@ -78,11 +78,11 @@ def shortcut_bars() -> tuple[ShortcutBar, ...]:
     bars: list[ShortcutBar] = []
     for panel, values in read_json(path).items():
         model, _, collection = panel.partition("/")
-        for one in values:
-            name = {"VSE": "VSE++"}.get(model, model), _COLLECTIONS[collection], _setup(path, one["model"])
-            shown = bool(one["shortcuts_at_evaluation"])
+        for value in values:
+            name = {"VSE": "VSE++"}.get(model, model), _COLLECTIONS[collection], _setup(path, value["model"])
+            shown = bool(value["shortcuts_at_evaluation"])
             run = sum((bar.model, bar.collection, bar.setup, bar.with_shortcuts) == (*name, shown) for bar in bars)
-            bars.append(ShortcutBar(*name, shown, run, tuple(one["i2t"]), tuple(one["t2i"]), one["rsum"]))
+            bars.append(ShortcutBar(*name, shown, run, tuple(value["i2t"]), tuple(value["t2i"]), value["rsum"]))
     return tuple(bars)
 
 
@@ -136,11 +136,11 @@ def plotted(figure: Figure) -> dict[tuple[str, str], dict[str, float]]:
 
 def _bars() -> dict[tuple[str, str], dict[str, float]]:
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for one in shortcut_bars():
-        if one.model == "VSE++":
-            system = _SYSTEMS.get(one.setup, one.setup.replace("bits", "IV"))
-            label = "with rsum" if one.with_shortcuts else "both rsum"
-            found.setdefault((system, one.collection), {}).setdefault(label, []).append(one.rsum)
+    for shortcut_bar in shortcut_bars():
+        if shortcut_bar.model == "VSE++":
+            system = _SYSTEMS.get(shortcut_bar.setup, shortcut_bar.setup.replace("bits", "IV"))
+            label = "with rsum" if shortcut_bar.with_shortcuts else "both rsum"
+            found.setdefault((system, shortcut_bar.collection), {}).setdefault(label, []).append(shortcut_bar.rsum)
     return {key: {label: float(np.mean(some)) for label, some in part.items()} for key, part in found.items()}
 
 

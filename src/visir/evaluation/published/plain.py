@@ -85,14 +85,14 @@ def read_plain(path: Path) -> PlainTable:
     doubts about cells that there are not.
     """
     content: Any = read_json(path)
-    known = tuple(one.name for one in fields(PlainTable) if one.name != "name")
+    known = tuple(field.name for field in fields(PlainTable) if field.name != "name")
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path}: expected an object with {', '.join(known)}.", hint="see docs/published.md")
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
     faults += [f"{key!r} is missing" for key in known[:4] if not content.get(key)]
     columns = tuple(content.get("columns", ()))
     rows = {name: tuple(cells) for name, cells in content.get("rows", {}).items()}
-    faults += [f"column {one!r} stands there twice" for at, one in enumerate(columns) if one in columns[:at]]
+    faults += [f"column {column!r} stands there twice" for at, column in enumerate(columns) if column in columns[:at]]
     faults += [f"a unit for {name!r}, which is no column" for name in content.get("units", {}) if name not in columns]
     for name, cells in rows.items():
         if len(cells) != len(columns):

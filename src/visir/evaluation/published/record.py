@@ -171,7 +171,7 @@ def _parse(path: Path, content: Any) -> Published:
         spread = row.get("spread", {})
         faults += [
             f"{where}: {task} {label} is {value!r}, not a number"
-            for task, part in (*values.items(), *((f"± {one}", part) for one, part in spread.items()))
+            for task, part in (*values.items(), *((f"± {name}", part) for name, part in spread.items()))
             for label, value in part.items()
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
         ]

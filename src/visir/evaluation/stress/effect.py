@@ -138,7 +138,7 @@ def effects(
         return []
     task = outcomes[0].task
     before = rsum_by_query(plain, task)
-    after = [rsum_by_query(one.result, task) for one in outcomes]
+    after = [rsum_by_query(outcome.result, task) for outcome in outcomes]
     columns = [np.ones(len(before)), before]
     for one, values in zip(outcomes, after, strict=True):
         some = one.changed.astype(np.float64)

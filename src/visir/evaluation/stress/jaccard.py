@@ -72,7 +72,7 @@ def jaccard(differences: Mapping[str, NDArray[np.float64]]) -> Jaccard:
     """
     if len(differences) < 2:
         raise ConfigurationError("a similarity of sets needs two perturbations at least.", hint="name more of them")
-    if len({len(one) for one in differences.values()}) > 1:
+    if len({len(difference) for difference in differences.values()}) > 1:
         raise ConfigurationError("perturbations over different queries cannot be compared caption by caption.")
     matrix = np.stack(list(differences.values()))
     # Sums of three recalls in binary: what differs in the last bits is the same.

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.records import Ranks, Run
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 
 
-def merged(plain: Searched, anew: Searched) -> Searched:
+def merged(plain: SearchResult, anew: SearchResult) -> SearchResult:
     """The plain answers with those that were asked anew in their place: one run over all queries.
 
     A query that was not asked again is one whose caption a perturbation left as it is: it has its plain answer. A query
@@ -27,7 +27,7 @@ def merged(plain: Searched, anew: Searched) -> Searched:
     ranks[inside], grades[inside] = after.ranks, after.grades
     depths = [one.depth for one in (before, after) if one.depth is not None]
     joined = Ranks(before.queries, before.offsets, ranks, grades, min(depths) if depths else None, before.gallery_size)
-    return Searched(_joined(plain.run, anew.run, before.queries, asked), joined)
+    return SearchResult(_joined(plain.run, anew.run, before.queries, asked), joined)
 
 
 def _joined(plain: Run, anew: Run, queries: pa.StringArray, asked: NDArray[np.bool_]) -> Run:

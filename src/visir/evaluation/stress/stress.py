@@ -32,7 +32,7 @@ from visir.robustness.corruptions import CORRUPTIONS, corrupt
 from visir.robustness.perturb import CHANGED, perturb
 from visir.robustness.perturbations import find
 from visir.robustness.perturbations.base import Profile
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 
 DCG = "dcg_cm@10"
 DEPTH = 10
@@ -78,12 +78,12 @@ class Stress:
             if one.name == name:
                 return one
         raise ConfigurationError(
-            f"{self.system}: no effect of {name!r}.", hint=nearest(name, [one.name for one in self.effects])
+            f"{self.system}: no effect of {name!r}.", hint=nearest(name, [effect.name for effect in self.effects])
         )
 
     def under(self, percent: float) -> list[Effect]:
         """The effects after which less than `percent` of the unperturbed rsum is left, over all queries."""
-        return [one for one in self.effects if one.overall.kept < percent]
+        return [effect for effect in self.effects if effect.overall.kept < percent]
 
 
 def stress(
@@ -178,7 +178,7 @@ def stress(
     found = assemble(
         subject.name,
         measured.result(plain, None),
-        {one: searched.run for one, searched in plain.items()},
+        {name: searched.run for name, searched in plain.items()},
         qrels,
         outcomes,
         part.captions,
@@ -209,10 +209,10 @@ def assemble(
     images = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
     found: list[Effect] = []
     for task in ("t2i", "i2t"):
-        some = [one for one in outcomes if one.task == task]
+        some = [outcome for outcome in outcomes if outcome.task == task]
         if some:
             ids = plain.per_query[task]["query_id"].to_pylist()
-            clusters = [images[one] for one in ids] if task == "t2i" else None
+            clusters = [images[identifier] for identifier in ids] if task == "t2i" else None
             found += effects(plain, some, clusters, test=test, seed=seed)
     of_captions = {one.name: one.after - one.before for one in found if one.outcome.task == "t2i"}
     said = {"t": "paired t-test", "randomisation": "paired randomisation test"}[test]
@@ -235,12 +235,12 @@ def assemble(
 
 def with_correction(studies: Sequence[Stress]) -> list[Stress]:
     """The same studies with p-values corrected (Holm) over the effects of all of them: they are one family."""
-    values = [one.p for study in studies for one in study.effects]
+    values = [effect.p for study in studies for effect in study.effects]
     adjusted = iter(corrected(values, "holm").tolist() if values else [])
     return [
         replace(
             study,
-            effects=tuple(replace(one, p_corrected=next(adjusted)) for one in study.effects),
+            effects=tuple(replace(effect, p_corrected=next(adjusted)) for effect in study.effects),
             family=len(values),
         )
         for study in studies
@@ -256,11 +256,11 @@ class _Measuring:
     qrels: Mapping[str, Qrels]
     judge: Estimator | None
 
-    def result(self, searched: Mapping[str, Searched], said: str | None) -> Result:
-        ranks = {one: [found.ranks] for one, found in searched.items() if found.ranks is not None}
+    def result(self, searched: Mapping[str, SearchResult], said: str | None) -> Result:
+        ranks = {name: [found.ranks] for name, found in searched.items() if found.ranks is not None}
         further = None
         if self.judge is not None:
-            further = {one: dcg_cm(found.run, self.qrels[one], [10], self.judge) for one, found in searched.items()}
+            further = {name: dcg_cm(found.run, self.qrels[name], [10], self.judge) for name, found in searched.items()}
         names = [*(f"{self.protocol.recall}@{k}" for k in RSUM_CUTOFFS), "mean_rank"]
         protocol = self.protocol.changed(perturbation=said)
         return score(self.system, ranks, protocol, measures=names, further=further)
@@ -272,8 +272,8 @@ def _called(name: str, task: str) -> tuple[str, str]:
         return CORRUPTIONS.get(name).title, CORRUPTIONS.get(name).family
     steps = [find(one) for one in name.split("+")]
     # "nearby_char:azerty" looks at another keyboard than its title says.
-    titles = [one.title + f" ({one.name.partition(':')[2]})" * (":" in one.name) for one in steps]
-    return " + ".join(titles), " + ".join(dict.fromkeys(one.family for one in steps))
+    titles = [step.title + f" ({step.name.partition(':')[2]})" * (":" in step.name) for step in steps]
+    return " + ".join(titles), " + ".join(dict.fromkeys(step.family for step in steps))
 
 
 def _condition(

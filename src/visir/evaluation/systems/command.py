@@ -17,7 +17,7 @@ from visir.evaluation.systems.base import System
 from visir.evaluation.systems.run_folder import answered
 from visir.files import read_json
 from visir.records import Task, Ties
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 from visir.search.formats import read_run
 from visir.storage import FolderKind, changing
 
@@ -57,11 +57,11 @@ class CommandSystem(System):
         """Any perturbation of captions, no corruption of pictures."""
         return None if task == "t2i" else []
 
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """Write the queries of each task, call the command, read its run."""
         return [self._search(task, depth, ties) for task in tasks]
 
-    def _search(self, task: Task, depth: int, ties: Ties) -> Searched:
+    def _search(self, task: Task, depth: int, ties: Ties) -> SearchResult:
         rows = np.flatnonzero(pc.is_in(task.queries.ids, task.asked()).to_numpy(zero_copy_only=False))
         queries_asked = task.queries.take(rows)
         assert queries_asked.texts is not None, "queries of this task are texts"
@@ -79,7 +79,7 @@ class CommandSystem(System):
                 change.commit()
                 change.write(queries.name, lines)
                 places = {"{queries}": str(queries), "{run}": str(change.file(run.name))}
-                self._call([_filled(one, places) for one in self.words], run)
+                self._call([_filled(word, places) for word in self.words], run)
                 change.write_json(done.name, mark)
         answer = read_run(run, task=task.name, gallery=task.gallery, name=self.name)
         return answered(answer, task, depth, ties, self.notes, str(run))

@@ -17,7 +17,7 @@ from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.vectors import VectorSystem
 from visir.records import PLAIN, Embeddings, Items, Qrels, Ranks, Role, Task, Ties, Vectors
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 from visir.search.vectors import Similarity
 
 
@@ -86,7 +86,7 @@ class EncoderSystem(System):
                 return items.ids.filter(pc.invert(pc.is_in(items.ids, vectors.ids)))
         return items.ids[:0]
 
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """Encode what is not encoded yet, and search it."""
         held = set(self._vectors)
         system = self._system(tasks)

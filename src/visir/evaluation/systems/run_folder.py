@@ -14,7 +14,7 @@ from visir.evaluation.systems.base import System
 from visir.records import PLAIN, TASKS, Run, Task, Ties
 from visir.robustness.corruptions import CORRUPTIONS
 from visir.robustness.perturbations import PERTURBATIONS, find
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 from visir.search.formats import read_run
 from visir.search.ranks import ranks_of
 from visir.storage import MANIFEST
@@ -37,10 +37,10 @@ class RunFolder(System):
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
         self.folder = Path(folder)
         super().__init__(name or self.folder.resolve().name)
-        self.files: dict[str, dict[str, Path]] = {one: _files(self.folder, one) for one in TASKS}
+        self.files: dict[str, dict[str, Path]] = {task: _files(self.folder, task) for task in TASKS}
         faults = []
         for task, files in self.files.items():
-            strange = [one for one in sorted(files) if one != PLAIN and not _is_known(one, task)]
+            strange = [file for file in sorted(files) if file != PLAIN and not _is_known(file, task)]
             faults += [f"{files[one].name}: {one!r} is no {_KINDS[task]}" for one in strange]
             if files and PLAIN not in files:
                 faults.append(f"the unperturbed run of {task} is missing: {PLAIN}.trec, or in another format")
@@ -58,11 +58,11 @@ class RunFolder(System):
         """The perturbations there is a run for."""
         return [name for name in self.files[task] if name != PLAIN]
 
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """Read the run of each task's condition. A run over another gallery is refused."""
         return [self._read(task, depth, ties) for task in tasks]
 
-    def _read(self, task: Task, depth: int, ties: Ties) -> Searched:
+    def _read(self, task: Task, depth: int, ties: Ties) -> SearchResult:
         files = self.files[task.name]
         if task.condition not in files:
             raise RunError(
@@ -74,7 +74,7 @@ class RunFolder(System):
         return answered(run, task, depth, ties, self.notes, str(path))
 
 
-def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], place: str) -> Searched:
+def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], place: str) -> SearchResult:
     """A run from outside as the answer to a task: its gallery and depth are checked, its ranks are taken.
 
     The ranks are of the task's queries, and of others that the run answers and the task judges.
@@ -100,7 +100,7 @@ def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], pla
     if missing:
         notes.append(f"{task.condition}: {missing:,} of {len(asked):,} queries are not answered; they failed")
     queries = pa.concat_arrays([asked, run.queries]).unique()
-    return Searched(run, ranks_of(run, task.judgements().select(queries), ties))
+    return SearchResult(run, ranks_of(run, task.judgements().select(queries), ties))
 
 
 _KINDS = {"t2i": "perturbation of captions", "i2t": "corruption of pictures"}

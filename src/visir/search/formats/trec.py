@@ -58,10 +58,10 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
     Raises `RunError` for what the format cannot hold: ids with white space, and queries answered with nothing.
     """
     for ids, kind in ((run.queries, "query"), (run.documents, "document")):
-        for one in ids.to_pylist():
-            if not one or one.split() != [one]:
+        for identifier in ids.to_pylist():
+            if not identifier or identifier.split() != [identifier]:
                 raise RunError(
-                    f"run {run.name}: {kind} id {one!r} has white space, which ends a field in TREC files.",
+                    f"run {run.name}: {kind} id {identifier!r} has white space, which ends a field in TREC files.",
                     hint="write Parquet or JSON",
                 )
     silent = np.flatnonzero(np.diff(run.offsets) == 0)

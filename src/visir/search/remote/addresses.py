@@ -92,14 +92,14 @@ def is_loopback(host: str) -> bool:
 
 
 def _trusted() -> set[tuple[str, str, int]]:
-    found = set()
+    servers = set()
     for url in os.environ.get(ADDRESSES, "").split():
         try:
             refuse_address(url)
         except ConfigurationError as fault:
             raise ConfigurationError(f"{ADDRESSES}: {fault.message}", hint=fault.hint) from fault
-        found.add(_server(url))
-    return found
+        servers.add(_server(url))
+    return servers
 
 
 def _server(url: str) -> tuple[str, str, int]:
