@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.inputs import Pixels
-from visir.encoders.matching import Matcher
 from visir.errors import EncoderError, ImageError, VisirError
 from visir.records import Items
 from visir.robustness.corruptions import spoilt
@@ -37,7 +37,7 @@ class Loaded:
 
 def load_images(
     items: Items,
-    encoder: Encoder | Matcher,
+    encoder: Encoder | CrossEncoder,
     *,
     start: int,
     batch_size: int,

@@ -1,4 +1,4 @@
-"""Halves: the image side or the text side of a loaded model, used as it is or tuned."""
+"""PretrainedTowers: the image side or the text side of a loaded model, used as it is or tuned."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from visir.encoders.towers.base import Inputs
 from visir.records import Modality
 from visir.registry import Registry
 
-HALVES: Registry[str] = Registry("family of pretrained halves")
-"""Family to "module:function"; the function takes (folder, modality, spec) and gives the half whose `files` lie in the
-folder, its weights random. A new family is a subclass of `Half`, an encoder made of them, and one line here."""
+PRETRAINED_TOWERS: Registry[str] = Registry("family of pretrained towers")
+"""Family to "module:function"; the function takes (folder, modality, spec) and gives the tower whose `files` lie in the
+folder, its weights random. A new family is a subclass of `PretrainedTower`, an encoder made of them, and one line
+here."""
 
-HALVES.add("transformers", "visir.encoders.models.transformers_dual:load_half")
-HALVES.add("openclip", "visir.encoders.models.openclip_halves:load_half")
-HALVES.add("sentence-transformers", "visir.encoders.models.sentence_half:load_half")
-HALVES.add("fusion", "visir.encoders.models.fusion_halves:load_half")
-HALVES.add("towers", "visir.encoders.models.tower_half:load_half")
+PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_dual:load_tower")
+PRETRAINED_TOWERS.add("openclip", "visir.encoders.models.openclip_towers:load_tower")
+PRETRAINED_TOWERS.add("sentence-transformers", "visir.encoders.models.sentence_tower:load_tower")
+PRETRAINED_TOWERS.add("fusion", "visir.encoders.models.fusion_towers:load_tower")
+PRETRAINED_TOWERS.add("towers", "visir.encoders.models.trained_tower:load_tower")
 
 
-class Half(ABC):
+class PretrainedTower(ABC):
     """What one modality of a model needs, and nothing of the other one.
 
-    - `family`: its key in `HALVES`
+    - `family`: its key in `PRETRAINED_TOWERS`
     - `modality`: what it reads; `outputs`: the width of its projections
     - `network`: a module that holds every weight this modality uses and no other; it takes what `collate` gives and
       returns the (n, outputs) projections before normalisation, with gradients where they are on
@@ -43,11 +44,11 @@ class Half(ABC):
         """Upright RGB images to pixels, or texts to token ids, one entry each. Thread-safe."""
 
     def prepare_sized(self, items: Sequence[Any]) -> list[Any]:
-        """As `prepare`, for pictures that a random crop has brought to the input's size (`Body.prepare_sized`)."""
+        """As `prepare`, for pictures that a random crop has brought to the input's size (`Backbone.prepare_sized`)."""
         return self.prepare(items)
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.room_for`)."""
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.truncate`)."""
         return list(texts)
 
     @abstractmethod
@@ -60,11 +61,11 @@ class Half(ABC):
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """Plain values that the family's function in `HALVES` needs beside the `files`."""
+        """Plain values that the family's function in `PRETRAINED_TOWERS` needs beside the `files`."""
 
     @abstractmethod
     def files(self) -> dict[str, bytes]:
-        """The files from which the half is built again without the hub and its first folder: no weights that matter.
+        """The files from which the tower is built again without the hub and its first folder: no weights that matter.
 
         Keys are relative POSIX paths.
         """
@@ -85,10 +86,10 @@ class Half(ABC):
 
 @runtime_checkable
 class Tunable(Protocol):
-    """An encoder whose halves can be tuned."""
+    """An encoder whose towers can be tuned."""
 
-    def half(self, modality: Modality) -> Half:
-        """One half, sharing its weights with the encoder."""
+    def pretrained_tower(self, modality: Modality) -> PretrainedTower:
+        """One tower, sharing its weights with the encoder."""
 
     def own_temperature(self) -> float | None:
         """The temperature that the model was trained to; None when it has none."""

@@ -1,4 +1,4 @@
-"""Matchers: models that look at image and text at once and say how well the two fit (a second stage of search)."""
+"""Cross-encoders: models that look at image and text together and score how well they fit (second stage of search)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Tokens: TypeAlias = Any
 """What a model knows of one image, or one text, before it has seen the other.
 
 A NumPy array or a torch tensor, usually (length, width), unpadded, on whatever device. visir only asks for its `nbytes`
-and hands it back to the matcher that made it.
+and hands it back to the cross-encoder that made it.
 """
 
 
-class Matcher(ABC):
+class CrossEncoder(ABC):
     """An image–text matching head (ITM): a score for a pair, from cross-attention between its image and its text.
 
     A vector is computed once for an image and serves every query; a matching score belongs to one pair. What can be
@@ -37,7 +37,7 @@ class Matcher(ABC):
     are fifty times smaller; they are kept up to a bound, beyond it the oldest are dropped and made again if need be.
 
     - `card`: the key under which scores are kept, as an encoder's card is for vectors: everything that changes a score
-      has to be in it (the family too: two heads of one checkpoint are two matchers)
+      has to be in it (the family too: two heads of one checkpoint are two cross-encoders)
     - `head`: what the protocol calls the score ("itm")
     - `images_at_once`, `texts_at_once`, `pairs_at_once`: how many go through the model together
     """
@@ -71,8 +71,8 @@ class Matcher(ABC):
         places (`of_one_image` finds them), so that its keys and values need computing once per call only.
         """
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut where f"{text} {ending}" would be truncated (see `Encoder.room_for`)."""
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated (see `Encoder.truncate`)."""
         return list(texts)
 
     def score_pairs(self, images: Sequence[Image], texts: Sequence[str]) -> NDArray[np.float32]:

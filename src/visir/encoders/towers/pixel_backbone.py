@@ -1,4 +1,4 @@
-"""What bodies over pixels share: resize and crop on the way in, normalisation on the device."""
+"""What backbones over pixels share: resize and crop on the way in, normalisation on the device."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch import Tensor
 
 from visir.encoders.models.image_input import NORMALISATIONS, ImageInput
 from visir.encoders.models.image_processors import refuse_sliver
-from visir.encoders.towers.base import Body, Inputs
+from visir.encoders.towers.base import Backbone, Inputs
 from visir.errors import EncoderError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-class PixelBody(Body):
-    """A body whose input is a square of `size` × `size` pixels, as bytes until it is on the device.
+class PixelBackbone(Backbone):
+    """A backbone whose input is a square of `size` × `size` pixels, as bytes until it is on the device.
 
     A quarter of the memory traffic of floats, and the threads that prepare do no arithmetic.
     """
