@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.papers.registered import DRAWINGS
 from visir.papers.verdict import Verdict
-from visir.reports.figures import Figure
+from visir.reports.blocks import Figure
 from visir.reports.svg import themed
 
 

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from visir.reports.figures import Figure
-from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
-from visir.reports.page import write_page
+from visir.reports.blocks import (
+    Block,
+    Card,
+    Cards,
+    Figure,
+    Figures,
+    Fold,
+    Group,
+    Notice,
+    Paragraph,
+    inline,
+    production,
+)
+from visir.reports.formats import to_csv, to_latex, to_markdown
+from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
-from visir.reports.table import Table
+from visir.reports.table import Column, Table
 from visir.sessions.describe import Characterisation, Statistic
 from visir.sessions.describe.mix import BUYING, OTHER, RATE
 from visir.sessions.reports.findings import findings
@@ -19,7 +31,7 @@ from visir.sessions.reports.tables import aside_table, cannot_table, card_rows, 
 from visir.storage import Change
 
 _OUTCOMES = ("sessions with a purchase", "sessions without")
-_PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+_SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("log", "The log", ("table-6-1",)),
     ("length", "Session length", ("figure-6-2", "figure-6-2-percentiles")),
     ("time", "Days and hours", ("figure-6-3", "figure-6-4")),
@@ -31,45 +43,76 @@ _PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """Sections of the page: anchor, heading, statistics."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """One statistic on the page: why it cannot be computed, or its figures, its table, and what is to be said of it."""
-
-    statistic: Statistic
-    figures: tuple[Figure, ...]
-    table: str
-    folded: bool
-
-
 def write_sessions_report(
     path: str | Path, found: Characterisation, *, command: str = "", beside: Mapping[str, str] | None = None
 ) -> Path:
-    """Write the page as a single HTML file and return its path: no network, no script, no other file.
+    """Write the page of what distinguishes sessions that buy, and return its path.
 
-    - `command`: the command line that makes it again; `beside`: {file name: what it holds} of the files beside it
-
-    The same characterisation gives the same bytes. Everything that came from the log is escaped.
+    Args:
+        path: The HTML file to write.
+        found: The statistics of a log.
+        command: The command line that makes the page again.
+        beside: What each file in the page's folder holds, by its name.
     """
-    said = findings(found)
-    sections = [
-        (anchor, heading, said.get(anchor, ()), tuple(_part(found.statistic(name)) for name in names))
-        for anchor, heading, names in _PLACES
+    sentences = findings(found)
+    sections: list[Section] = []
+    for anchor, heading, names in _SECTIONS:
+        blocks: list[Block] = [Paragraph(sentence) for sentence in sentences.get(anchor, ())]
+        blocks += [_statistic(found.statistic(name)) for name in names]
+        sections.append(Section(anchor, heading, blocks if sections else [*_overview(found), *blocks]))
+    if any(statistic.cannot for statistic in found.statistics):
+        table = replace(cannot_table(found), caption="")
+        sections.append(Section("cannot", "What this log cannot tell", [table], short="What it cannot tell"))
+    card = Table.of([Column("field"), Column("value")], card_rows(found))
+    sections += [
+        Section("aside", "What was set aside, and why", [aside_table(found.counts)], short="Set aside"),
+        Section("made", "How it was made", [Group("Protocol card", [card]), *production(command, beside)]),
     ]
-    missing = [one for one in found.statistics if one.cannot]
-    return write_page(
-        path,
-        "sessions.html.j2",
-        room="visir.sessions.reports",
-        title=found.name,
-        found=found,
-        cards=_cards(found),
-        sections=sections,
-        missing=to_html(replace(cannot_table(found), caption="")) if missing else "",
-        aside=to_html(aside_table(found.counts)),
-        card=card_rows(found),
-        command=command,
-        beside=sorted((beside or {}).items()),
-    )
+    hidden = inline("cells of fewer than <b>{}</b> sessions hidden", f"{found.suppress:,}")
+    facts = [
+        inline("mapping <b>{}</b>", found.declared["mapping"]),
+        inline("hours in <b>{}</b>", found.declared["zone"]),
+        *([hidden] if found.suppress > 1 else []),
+    ]
+    return write_page(path, Page("sessions that buy", found.name, sections, facts))
+
+
+def _overview(found: Characterisation) -> list[Block]:
+    """The big numbers of the log, and what the mapping says of it."""
+    cards = [Card("", [(name, value)], [Paragraph(words, "soft")]) for name, value, words in _numbers(found)]
+    blocks: list[Block] = [Cards(cards, width=12)]
+    return [*blocks, Notice([found.declared["about"]])] if found.declared["about"] else blocks
+
+
+def _numbers(found: Characterisation) -> list[tuple[str, str, str]]:
+    """The big numbers: name, value, what it means."""
+    counts = found.counts
+    sessions, purchases = int(counts["sessions"]), int(counts["purchases"])
+    numbers = [
+        ("sessions", f"{sessions:,}", f"of {int(counts['visitors']):,} visitors"),
+        ("with a purchase", f"{100 * purchases / sessions:.2f} %", f"{purchases:,} sessions"),
+    ]
+    identified = int(counts["identified"])
+    if identified:
+        numbers.append(("identified", f"{100 * identified / sessions:.1f} %", f"{identified:,} sessions"))
+    return numbers
+
+
+def _statistic(statistic: Statistic) -> Group:
+    """One statistic: why it cannot be computed, or its figures and its table."""
+    title = inline('{} <span class="id">{}</span>', statistic.title, statistic.source)
+    if statistic.cannot:
+        return Group(title, [Paragraph(statistic.cannot, "missing")], statistic.name)
+    drawn = _figures(statistic)
+    table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")
+    blocks: list[Block] = [Figures(drawn)] if drawn else []
+    if statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles":
+        if not drawn:
+            blocks.append(Paragraph(statistic.notes[0], "above"))
+        blocks.append(Fold("The numbers", [table]))
+    else:
+        blocks.append(table)
+    return Group(title, blocks, statistic.name)
 
 
 def write_sessions_tables(change: Change, folder: str, found: Characterisation) -> dict[str, str]:
@@ -90,28 +133,6 @@ def write_sessions_tables(change: Change, folder: str, found: Characterisation) 
             change.write(f"{folder}/{one.name}.{suffix}", form(table(one)).encode())
         files[f"{folder}/{one.name}.csv"] = f"{one.title} ({one.source}); beside it .md and .tex"
     return files
-
-
-def _cards(found: Characterisation) -> list[tuple[str, str, str]]:
-    """The big numbers: name, value, what it means."""
-    counts = found.counts
-    sessions, purchases = int(counts["sessions"]), int(counts["purchases"])
-    cards = [
-        ("sessions", f"{sessions:,}", f"of {int(counts['visitors']):,} visitors"),
-        ("with a purchase", f"{100 * purchases / sessions:.2f} %", f"{purchases:,} sessions"),
-    ]
-    identified = int(counts["identified"])
-    if identified:
-        cards.append(("identified", f"{100 * identified / sessions:.1f} %", f"{identified:,} sessions"))
-    return cards
-
-
-def _part(statistic: Statistic) -> Part:
-    if statistic.cannot:
-        return Part(statistic, (), "", folded=False)
-    folded = statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles"
-    table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")
-    return Part(statistic, tuple(_figures(statistic)), to_html(table), folded=folded)
 
 
 def _figures(statistic: Statistic) -> list[Figure]:
