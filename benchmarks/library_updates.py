@@ -20,8 +20,8 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from visir.collections.archives import open_archive
 from visir.files import data_directory
-from visir.library import Library, Update, update
-from visir.library.likeness import NEAR, distances, perceptual_hash, words_of
+from visir.library import Library, UpdateReport, update
+from visir.library.perceptual_hash import NEAR, distances, perceptual_hash, words_of
 
 
 def main() -> None:
@@ -63,11 +63,11 @@ def unpack(photos: Path, wanted: int) -> list[str]:
     return made
 
 
-def timed(what: str, work: Callable[[], Update], times: int = 3) -> None:
+def timed(what: str, work: Callable[[], UpdateReport], times: int = 3) -> None:
     print(f"{what}: {min(seconds(work) for _ in range(times)):.2f} s")
 
 
-def seconds(work: Callable[[], Update]) -> float:
+def seconds(work: Callable[[], UpdateReport]) -> float:
     begun = time.process_time()
     work()
     return time.process_time() - begun

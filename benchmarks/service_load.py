@@ -193,7 +193,7 @@ def naive(library: Path, port: int) -> None:
     encoder.encode_texts(["a photo"])
     app = FastAPI()
 
-    class Body(BaseModel):
+    class LimitedBody(BaseModel):
         text: str
         k: int = 10
 
@@ -203,14 +203,14 @@ def naive(library: Path, port: int) -> None:
         top = top[np.argsort(-scores[top])]
         return {"hits": [{"item": ids[at], "score": float(scores[at])} for at in top]}
 
-    def search(body: Body) -> dict[str, Any]:
+    def search(body: LimitedBody) -> dict[str, Any]:
         return best(encoder.encode_texts([body.text])[0], body.k)
 
     @app.get("/similar/{item}")
     def similar(item: str) -> dict[str, Any]:
         return best(matrix[places[item]], 10)
 
-    search.__annotations__["body"] = Body  # FastAPI would look for that name in the module
+    search.__annotations__["body"] = LimitedBody  # FastAPI would look for that name in the module
     app.post("/search")(search)
     uvicorn.run(app, port=port, log_level="warning", access_log=False)
 
@@ -287,7 +287,7 @@ def make(folder: Path, n: int, model: str, kind: str) -> None:
     import pyarrow as pa
 
     from visir.encoders import load
-    from visir.library.committing import commit
+    from visir.library.commit import commit
     from visir.library.database import Database
     from visir.library.layout import LIBRARY, LibraryCard
     from visir.library.models import names_of

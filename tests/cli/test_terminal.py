@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.console import Console
-from visir.library.service.logs import Log
+from visir.library.service.logs import ServiceLog
 from visir.terminal import SafeStream, one_line, safe, trusted
 
 EVIL = "\x1b]0;gone\x07\x1b[2J\x9b31m\u202egpj\r\x7f\x08"
@@ -71,7 +71,7 @@ def test_tables_and_colours() -> None:
 
 def test_the_log_of_the_service() -> None:
     stream = io.BytesIO()
-    log = Log(stream)
+    log = ServiceLog(stream)
     log.write("error", "fault", fault=EVIL)
     assert log.flush()
     assert json.loads(stream.getvalue())["fault"] == EVIL and not unsafe(stream.getvalue().decode())

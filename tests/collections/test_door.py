@@ -13,7 +13,7 @@ import pytest
 from toys import jpeg, karpathy
 
 from visir.collections import judgements, open_collection, portable, readers
-from visir.collections.descriptor import Described
+from visir.collections.descriptor import Format
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.errors import CollectionError, VisirError
 from visir.registry import Registry
@@ -117,7 +117,7 @@ def test_the_working_directory_may_change(write, tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(("package", "registry"), [(readers, FORMATS), (judgements, JUDGEMENTS)])
-def test_every_reader_is_registered(package: ModuleType, registry: Registry[Described]) -> None:
+def test_every_reader_is_registered(package: ModuleType, registry: Registry[Format]) -> None:
     modules = [import_module(f"{package.__name__}.{entry.name}") for entry in pkgutil.iter_modules(package.__path__)]
     described = [module.FORMAT for module in modules if hasattr(module, "FORMAT")]
     assert described

@@ -18,7 +18,7 @@ from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.library import Library, update
 from visir.library.duplicates import Hashes, _join, duplicates
-from visir.library.likeness import NEAR, distances, perceptual_hash, words_of
+from visir.library.perceptual_hash import NEAR, distances, perceptual_hash, words_of
 
 
 def test_a_hash_by_hand() -> None:

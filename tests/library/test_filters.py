@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from visir.library import Library, update
-from visir.library.columns import Columns
-from visir.library.filters import LONGEST, Condition, Field, FilterError, fields_of, fold, parse, select
+from visir.library.columns import FieldColumns
+from visir.library.filters import LONGEST, Field, FieldCondition, FilterError, fields_of, fold, parse, select
 
 ITEMS: list[dict[str, Any]] = [
     {"id": "a", "width": 800, "taken": "2024-05-31T23:59:59Z", "camera": "Canon EOS 5D", "format": "JPEG",
@@ -49,7 +49,7 @@ def columns() -> Any:
             connection.execute("INSERT INTO captions VALUES ('', ?, ?)", (one["id"], text))
         for name, value in one["fields"].items():
             connection.execute("INSERT INTO fields VALUES (?, ?, ?)", (one["id"], name, value))
-    return Columns(lambda sql, values=(): connection.execute(sql, values).fetchall())
+    return FieldColumns(lambda sql, values=(): connection.execute(sql, values).fetchall())
 
 
 def chosen(columns: Any, *how: Any, **more: Any) -> set[str]:
@@ -123,26 +123,26 @@ def test_what_is_no_condition(text: str) -> None:
 
 
 def test_records_are_checked_as_text_is(columns: Any) -> None:
-    assert Condition.of({"field": "width", "op": "in", "value": [1, 2]}) == Condition("width", "in", (1, 2))
+    assert FieldCondition.of({"field": "width", "op": "in", "value": [1, 2]}) == FieldCondition("width", "in", (1, 2))
     with pytest.raises(FilterError, match=r"where\[2\]: op is missing"):
-        Condition.of({"field": "width", "value": 1}, "where[2]")
+        FieldCondition.of({"field": "width", "value": 1}, "where[2]")
     with pytest.raises(FilterError, match="is no condition"):
-        Condition.of("width > 3")
+        FieldCondition.of("width > 3")
     known = fields_of(columns.rows)
     wrong: list[Any] = [True, None, {}, [1], [], "\ud800", "", [[1]], "a\0b"]
     for value in wrong:
         for field in known:
             for op in ("=", "!=", "contains", ">="):
                 with pytest.raises(FilterError):
-                    chosen(columns, [Condition.of({"field": field, "op": op, "value": value})], known)
+                    chosen(columns, [FieldCondition.of({"field": field, "op": op, "value": value})], known)
             with pytest.raises(FilterError):
-                chosen(columns, [Condition.of({"field": field, "op": "in", "value": [value]})], known)
+                chosen(columns, [FieldCondition.of({"field": field, "op": "in", "value": [value]})], known)
     for number in (float("nan"), float("inf"), 2**70, "1e999"):
         with pytest.raises(FilterError, match="is no number"):
-            chosen(columns, [Condition("width", "<", number)], known)
+            chosen(columns, [FieldCondition("width", "<", number)], known)
     for field, op in ((None, "="), ([], "="), ("width", None), ("width", ["="]), ("width", "; DROP TABLE items")):
         with pytest.raises(FilterError):
-            chosen(columns, [Condition.of({"field": field, "op": op, "value": 1})], known)
+            chosen(columns, [FieldCondition.of({"field": field, "op": op, "value": 1})], known)
 
 
 ATTACKS = ["' OR 1=1 --", "x'; DROP TABLE items; --", "%", "_", "a') OR ('1'='1", '"', "\\", "?", ":x", "*"]
@@ -152,13 +152,13 @@ ATTACKS = ["' OR 1=1 --", "x'; DROP TABLE items; --", "%", "_", "a') OR ('1'='1"
 def test_values_and_names_are_never_read_as_sql(columns: Any, attack: str) -> None:
     for field in ("camera", "name", "path", "category", "caption", "place"):
         known = fields_of(columns.rows)
-        assert chosen(columns, [Condition(field, "=", attack)], known) == set()
-        assert chosen(columns, [Condition(field, "in", (attack, attack))], known) == set()
-        assert len(chosen(columns, [Condition(field, "!=", attack)], known)) == 3
-        assert chosen(columns, [Condition(field, "contains", "zz" + attack)], known) == set()
+        assert chosen(columns, [FieldCondition(field, "=", attack)], known) == set()
+        assert chosen(columns, [FieldCondition(field, "in", (attack, attack))], known) == set()
+        assert len(chosen(columns, [FieldCondition(field, "!=", attack)], known)) == 3
+        assert chosen(columns, [FieldCondition(field, "contains", "zz" + attack)], known) == set()
     assert chosen(columns, [], known, category=attack) == set()
     with pytest.raises(FilterError, match="unknown field"):
-        chosen(columns, [Condition(attack, "=", "x")], known)
+        chosen(columns, [FieldCondition(attack, "=", "x")], known)
     assert len(columns.rows("SELECT * FROM items")) == 3
 
 
@@ -168,7 +168,7 @@ def test_values_and_names_are_never_read_as_sql(columns: Any, attack: str) -> No
 def test_any_text_is_compared_as_python_would(columns: Any, value: str, op: Any, field: str) -> None:
     known = fields_of(columns.rows)
     try:
-        got = chosen(columns, [Condition(field, op, value)], known)
+        got = chosen(columns, [FieldCondition(field, op, value)], known)
     except FilterError:
         assert value == "" or "\0" in value
         return
@@ -196,11 +196,11 @@ def test_numbers_are_compared_as_sqlite_would(held: Any, op: Any, value: Any) ->
     connection.execute("CREATE TABLE fields(item, name, value)")
     connection.executemany("INSERT INTO items VALUES (?)", [*"abcde"])
     connection.executemany("INSERT INTO fields VALUES (?, 'n', ?)", held)
-    columns = Columns(lambda sql, values=(): connection.execute(sql, values).fetchall())
+    columns = FieldColumns(lambda sql, values=(): connection.execute(sql, values).fetchall())
     within, test = ("NOT IN", "=") if op == "!=" else ("IN", "=" if op == "in" else op)
     sql = f"SELECT id FROM items WHERE id {within} (SELECT item FROM fields WHERE value {test} ?)"
     wanted = {one for (one,) in connection.execute(sql, (value,))}
-    asked = Condition("n", op, (value,) if op == "in" else value)
+    asked = FieldCondition("n", op, (value,) if op == "in" else value)
     assert chosen(columns, [asked], {"n": Field("n", "number")}) == wanted
 
 
@@ -211,7 +211,7 @@ def test_a_condition_is_read_in_one_pass_and_has_a_length(columns: Any) -> None:
         with contextlib.suppress(FilterError):
             parse(text)
         assert time.perf_counter() - began < 0.5
-    assert parse("width" + " " * 15_000 + ">= 3") == Condition("width", ">=", "3")
+    assert parse("width" + " " * 15_000 + ">= 3") == FieldCondition("width", ">=", "3")
     with pytest.raises(FilterError, match="of 20,005 characters; 16,000 are read"):
         parse("width" + " " * 20_000)
     assert LONGEST == 16_000
@@ -225,11 +225,11 @@ def test_a_thousand_conditions_on_texts_are_not_a_thousand_walks() -> None:
     connection.executemany(
         "INSERT INTO captions VALUES ('', ?, ?)", [(f"{at % 8_000:06}", f"Photo {at}") for at in range(40_000)]
     )
-    columns = Columns(lambda sql, values=(): connection.execute(sql, values).fetchall())
+    columns = FieldColumns(lambda sql, values=(): connection.execute(sql, values).fetchall())
     known = {"caption": Field("caption", "text")}
     began = time.perf_counter()
     for query in range(64):
-        asked = [Condition("caption", "!=", f"photo {16 * query + at}") for at in range(16)]
+        asked = [FieldCondition("caption", "!=", f"photo {16 * query + at}") for at in range(16)]
         assert len(select(columns, asked, known)) == 8_000 - 16
     assert time.perf_counter() - began < 3
 

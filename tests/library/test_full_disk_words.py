@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from visir.errors import VisirError
-from visir.library.committing import told_of_disk
+from visir.library.commit import told_of_disk
 from visir.library.layout import LibraryError
 from visir.sessions.engine import reason_of
 from visir.storage.disk import disk_faults

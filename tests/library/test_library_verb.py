@@ -17,7 +17,7 @@ from visir.collections.images import ImageReader
 from visir.errors import MissingPackageError, VisirError
 from visir.library import Library
 from visir.library.cli.index import app
-from visir.library.cli.place import default_folder
+from visir.library.cli.index_library import default_folder
 from visir.library.watch import watch
 
 

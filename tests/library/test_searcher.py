@@ -14,10 +14,10 @@ from asked_toys import make_library, texts
 from matching_toys import Nearness
 from visir.collections.images import decode
 from visir.errors import VisirError
-from visir.library.answer import Answer
-from visir.library.filters import Condition, FilterError
+from visir.library.filters import FieldCondition, FilterError
 from visir.library.layout import LibraryError
 from visir.library.query import Query, QueryError
+from visir.library.results import ResultPage
 from visir.library.searcher import Searcher
 from visir.library.updating import update
 
@@ -35,9 +35,9 @@ def searcher(folder: Path) -> Searcher:
     return Searcher.open(folder, device="cpu")
 
 
-def same(one: Answer | VisirError, other: Answer | VisirError) -> bool:
+def same(one: ResultPage | VisirError, other: ResultPage | VisirError) -> bool:
     """All but the time it took, scores to the bit."""
-    assert isinstance(one, Answer) and isinstance(other, Answer)
+    assert isinstance(one, ResultPage) and isinstance(other, ResultPage)
     return (one.hits, one.total, one.next_offset, one.system) == (
         other.hits,
         other.total,
@@ -49,7 +49,7 @@ def same(one: Answer | VisirError, other: Answer | VisirError) -> bool:
 def mixture(seed: int, searcher: Searcher) -> list[Query]:
     """Queries of every kind, in random company."""
     drawn, items = random.Random(seed), searcher.library.indexes["dense"].ids.to_pylist()
-    narrowed = [(), (Condition("width", ">=", 10),), (Condition("caption", "contains", "a"),)]
+    narrowed = [(), (FieldCondition("width", ">=", 10),), (FieldCondition("caption", "contains", "a"),)]
     return [
         Query(
             text=drawn.choice(texts()),
@@ -167,7 +167,7 @@ def test_a_mean_of_text_and_picture_goes_from_one_to_the_other(searcher: Searche
 def test_conditions_and_categories_narrow_every_system(searcher: Searcher) -> None:
     library = searcher.library
     word = library.item(library.indexes["dense"].ids[0].as_py()).captions[0][1].split()[1]
-    condition = Condition("caption", "contains", word)
+    condition = FieldCondition("caption", "contains", word)
     allowed = {item for (item,) in library.database.rows("SELECT item FROM captions WHERE text LIKE ?", (f"%{word}%",))}
     assert 0 < len(allowed) < 48
     for system in ("dense", "sparse", "hybrid"):
@@ -178,7 +178,7 @@ def test_conditions_and_categories_narrow_every_system(searcher: Searcher) -> No
         assert {hit.item for hit in part.hits} == set(kept)
         if system != "hybrid":
             assert [hit.item for hit in part.hits] == kept
-    nothing = searcher.search([Query(text="a dog", conditions=(Condition("width", ">", 9999),))])[0]
+    nothing = searcher.search([Query(text="a dog", conditions=(FieldCondition("width", ">", 9999),))])[0]
     assert (nothing.hits, nothing.total, nothing.next_offset) == ((), 0, None)
 
 
@@ -213,7 +213,7 @@ def test_faults_stay_with_their_query(searcher: Searcher) -> None:
             good,
             Query(),
             Query(item="no such item"),
-            Query(text="a", conditions=(Condition("widht", ">", 3),)),
+            Query(text="a", conditions=(FieldCondition("widht", ">", 3),)),
             Query(text="a", k=0, share=2, system="dence", rerank=5),  # type: ignore[arg-type]
             good,
         ]
@@ -311,5 +311,5 @@ def test_a_library_that_takes_no_text_is_asked_with_pictures(tmp_path: Path) -> 
         *refused, like, shown = searcher.search_each(asked)
         for fault in refused:
             assert isinstance(fault, QueryError) and "takes no text" in fault.message
-        assert isinstance(like, Answer) and len(like.hits) == 3
-        assert isinstance(shown, Answer) and len(shown.hits) == 4
+        assert isinstance(like, ResultPage) and len(like.hits) == 3
+        assert isinstance(shown, ResultPage) and len(shown.hits) == 4

@@ -15,9 +15,9 @@ from library_toys import draw
 from visir.errors import VisirError
 from visir.library import Library, LibraryError, update
 from visir.library.database import Database
+from visir.library.database_checks import _RULES, LONGEST
 from visir.library.duplicates import duplicates
 from visir.library.layout import LIBRARY, LibraryCard, check_library_name
-from visir.library.soundness import _RULES, LONGEST
 from visir.storage import MANIFEST, FileRecord, Manifest
 
 
@@ -226,7 +226,7 @@ def test_the_name_of_a_folder_is_a_name_too(tmp_path: Path) -> None:
 
 
 def test_a_database_of_nothing_is_sound() -> None:
-    from visir.library.soundness import faults_of_rows
+    from visir.library.database_checks import row_faults
 
     rows: Callable[..., Any] = Database.empty().rows
-    assert faults_of_rows(rows, Database.empty().rows) == []
+    assert row_faults(rows, Database.empty().rows) == []

@@ -18,13 +18,13 @@ from manifests import rewrite
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import load
-from visir.library import Library, LibraryError, Update, update
+from visir.library import Library, LibraryError, UpdateReport, update
 from visir.library.layout import LibraryCard, is_library
 from visir.library.pictures import content_id
 from visir.library.removal import remove
 
 
-def counts(found: Update) -> dict[str, int]:
+def counts(found: UpdateReport) -> dict[str, int]:
     names = ("added", "changed", "moved", "deleted", "unchanged", "duplicates", "items", "encoded")
     return {name: getattr(found, name) for name in names if getattr(found, name)}
 

@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 from visir.library import Library, LibraryError, update
+from visir.library.database_checks import LONGEST
 from visir.library.filters import parse
-from visir.library.soundness import LONGEST
 from visir.library.values import plain_values
 
 NAN, INF = float("nan"), float("inf")

@@ -22,7 +22,7 @@ from visir.encoders.loading import load as load_encoder
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.records import Collection
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES, corrupt, pictures, write_pictures
-from visir.robustness.draw import Draw
+from visir.robustness.random_stream import RandomStream
 
 NAMES = ("gaussian_blur", "gaussian_noise", "jpeg", "occlusion", "rotation")
 
@@ -33,7 +33,7 @@ def photo(width: int = 60, height: int = 40, seed: int = 0) -> Image.Image:
 
 
 def changed(name: str, picture: Image.Image, severity: int, key: str = "a", seed: int = 0) -> NDArray[np.uint8]:
-    return np.asarray(CORRUPTIONS.get(name).change(picture, Draw(seed, name, key), severity))
+    return np.asarray(CORRUPTIONS.get(name).change(picture, RandomStream(seed, name, key), severity))
 
 
 def scenes(count: int = 6) -> Collection:
@@ -58,10 +58,10 @@ def test_all_are_registered_and_describe_themselves() -> None:
 def test_any_picture_keeps_its_size_and_itself(name: str, width: int, height: int, severity: int, seed: int) -> None:
     picture = photo(width, height)
     before = np.asarray(picture).copy()
-    made = CORRUPTIONS.get(name).change(picture, Draw(seed, name, "a"), severity)
+    made = CORRUPTIONS.get(name).change(picture, RandomStream(seed, name, "a"), severity)
     assert made.size == (width, height) and made.mode == "RGB"
     assert np.array_equal(np.asarray(picture), before)
-    again = CORRUPTIONS.get(name).change(picture, Draw(seed, name, "a"), severity)
+    again = CORRUPTIONS.get(name).change(picture, RandomStream(seed, name, "a"), severity)
     assert np.array_equal(np.asarray(made), np.asarray(again))
 
 

@@ -23,8 +23,8 @@ from asked_toys import write_models
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.library.service.app import create_app
-from visir.library.service.logs import Log
-from visir.library.service.settings import Settings
+from visir.library.service.logs import ServiceLog
+from visir.library.service.settings import ServiceSettings
 from visir.library.updating import update
 
 AT = "/v1/libraries/photos"
@@ -53,8 +53,8 @@ class Service:
     def __init__(self, library: Path, **settings: Any) -> None:
         self.log = io.BytesIO()
         settings = {"rate": 0.0, "reload": 0.0, **settings}
-        made = Settings((library,), **settings)
-        self.app = create_app(made, log=Log(self.log, queries=made.log_queries))
+        made = ServiceSettings((library,), **settings)
+        self.app = create_app(made, log=ServiceLog(self.log, queries=made.log_queries))
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         """One request, in an event loop of its own."""
@@ -95,7 +95,7 @@ class Service:
 
     def close(self) -> None:
         """End its threads."""
-        self.app.state.shelf.close()
+        self.app.state.registry.close()
 
 
 @contextlib.contextmanager
@@ -107,9 +107,9 @@ def process(
     """
     program = (
         "import sys; from pathlib import Path; from visir.library.service.running import serve\n"
-        "from visir.library.service.settings import Settings\n"
+        "from visir.library.service.settings import ServiceSettings\n"
         f"{first}\n"
-        f"serve(Settings((Path({str(library)!r}),), **{settings!r}), '127.0.0.1', 0,"
+        f"serve(ServiceSettings((Path({str(library)!r}),), **{settings!r}), '127.0.0.1', 0,"
         " lambda at: print(at, flush=True))\n"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -28,7 +28,7 @@ from served import AT, Service, make, process
 from visir.collections.budget import DECODING
 from visir.collections.images import decode
 from visir.library.query import Query
-from visir.library.service.limits import Rate
+from visir.library.service.limits import RateLimiter
 
 WORDS = {"text": "a red dog"}
 
@@ -97,25 +97,25 @@ def test_pictures_are_charged_before_any_is_decoded(folder: Path) -> None:
 
 
 def test_what_costs_more_than_a_bucket_leaves_a_debt() -> None:
-    rate = Rate(10.0, 100)
+    rate = RateLimiter(10.0, 100)
     assert rate.take("a", 1, 0.0) == 0 and rate.take("a", 399, 0.0) == 0  # 100 - 400
     assert rate.take("a", 1, 0.0) == pytest.approx(30.1) and rate.take("a", 1, 30.2) == 0
     assert rate.take("b", 2, 0.0) == 0 and rate.take("b", 399, 0.0) == pytest.approx(0.1)
-    assert Rate(1.0, 1).take("c", 5, 0.0) == 0
+    assert RateLimiter(1.0, 1).take("c", 5, 0.0) == 0
 
 
 def test_what_waits_is_what_the_model_takes(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures of a request waited decoded: 64 one-bit PNGs of 32 megapixels, 316 kB, took 8.7 GiB."""
-    (desk,) = service.app.state.shelf.desks.values()
+    (handle,) = service.app.state.registry.handles.values()
     seen: list[tuple[int, int, int]] = []
-    ask = desk.search
+    ask = handle.search
 
     async def search(queries: list[Query], *, heavy: bool) -> list[bytes]:
         sizes = [query.image.nbytes for query in queries]  # type: ignore[union-attr]
         seen.append((sum(sizes), DECODING.waiting, DECODING.decoding))
         return await ask(queries, heavy=heavy)
 
-    monkeypatch.setattr(desk, "search", search)
+    monkeypatch.setattr(handle, "search", search)
     answer = service.ask("POST", f"{AT}/search/batch", json={"queries": [inside(picture(2000))] * 16})
     assert answer.status_code == 200
     [(held, waiting, decoding)] = seen
@@ -124,13 +124,13 @@ def test_what_waits_is_what_the_model_takes(service: Service, monkeypatch: pytes
 
 
 def test_a_photo_is_answered_as_the_library_answers_it(service: Service) -> None:
-    (desk,) = service.app.state.shelf.desks.values()
+    (handle,) = service.app.state.registry.handles.values()
     stream = io.BytesIO()
     Image.linear_gradient("L").resize((900, 700)).convert("RGBA").rotate(30).save(stream, "PNG")
-    for system in desk.searcher.systems:
+    for system in handle.searcher.systems:
         fields = {**inside(stream.getvalue()), "text": "a red dog", "system": system}
         hits = service.search(**fields)["hits"]
-        (expected,) = desk.searcher.search(
+        (expected,) = handle.searcher.search(
             [Query(text="a red dog", image=decode(stream.getvalue(), "x"), system=system)]
         )
         assert [(hit["item"], hit["score"]) for hit in hits] == [(hit.item, hit.score) for hit in expected.hits]
@@ -141,7 +141,7 @@ def test_pictures_beyond_the_budget_are_told_to_come_again(service: Service, mon
     status, error = service.refused("POST", f"{AT}/search", json=inside(picture(4000)))
     assert status == 413 and "bytes of memory, over the limit of 31,457,280" in error["message"]
     assert error["field"] == "image.data" and error["hint"] == "send a smaller photo"
-    size = service.app.state.shelf.desks["photos"].searcher.prepare(Image.new("RGB", (9, 9))).nbytes
+    size = service.app.state.registry.handles["photos"].searcher.prepare(Image.new("RGB", (9, 9))).nbytes
     monkeypatch.setattr(DECODING, "limit", 4 * (3 * size + 1))
     status, error = service.refused("POST", f"{AT}/search/batch", json={"queries": [inside(picture(9))] * 4})
     assert status == 503 and "too many pictures are waiting" in error["message"]

@@ -145,7 +145,7 @@ def test_time(serve: Any) -> None:
     import time
 
     service = serve(timeout=0.3)
-    searcher = service.app.state.shelf.desks["photos"].searcher
+    searcher = service.app.state.registry.handles["photos"].searcher
     before = searcher.search_each
     searcher.search_each = lambda queries: time.sleep(1) or before(queries)  # slow, as a busy machine is
     status, error = service.refused("POST", f"{AT}/search", json={"text": "a dog"})
@@ -157,8 +157,8 @@ def test_time(serve: Any) -> None:
 
 def test_a_fault_of_its_own_tells_nothing(serve: Any) -> None:
     service = serve()
-    desk = service.app.state.shelf.desks["photos"]
-    desk.searcher.search_each = lambda queries: 1 / 0
+    handle = service.app.state.registry.handles["photos"]
+    handle.searcher.search_each = lambda queries: 1 / 0
     status, error = service.refused("POST", f"{AT}/search", json={"text": "a dog"})
     assert status == 500 and "ZeroDivision" not in str(error)
     (fault,) = (line for line in service.lines() if line["event"] == "fault")

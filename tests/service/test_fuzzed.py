@@ -65,10 +65,11 @@ class Fuzzed:
                         known = {"library": ["photos"], "item": [*some, "0" * 32]}[parameter["name"]]
                         parameter["schema"] = {**parameter["schema"], "enum": known}
         picture = drawn()
-        told = raw["components"]["schemas"]  # and nearly every search at fields and pictures that are none
-        told["Where"]["properties"]["field"]["enum"] = ["width", "taken", "camera", "category", "name", "colour"]
-        told["Search"]["properties"]["item"] = {"anyOf": [{"enum": [*items[4:8], "0" * 32]}, {"type": "null"}]}
-        told["Photo"]["properties"]["data"]["enum"] = [base64.b64encode(picture).decode(), "AAAA", "%"]
+        schemas = raw["components"]["schemas"]  # and nearly every search at fields and pictures that are none
+        fields = ["width", "taken", "camera", "category", "name", "colour"]
+        schemas["ConditionBody"]["properties"]["field"]["enum"] = fields
+        schemas["SearchBody"]["properties"]["item"] = {"anyOf": [{"enum": [*items[4:8], "0" * 32]}, {"type": "null"}]}
+        schemas["ImageData"]["properties"]["data"]["enum"] = [base64.b64encode(picture).decode(), "AAAA", "%"]
         schemathesis.openapi.format("binary", st.sampled_from([picture, picture[:99], b"GIF89a"]))
         # Asked with a token, "no token" is no fault of a case: `run` puts one into each.
         bare = copy.deepcopy(raw)

@@ -25,7 +25,7 @@ from served import update as update_library
 import visir.library
 import visir.library.service
 from visir.library import LibraryError
-from visir.library.service import door, tokens
+from visir.library.service import middleware, tokens
 from visir.library.service.tokens import Token, add_token, hash_of, new_token, revoke_token
 from visir.storage import MANIFEST
 
@@ -58,7 +58,7 @@ def test_every_path_but_the_open_ones_wants_a_token(serve: Any, tmp_path: Path) 
     add_token(path, Token("old", hash_of(over), frozenset({"search", "admin"}), past, past))
     service = serve(tokens=path)
     listed = service.ask("GET", "/v1/openapi.json").json()["paths"]
-    guarded = [one.format(library="photos", item="0" * 32) for one in listed if one not in door.OPEN]
+    guarded = [one.format(library="photos", item="0" * 32) for one in listed if one not in middleware.PUBLIC_PATHS]
     guarded += ["/metrics", "/nothing", "/v1", "/v1/health/", "/static", "/static/../v1/libraries", "/docs/x"]
     guarded += ["/V1/libraries", "/v1/libraries?token=" + good, "/v1//libraries", "/static%2f..%2fv1/libraries"]
     wrong: list[list[tuple[bytes, bytes]]] = [
@@ -122,7 +122,7 @@ def test_a_token_ends_while_it_is_used(serve: Any, tmp_path: Path) -> None:
 
 def test_tokens_are_compared_in_constant_time() -> None:
     """Every token of the folder is compared, by `hmac.compare_digest`, and the loop is never left early."""
-    (found,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(tokens.Tokens.holder))).body
+    (found,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(tokens.TokenFolder.holder))).body
     (loop,) = (one for one in ast.walk(found) if isinstance(one, ast.For))
     assert not any(isinstance(one, ast.Break | ast.Return) for one in ast.walk(loop))
     (test,) = (one.test for one in ast.walk(loop) if isinstance(one, ast.If))
@@ -254,17 +254,17 @@ def test_the_page_is_tested_with_hostile_captions() -> None:
 def test_damage_while_serving_tells_no_places(serve: Any, folder: Path, tmp_path: Path) -> None:
     """What visir says of itself in errors names files of this machine; it goes into the log, and 503 to the client."""
     service = serve()
-    desk = service.app.state.shelf.desks["photos"]
-    before = desk.searcher.search_each
+    handle = service.app.state.registry.handles["photos"]
+    before = handle.searcher.search_each
 
     def damaged(queries: Any) -> Any:
         return [LibraryError(f"{folder}/items.sqlite: damaged.", hint=f"copy {folder} again") for _ in queries]
 
-    desk.searcher.search_each = damaged
+    handle.searcher.search_each = damaged
     status, error = service.refused("POST", f"{AT}/search", json={"text": "a dog"})
     assert status == 503 and str(folder) not in str(error) and "log" in error["hint"]
     assert any(str(folder) in line.get("fault", "") for line in service.lines())
-    desk.searcher.search_each = before
+    handle.searcher.search_each = before
     assert service.search(text="a dog")["hits"]
 
 

@@ -37,10 +37,10 @@ def serving(libraries: list[Path], tokens: Path | None = None) -> Iterator[str]:
     import uvicorn
 
     from visir.library.service.app import create_app
-    from visir.library.service.logs import Log
-    from visir.library.service.settings import Settings
+    from visir.library.service.logs import ServiceLog
+    from visir.library.service.settings import ServiceSettings
 
-    app = create_app(Settings(tuple(libraries), tokens=tokens, rate=0), log=Log(BytesIO()))
+    app = create_app(ServiceSettings(tuple(libraries), tokens=tokens, rate=0), log=ServiceLog(BytesIO()))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -19,7 +19,7 @@ from served import AT, Service, draw, make
 from visir.errors import ConfigurationError
 from visir.library import LibraryError, update
 from visir.library.service.app import create_app
-from visir.library.service.settings import Settings
+from visir.library.service.settings import ServiceSettings
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +277,9 @@ def test_the_page_comes_from_a_fixed_list(service: Service) -> None:
 def test_openapi_has_an_example_for_every_body(service: Service) -> None:
     said = service.ask("GET", "/v1/openapi.json").json()
     schemas = said["components"]["schemas"]
-    assert schemas["Search"]["examples"] and schemas["Batch"]["examples"] and "HTTPValidationError" not in schemas
+    assert (
+        schemas["SearchBody"]["examples"] and schemas["BatchBody"]["examples"] and "HTTPValidationError" not in schemas
+    )
     for path, methods in said["paths"].items():
         for method, operation in methods.items():
             assert operation["description"], (method, path)
@@ -336,18 +338,18 @@ def test_another_process_updates(changing: Service, tmp_path: Path) -> None:
 
     item = changing.search(text="a dog", k=1)["hits"][0]["item"]
     remove(tmp_path / "photos", [item])
-    desk = changing.app.state.shelf.desks["photos"]
-    assert desk.refresh() and not desk.refresh()
+    handle = changing.app.state.registry.handles["photos"]
+    assert handle.refresh() and not handle.refresh()
     assert changing.ask("GET", "/v1/libraries").json()[0]["items"] == 23
 
 
 def test_what_cannot_be_served(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match="no such folder"):
-        create_app(Settings((tmp_path / "none",)))
+        create_app(ServiceSettings((tmp_path / "none",)))
     with pytest.raises(ConfigurationError, match="both called 'photos'"):
-        create_app(Settings((folder, folder)))
+        create_app(ServiceSettings((folder, folder)))
     with pytest.raises(ConfigurationError, match="2 faults") as said:
-        Settings((folder,), queue=0, origins=("example.org",))
+        ServiceSettings((folder,), queue=0, origins=("example.org",))
     assert "'example.org' is not a web origin" in str(said.value)
 
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visir.library.service.batching import Batcher
-from visir.library.service.errors import Refused
-from visir.library.service.limits import Bodies, Body, Rate
+from visir.library.service.errors import HttpError
+from visir.library.service.limits import BodyBudget, LimitedBody, RateLimiter
 
 
 class Slow:
@@ -75,7 +75,7 @@ def test_a_full_queue_and_a_place_that_becomes_free() -> None:
         await asyncio.to_thread(work.begun.wait, 10)
         second, third = (asyncio.ensure_future(batcher.ask([one])) for one in (2, 3))
         await asyncio.sleep(0)
-        with pytest.raises(Refused, match="2 searches are waiting already") as said:
+        with pytest.raises(HttpError, match="2 searches are waiting already") as said:
             await batcher.ask([4])
         assert said.value.status == 503 and int(said.value.headers["Retry-After"]) >= 1
         second.cancel()
@@ -101,7 +101,7 @@ def test_a_closed_batcher_answers_what_waits_and_takes_nothing_new() -> None:
         work.go.set()
         assert await waiting == [1, 4]
         await closing
-        with pytest.raises(Refused, match="closing"):
+        with pytest.raises(HttpError, match="closing"):
             await batcher.ask([3])
 
     asyncio.run(ask())
@@ -109,18 +109,18 @@ def test_a_closed_batcher_answers_what_waits_and_takes_nothing_new() -> None:
 
 def test_a_bucket() -> None:
     """2 a second, 4 at once: the fifth waits half a second; another caller is not concerned."""
-    rate = Rate(2, 4)
+    rate = RateLimiter(2, 4)
     assert [rate.take("a", 1, 0.0) for _ in range(5)] == [0, 0, 0, 0, 0.5]
     assert rate.take("b", 1, 0.0) == 0
     assert rate.take("a", 1, 0.5) == 0 and rate.take("a", 1, 0.5) == 0.5
     assert rate.take("a", 100, 100.0) == 0 and rate.take("a", 1, 100.0) == 48.5  # more than fits: a debt
-    assert Rate(0, 1).take("a", 1e9, 0.0) == 0
+    assert RateLimiter(0, 1).take("a", 1e9, 0.0) == 0
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.floats(0, 2)), max_size=60))
 def test_no_more_than_rate_and_burst(asked: list[tuple[float, float]]) -> None:
     """In any stretch of time at most burst + rate × seconds gets through, whatever the gaps and costs."""
-    rate, now, through = Rate(2, 5), 0.0, 0.0
+    rate, now, through = RateLimiter(2, 5), 0.0, 0.0
     for gap, cost in asked:
         now += gap
         if rate.take("a", cost, now) == 0:
@@ -129,7 +129,7 @@ def test_no_more_than_rate_and_burst(asked: list[tuple[float, float]]) -> None:
 
 
 def test_callers_are_forgotten() -> None:
-    rate = Rate(1, 1)
+    rate = RateLimiter(1, 1)
     for at in range(20_000):
         rate.take(str(at), 1, 0.0)
     assert len(rate._held) == 10_000
@@ -143,14 +143,14 @@ def test_bodies_are_counted() -> None:
         return parts.pop()
 
     async def read() -> None:
-        bodies = Bodies(100)
-        body = Body(receive, 100, bodies, lambda: ends.append(None))
+        bodies = BodyBudget(100)
+        body = LimitedBody(receive, 100, bodies, lambda: ends.append(None))
         await body()
-        with pytest.raises(Refused, match="larger than 100 bytes") as said:
+        with pytest.raises(HttpError, match="larger than 100 bytes") as said:
             await body()
         assert said.value.status == 413 and said.value.headers == {"Connection": "close"}
-        with pytest.raises(Refused, match="at once") as other:
-            await Body(receive, 1000, bodies, lambda: None)()
+        with pytest.raises(HttpError, match="at once") as other:
+            await LimitedBody(receive, 1000, bodies, lambda: None)()
         assert other.value.status == 503
         body.release()
         assert bodies.held == 60

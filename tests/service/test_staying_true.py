@@ -27,8 +27,8 @@ from served import AT, draw, make, process
 
 from visir.errors import ConfigurationError
 from visir.library.service.lease import Lease
-from visir.library.service.logs import Log
-from visir.library.service.repeated import Repeated
+from visir.library.service.logs import ServiceLog
+from visir.library.service.periodic import PeriodicTask
 from visir.library.service.running import _listening
 from visir.library.updating import update
 
@@ -234,7 +234,7 @@ def test_the_log_says_how_many_lines_it_lost() -> None:
             return super().write(data)
 
     stream = Torn()
-    log = Log(stream)
+    log = ServiceLog(stream)
     for number in range(5):
         log.write("info", "lost", number=number)
     assert log.flush() and log.dropped == 5 and log.fault == "No space left on device"
@@ -248,14 +248,14 @@ def test_the_log_says_how_many_lines_it_lost() -> None:
 
 def test_a_task_goes_on_whatever_it_raises() -> None:
     stream, calls = BytesIO(), []
-    log = Log(stream)
+    log = ServiceLog(stream)
 
     def work() -> None:
         calls.append(time.monotonic())
         if len(calls) <= 3:
             raise ZeroDivisionError("the same each time")
 
-    task = Repeated(work, every=0.01, name="count", log=log)
+    task = PeriodicTask(work, every=0.01, name="count", log=log)
     until(lambda: len(calls) > 6)
     task.stop()
     assert log.flush() and stream.getvalue().count(b"the same each time") >= 1

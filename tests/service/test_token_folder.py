@@ -15,16 +15,25 @@ from pathlib import Path
 
 import pytest
 
-from visir.library.service.tokens import SUFFIX, Token, TokenError, Tokens, add_token, hash_of, new_token, read_tokens
+from visir.library.service.tokens import (
+    SUFFIX,
+    Token,
+    TokenError,
+    TokenFolder,
+    add_token,
+    hash_of,
+    new_token,
+    read_tokens,
+)
 from visir.library.service.tokens import revoke_token as revoke
 from visir.storage import MANIFEST
 
 HOLDERS = """
 import sys, time
 from pathlib import Path
-from visir.library.service.tokens import Tokens
+from visir.library.service.tokens import TokenFolder
 
-tokens = Tokens(Path(sys.argv[1]))
+tokens = TokenFolder(Path(sys.argv[1]))
 print("ready", flush=True)
 for at, line in enumerate(sys.stdin, 1):
     holder = tokens.holder(line.strip(), 10.0 * at)  # each look is more than a second after the one before
@@ -69,7 +78,7 @@ def test_a_folder_holds_hashes_for_its_owner_alone(tmp_path: Path) -> None:
     for path in folder.iterdir():
         assert path.stat().st_mode & 0o077 == 0 and secret not in path.read_text()
     new_token(folder, "robot", ["admin"], 1)
-    tokens = Tokens(folder)
+    tokens = TokenFolder(folder)
     holder = tokens.holder(secret, 0.0)
     assert holder is not None and holder.name == "anna" and holder.scopes == {"search"} and not holder.expired()
     assert tokens.holder(secret + "x", 0.0) is None and tokens.holder("", 0.0) is None
@@ -179,7 +188,7 @@ def test_what_is_put_back_or_added_by_hand_admits_nobody(tmp_path: Path) -> None
     revoke(folder, "anna")
     (folder / f"anna{SUFFIX}").write_bytes(content)
     (folder / f"carl{SUFFIX}").write_bytes(content)
-    tokens = Tokens(folder)
+    tokens = TokenFolder(folder)
     assert tokens.holder(anna, 0.0) is None and tokens.holder(bert, 0.0) is not None
     with pytest.raises(TokenError, match="visir did not write it"):
         new_token(folder, "carl", ["search"], None)
@@ -189,7 +198,7 @@ def test_a_damaged_folder_admits_nobody(tmp_path: Path) -> None:
     folder = tmp_path / "tokens"
     secret = new_token(folder, "anna", ["search"], None)
     manifest = folder / MANIFEST
-    tokens, before = Tokens(folder), manifest.read_bytes()
+    tokens, before = TokenFolder(folder), manifest.read_bytes()
     manifest.write_bytes(b"{")
     assert tokens.holder(secret, 2.0) is None and "not valid JSON" in tokens.fault
     manifest.write_bytes(before)
@@ -203,7 +212,7 @@ def test_a_damaged_folder_admits_nobody(tmp_path: Path) -> None:
 def test_a_damaged_file_costs_its_own_token_alone(tmp_path: Path) -> None:
     folder = tmp_path / "tokens"
     anna, bert = new_token(folder, "anna", ["search"], None), new_token(folder, "bert", ["search"], None)
-    tokens, path = Tokens(folder), folder / f"anna{SUFFIX}"
+    tokens, path = TokenFolder(folder), folder / f"anna{SUFFIX}"
     path.write_text(path.read_text().replace('"search"', '"admin"'))
     assert tokens.holder(anna, 2.0) is None and tokens.holder(bert, 2.0) is not None
     assert "not as visir wrote it" in tokens.fault and str(path) in tokens.fault
@@ -237,7 +246,7 @@ def test_a_file_of_tokens_is_refused_and_left(tmp_path: Path) -> None:
     path.write_text('{"tokens": []}')
     for act in (
         read_tokens,
-        Tokens,
+        TokenFolder,
         lambda path: new_token(path, "a", ["search"], None),
         lambda path: revoke(path, "a"),
     ):
@@ -261,7 +270,7 @@ def test_a_full_disk_is_told_and_costs_no_token(tmp_path: Path) -> None:
         done = visir_token("new", folder, "--name", "bert", room=room)
         assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
         assert "cannot be written" in done.stderr and "make room" in done.stderr and not done.stdout
-        assert names(folder) == ["anna"] and Tokens(folder).holder(secret, 0.0) is not None
+        assert names(folder) == ["anna"] and TokenFolder(folder).holder(secret, 0.0) is not None
     assert visir_token("new", folder, "--name", "bert").returncode == 0
     assert names(folder) == ["anna", "bert"]
     revoke(folder, "bert")
@@ -304,7 +313,7 @@ def test_a_full_disk_keeps_no_token_alive(tmp_path: Path, room: int) -> None:
     """Revoking takes no room; the next change mends the manifest, and the name is free for another token at once."""
     folder = tmp_path / "tokens"
     secret, other = (new_token(folder, name, ["search"], None) for name in ("anna", "bert"))
-    held = Tokens(folder)
+    held = TokenFolder(folder)
     done = visir_token("revoke", folder, "--name", "anna", room=room)
     assert done.returncode == 0, done.stderr
     assert held.holder(secret, 10.0) is None and held.holder(other, 10.0) is not None

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from visir.errors import VisirError
 from visir.evaluation.published import open_table
-from visir.sessions.describe import Statistic, Value, describe, suppressed
-from visir.sessions.describe import log as log_module
+from visir.sessions.describe import Statistic, StatisticCell, describe, suppressed
+from visir.sessions.describe import session_log as log_module
 from visir.sessions.describe.intervals import Moments, mean, share, standardised, wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
@@ -216,7 +216,7 @@ def test_a_share_of_visitors_is_that_of_sessions_when_each_comes_once() -> None:
     assert share(Moments(y=0, yy=0, yn=0, n=100, nn=1000, units=10)).high == pytest.approx(
         100 * wilson(0, 10, 2.2621572)[1]
     )
-    assert share(Moments(0, 0, 0, 0, 0, 0)) == Value(None, support=0)
+    assert share(Moments(0, 0, 0, 0, 0, 0)) == StatisticCell(None, support=0)
 
 
 def test_neither_buckets_nor_threads_change_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +320,7 @@ def test_small_cells_are_hidden_and_so_is_what_would_tell_them(tmp_path: Path) -
     one = describe(log, suppress=10).statistic("table-6-4")
     # tv has 2 purchases; alone it would be 100 % less the others, so the next smallest goes too
     assert [[cell.hidden for cell in row] for row in one.cells] == [[False, False, False, True], [True] * 4, [True] * 4]
-    assert one.cells[1][0] == Value(None, hidden=True)
+    assert one.cells[1][0] == StatisticCell(None, hidden=True)
     assert one.notes[-1] == "9 cells are hidden: fewer than 10, or would tell those."
     assert describe(log).statistic("table-6-4") == describe(log, suppress=1).statistic("table-6-4")
     assert "hidden" not in str(describe(log, suppress=2).statistic("table-6-4").notes)
@@ -331,7 +331,7 @@ def test_small_cells_are_hidden_and_so_is_what_would_tell_them(tmp_path: Path) -
     least=st.integers(0, 20),
 )
 def test_no_hidden_share_follows_from_the_rest(support: list[list[int]], least: int) -> None:
-    cells = tuple(tuple(Value(float(n), support=n) for n in row) for row in support)
+    cells = tuple(tuple(StatisticCell(float(n), support=n) for n in row) for row in support)
     rows = tuple(map(str, range(len(cells))))
     one = suppressed(Statistic("s", "", "", "", rows, ("a", "b"), ("%", "%"), cells), least)
     for column in range(2):

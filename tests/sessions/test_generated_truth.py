@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from visir.sessions.generated import PAGES, Shop, Truth, parts, truth
-from visir.sessions.generated.kernels import ADD, ORDER, PAGE, QUERY, REMOVE
+from visir.sessions.simulator import PAGES, Shop, Truth, parts, truth
+from visir.sessions.simulator.kernels import ADD, ORDER, PAGE, QUERY, REMOVE
 
 SESSIONS = 400_000
 Array = NDArray[Any]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from described import folder, visit
 
-from visir.sessions.describe import Characterisation, Value, describe
+from visir.sessions.describe import Characterisation, StatisticCell, describe
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
@@ -75,11 +75,11 @@ def test_plots_are_svg_and_the_same_twice(found: Characterisation) -> None:
 
 
 def test_plots_survive_what_is_hidden_or_missing(found: Characterisation) -> None:
-    gone = tuple(tuple(Value(None, hidden=True) for _ in row) for row in found.statistic("figure-6-5").cells)
+    gone = tuple(tuple(StatisticCell(None, hidden=True) for _ in row) for row in found.statistic("figure-6-5").cells)
     assert "hidden" in transition_map(replace(found.statistic("figure-6-5"), cells=gone))
     transition_diagram(replace(found.statistic("figure-6-5"), cells=gone))
     curve = found.statistic("figure-6-2")
-    survival(replace(curve, cells=tuple(tuple(Value(None) for _ in row) for row in curve.cells)))
+    survival(replace(curve, cells=tuple(tuple(StatisticCell(None) for _ in row) for row in curve.cells)))
 
 
 def test_findings(found: Characterisation) -> None:
@@ -101,7 +101,7 @@ def test_a_table_is_printed_with_its_intervals(found: Characterisation) -> None:
     assert texts[EVIL][1] == "100.00"
     with pytest.raises(ValueError, match="Cannot be computed"):
         statistic_table(replace(found.statistic("table-6-4"), cannot="Cannot be computed: x."))
-    hidden = replace(found.statistic("table-6-4"), cells=((Value(None, hidden=True),) * 4,) * 2)
+    hidden = replace(found.statistic("table-6-4"), cells=((StatisticCell(None, hidden=True),) * 4,) * 2)
     assert statistic_table(hidden).texts()[0][1] == "hidden"
 
 
@@ -125,6 +125,6 @@ def test_card_and_what_was_set_aside(found: Characterisation) -> None:
     # 81 rows read, 80 kept, one bot; reasons that did not occur are left out
     assert aside_table(found.counts).texts() == [
         ["rows read", "81", "100.00", ""],
-        ["kept", "80", "98.77", ""],
-        ["set aside: bot", "1", "1.23", "meets the declared condition for bots"],
+        ["accepted", "80", "98.77", ""],
+        ["rejected: bot", "1", "1.23", "meets the declared condition for bots"],
     ]

@@ -20,7 +20,7 @@ FUNCTIONS = {
     *("tempfile.TemporaryFile", "tempfile.mktemp", "tempfile.SpooledTemporaryFile"),
 }
 ALLOWED = {
-    "library/moving.py": "moves the folder of an index, which visir made, inside the library, which visir made",
+    "library/index_migration.py": "moves the folder of an index inside its library; visir made both",
     "sessions/spark.py": "names the files that Spark wrote into a claimed folder of a scratch folder",
 }
 

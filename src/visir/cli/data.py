@@ -198,14 +198,10 @@ def pictures_of(images: list[str] | None) -> Any:
 
 
 def options_of(pairs: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE of each pair."""
-    options: dict[str, Any] = {}
-    for pair in pairs or []:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"{pair!r}: expected NAME=VALUE", param_hint="--option")
-        options[name.replace("-", "_")] = value
-    return options
+    """The options of a format, from texts NAME=VALUE."""
+    from visir.cli.options import pairs_of
+
+    return pairs_of(pairs, "--option", "visir data formats lists them")
 
 
 def _plain(text: object) -> str:

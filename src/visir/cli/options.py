@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 
-def pairs_of(given: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE, as options give them."""
-    from visir.errors import ConfigurationError
+def pairs_of(
+    pairs: list[str] | None, option: str = "--set", hint: str = "visir index kinds lists them"
+) -> dict[str, Any]:
+    """The names (with "_" for "-") and values of a repeatable option NAME=VALUE.
 
-    pairs = {}
-    for one in given or []:
-        name, equals, value = one.partition("=")
-        if not equals:
-            raise ConfigurationError(f"--set {one}: expected NAME=VALUE.", hint="visir index kinds lists the settings")
-        pairs[name.replace("-", "_")] = value
-    return pairs
+    Args:
+        pairs: The texts that were given.
+        option: What the option is called, for errors.
+        hint: Where the names are listed.
+
+    Raises:
+        ConfigurationError: Listing every text without a value, and every name that is given twice.
+    """
+    from visir.options import parse_pairs
+
+    return {name.replace("-", "_"): value for name, value in parse_pairs(pairs or [], option, hint=hint).items()}

@@ -106,10 +106,10 @@ def stress(
 
     from visir.collections import open_collection
     from visir.encoders import load
-    from visir.evaluation.stress.command import CommandSubject
-    from visir.evaluation.stress.runs import RunsSubject
     from visir.evaluation.stress.stress import stress as study_of
     from visir.evaluation.stress.stress import with_correction
+    from visir.evaluation.systems.command import CommandSystem
+    from visir.evaluation.systems.run_folder import RunFolder
 
     judge = None if estimator is None else load(estimator, device=device, dtype=dtype)
     options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}
@@ -121,9 +121,9 @@ def stress(
         for name in model or [""]:
             system: Any
             if runs is not None:
-                system = RunsSubject(runs)
+                system = RunFolder(runs)
             elif command is not None and out is not None:
-                system = CommandSubject(command, out / "command")
+                system = CommandSystem(command, out / "command")
             else:
                 system = load(name, device=device, dtype=dtype)
             studies.append(

@@ -34,7 +34,7 @@ from visir.errors import RunError, VisirError, nearest
 from visir.evaluation.cross_modal import dcg_cm
 from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.scoring import score
-from visir.evaluation.systems import origins
+from visir.evaluation.systems.runs import origins
 from visir.files import read_bytes
 from visir.records import Gallery, Protocol, Qrels, Recall, Run, Ties, gallery_line
 from visir.search.ranks import ranks_of
@@ -125,7 +125,7 @@ def evaluate_log(log: Log, *, recall: Recall = "hit", ties: Ties = "id") -> Eval
         further={task: dcg},
         notes=notes,
     )
-    result = replace(result, origins=origins(None, {task: log.run}))
+    result = replace(result, origins=origins({task: log.run}))
     if task == "t2i":  # the one positive of a caption is its image
         owners = pa.table({"id": log.qrels.queries, "image_id": log.qrels.documents})
         result = replace(result, captions=owners)

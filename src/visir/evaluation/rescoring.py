@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 from visir.errors import VisirError
 from visir.evaluation.captions import Choice
 from visir.evaluation.evaluate import Evaluation
-from visir.evaluation.folds import folds_of, runs_of_folds
-from visir.evaluation.ranking import search_vectors
+from visir.evaluation.folds import folds_of, joined_runs, runs_of_folds
 from visir.evaluation.readings import Reading
 from visir.evaluation.restrict import is_whole, restrict
 from visir.records import SIDES, Gallery, Protocol, Qrels, Ranks, Run
-from visir.search.exact import Vectors
+from visir.search.exact import Vectors, search
 from visir.search.ranks import ranks_of
 from visir.search.vectors import Similarity
 
@@ -114,17 +113,23 @@ def _searched(material: Material, task: str, parts: list[tuple[Qrels, Gallery]],
             + ": a search anew could be another one.",
             hint="explain it as it is, without collection and model",
         )
-    ranks, runs = search_vectors(
-        material.vectors,
-        [task],
-        {task: [qrels for qrels, _ in parts]},
-        [{task: gallery} for _, gallery in parts],
-        1,
-        similarity,  # type: ignore[arg-type]
-        ties,  # type: ignore[arg-type]
-        run.name,
-    )
-    return ranks[task], runs[task]
+    by_modality = {vectors.modality: vectors for vectors in material.vectors}
+    queries, documents = (by_modality[side] for side in SIDES[task])
+    searched = [
+        search(
+            queries,
+            documents,
+            task,
+            gallery=gallery,
+            depth=1,
+            similarity=similarity,  # type: ignore[arg-type]
+            ties=ties,  # type: ignore[arg-type]
+            qrels=qrels,
+            name=run.name,
+        )
+        for qrels, gallery in parts
+    ]
+    return [part.ranks for part in searched if part.ranks is not None], joined_runs([part.run for part in searched])
 
 
 def _refuse_other_scores(run: Run, anew: Run) -> None:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from visir.errors import VisirError
 from visir.evaluation.evaluate import Evaluation
 from visir.files import read_json
-from visir.records import TASKS, Protocol, Qrels, Result, Run
+from visir.records import Protocol, Qrels, Result, Run
 from visir.search.formats import read_run, write_run
 from visir.storage import Change, FolderKind, new_folder
 
@@ -132,11 +132,12 @@ def load_evaluation(folder: str | Path) -> Evaluation:
 def _runs(folder: Path, files: list[str]) -> tuple[dict[str, Run], dict[str, Qrels]]:
     runs: dict[str, Run] = {}
     qrels: dict[str, Qrels] = {}
-    for task in TASKS:
-        if f"run_{task}.parquet" in files:
-            runs[task] = read_run(folder / f"run_{task}.parquet")
-        if f"qrels_{task}.parquet" in files:
-            judged = _table(folder / f"qrels_{task}.parquet")
+    for file in files:
+        kind, _, task = file.removesuffix(".parquet").partition("_")
+        if kind == "run":
+            runs[task] = read_run(folder / file)
+        elif kind == "qrels":
+            judged = _table(folder / file)
             name = (judged.schema.metadata or {}).get(b"relevance", b"links").decode()
             qrels[task] = Qrels.of(judged["query_id"], judged["document_id"], judged["grade"].to_numpy(), name=name)
     return runs, qrels

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from visir.encoders.base import Encoder
 from visir.encoders.matching import Matcher
 from visir.errors import ConfigurationError, EncoderError
-from visir.evaluation.ranking import Ranked
+from visir.evaluation.folds import Ranked
 from visir.evaluation.restrict import restrict
 from visir.progress import pace
-from visir.records import Collection, Gallery, Qrels, Ranks, Run, Ties
+from visir.records import Collection, Ranks, Run, Task, Ties
 from visir.search.ranks import ranks_of
 from visir.search.rerank import Fusion, Reranked, Tail, refuse_second_stage, rerank_runs
 
@@ -120,8 +120,7 @@ def apply(
     stage: SecondStage,
     first: Ranked,
     collection: Collection,
-    qrels: Mapping[str, Sequence[Qrels]],
-    pools: Sequence[Mapping[str, Gallery]],
+    folds: Mapping[str, Sequence[Task]],
     ties: Ties,
 ) -> tuple[Ranked, Reranked]:
     """Re-rank the runs of a first stage; the ranks of each fold, in its own gallery, are those of the new runs.
@@ -129,7 +128,7 @@ def apply(
     With the tail kept, ranks stay as exact as they were: what is not among the candidates keeps the rank it had.
     """
     before, runs = first
-    asked = {one: _judged(runs[one], parts, pools[0][one]) for one, parts in qrels.items()}
+    asked = {name: _judged(runs[name], tasks) for name, tasks in folds.items()}
     done = rerank_runs(
         asked,
         collection,
@@ -141,11 +140,12 @@ def apply(
         workers=stage.workers,
     )
     ranks: dict[str, list[Ranks]] = {}
-    for task, parts in qrels.items():
+    for task, parts in folds.items():
         run = done.runs[task]
         ranks[task] = []
-        for fold, part in enumerate(parts):
-            mine = run if len(parts) == 1 else restrict(run, pools[fold][task], part.queries)
+        for fold, asked_task in enumerate(parts):
+            part = asked_task.judgements()
+            mine = run if len(parts) == 1 else restrict(run, asked_task.gallery, part.queries)
             found = ranks_of(mine, part, ties)
             if stage.tail == "dropped":
                 # The ranking ends by the protocol, not because somebody cut it: a measure may look further down.
@@ -156,12 +156,12 @@ def apply(
     return (ranks, dict(done.runs)), done
 
 
-def _judged(run: Run, parts: Sequence[Qrels], gallery: Gallery) -> Run:
+def _judged(run: Run, folds: Sequence[Task]) -> Run:
     """The run with the queries that are measured: others, of a run from outside, would be scored for nothing."""
-    queries = pa.concat_arrays([part.queries for part in parts])
+    queries = pa.concat_arrays([fold.judgements().queries for fold in folds])
     if pc.all(pc.is_in(run.queries, queries)).as_py():
         return run
-    return replace(restrict(run, gallery, queries), gallery=run.gallery, depth=run.depth)
+    return replace(restrict(run, folds[0].gallery, queries), gallery=run.gallery, depth=run.depth)
 
 
 def _joined(head: Ranks, before: Ranks, k: int) -> Ranks:

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.library.item import File, Item
+    from visir.library.item import Item, ItemFile
     from visir.library.layout import LibraryError
     from visir.library.library import Library
-    from visir.library.updating import Update, update
+    from visir.library.updating import UpdateReport, update
 
 __getattr__ = lazy(
     __name__,
     {
-        "File": "visir.library.item",
+        "ItemFile": "visir.library.item",
         "Item": "visir.library.item",
         "Library": "visir.library.library",
         "LibraryError": "visir.library.layout",
-        "Update": "visir.library.updating",
+        "UpdateReport": "visir.library.updating",
         "update": "visir.library.updating",
     },
 )
 
-__all__ = ["File", "Item", "Library", "LibraryError", "Update", "update"]
+__all__ = ["Item", "ItemFile", "Library", "LibraryError", "UpdateReport", "update"]

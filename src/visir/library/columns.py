@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-Rows: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+RowReader: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 """(SQL, values) → rows: `visir.library.database.Database.rows`."""
 Mask: TypeAlias = NDArray[np.bool_]
 
 
-class Column:
+class FieldColumn:
     """One field: `values` without repetitions, ascending, and behind each the places of the items that have it."""
 
     def __init__(self, values: Sequence[Any] | pa.Array, places: NDArray[np.int64], items: int) -> None:
@@ -74,10 +74,10 @@ class Column:
         return np.zeros(self._items, np.bool_)
 
 
-class Columns:
+class FieldColumns:
     """The columns of one generation of a library, each read once; safe to use from several threads."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RowReader) -> None:
         self.rows = rows
         self._lock = threading.RLock()  # a column needs the ids
         self._made: dict[Any, Any] = {}
@@ -88,10 +88,10 @@ class Columns:
         ids: pa.Array = self.once("ids", self._read_ids)
         return ids
 
-    def column(self, sql: str, values: Sequence[Any] = (), read: Callable[[Any], Any] | None = None) -> Column:
+    def column(self, sql: str, values: Sequence[Any] = (), read: Callable[[Any], Any] | None = None) -> FieldColumn:
         """The column of a query that gives (item, value); `read` makes of a value the text that is compared."""
 
-        def make() -> Column:
+        def make() -> FieldColumn:
             found = self.rows(sql, values)
             places = pc.index_in(pa.array([item for item, _ in found], pa.string()), self.ids)
             here = places.is_valid().to_numpy(zero_copy_only=False)
@@ -99,13 +99,13 @@ class Columns:
             if not all(here):
                 held = [value for value, there in zip(held, here, strict=True) if there]
             texts = all(isinstance(value, str) for value in held)
-            return Column(
+            return FieldColumn(
                 pa.array(held, pa.large_string()) if texts else held,
                 places.drop_null().to_numpy().astype(np.int64),
                 len(self.ids),
             )
 
-        column: Column = self.once((sql, *values), make)
+        column: FieldColumn = self.once((sql, *values), make)
         return column
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:

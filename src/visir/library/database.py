@@ -29,8 +29,8 @@ from urllib.parse import quote
 import orjson
 
 from visir.errors import raise_faults
+from visir.library.database_checks import LONGEST, row_faults
 from visir.library.layout import COPY_AGAIN, LibraryError
-from visir.library.soundness import LONGEST, faults_of_rows
 
 SCHEMA = 1
 _LONGEST_ROW = 16 * LONGEST
@@ -192,7 +192,7 @@ class Database:
         ours = Database.empty()
         try:
             faults = [] if schema == SCHEMA else [f"its schema is {schema!r}, which there is none of"]
-            faults = faults or faults_of_rows(self.rows, ours.rows)
+            faults = faults or row_faults(self.rows, ours.rows)
         finally:
             ours.close()
         raise_faults(LibraryError, f"{path}: damaged, or not made by visir", faults, hint=COPY_AGAIN)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.library.database import Database
-from visir.library.likeness import NEAR, distances, words_of
+from visir.library.perceptual_hash import NEAR, distances, words_of
 
 _PLAIN = 16
 """A hash with fewer bits set (or unset) is of a picture that shows nearly nothing, and like any other such."""

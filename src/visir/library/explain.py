@@ -7,29 +7,31 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from visir.library.answer import Explanation, Part
-from visir.library.asked import Asked, Encoding
-from visir.library.batch import NORMALISATION, Asking, Stages, State, rank
 from visir.library.library import Library
 from visir.library.query import Query
+from visir.library.query_encoding import EncodedQuery, QueryEncoder
+from visir.library.query_state import NORMALISATION, LibraryState, QueryState, StageTimer, rank
+from visir.library.results import HitExplanation, SystemScore
 from visir.records import SparseEmbeddings
 from visir.search.filtered import Among
 from visir.search.fusion import K, normalised
 from visir.search.sparse.matched import Match, matched
 
 
-def explanation(state: State, encoding: Encoding, query: Query, item: str, *, captions: int, words: int) -> Explanation:
+def explanation(
+    state: LibraryState, encoding: QueryEncoder, query: Query, item: str, *, captions: int, words: int
+) -> HitExplanation:
     """See `visir.library.searcher.Searcher.explain`."""
     state.library.item(item)
-    one = Asking(replace(query, rerank=0))
+    one = QueryState(replace(query, rerank=0))
     one.begin(state, matching=False)
-    rank(state, [one], encoding, Stages())
+    rank(state, [one], encoding, StageTimer())
     if one.fault is not None:
         raise one.fault
     [asked] = encoding.of([query], [{*state.held}], state.library)
-    if not isinstance(asked, Asked):
+    if not isinstance(asked, EncodedQuery):
         raise asked
-    return Explanation(
+    return HitExplanation(
         tuple(terms_of(state, encoding, query, [item]).get(item, ())),
         tuple(captions_of(state.library, item, captions)),
         {system: _part(state, encoding, one, asked, system, item) for system in one.systems},
@@ -54,29 +56,31 @@ def captions_of(library: Library, item: str, most: int) -> list[tuple[str, float
     return [(library.caption(one)[1], score) for one, score in run.answer(item)]
 
 
-def terms_of(state: State, encoding: Encoding, query: Query, items: Sequence[str]) -> dict[str, list[Match]]:
+def terms_of(state: LibraryState, encoding: QueryEncoder, query: Query, items: Sequence[str]) -> dict[str, list[Match]]:
     """The words that a query and each of these pictures have in common."""
     if "sparse" not in state.library.indexes or not items:
         return {}
     [asked] = encoding.of([query], [{"sparse"}], state.library)
-    if not isinstance(asked, Asked):
+    if not isinstance(asked, EncodedQuery):
         raise asked
     words, held = encoding.queries("sparse", [asked]), state.library.indexes["sparse"].select(items)
     assert isinstance(words, SparseEmbeddings)
     return {item: matched(words, str(words.ids[0]), held, item) for item in items}
 
 
-def _part(state: State, encoding: Encoding, one: Asking, asked: Asked, system: str, item: str) -> Part:
+def _part(
+    state: LibraryState, encoding: QueryEncoder, one: QueryState, asked: EncodedQuery, system: str, item: str
+) -> SystemScore:
     listed = one.lists.get(system, ())
     for place, (found, score) in enumerate(listed, 1):
         if found == item:
-            return Part(place, score, _gives(one, system, place, score))
+            return SystemScore(place, score, _gives(one, system, place, score))
     alone = Among(state.library.indexes[system], [item]).search(encoding.queries(system, [asked]), 1)
     score = dict(alone.answer(str(alone.queries[0]))).get(item, 0.0)
-    return Part(None, score, score if one.system != "hybrid" else 0.0)
+    return SystemScore(None, score, score if one.system != "hybrid" else 0.0)
 
 
-def _gives(one: Asking, system: str, place: int, score: float) -> float:
+def _gives(one: QueryState, system: str, place: int, score: float) -> float:
     """What a system's rank and score are worth in the score that decides, by the formulas of `visir.search.fusion`."""
     if one.system != "hybrid":
         return score

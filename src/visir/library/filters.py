@@ -1,7 +1,7 @@
 """Conditions on what is known of a picture: "width >= 800", "taken >= 2024-05", "camera contains canon".
 
 A condition is a field, an operation and a value. It is read from text (`parse`, for the command line) or from a record
-(`Condition.of`, for the service), checked against the fields that the library has, and becomes a range of a column
+(`FieldCondition.of`, for the service), checked against the fields that the library has, and becomes a range of a column
 (`visir.library.columns`). Names in SQL come from this file, so that nothing of what was given is ever read as SQL.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from visir.errors import VisirError, nearest, raise_faults
-from visir.library.columns import Columns, Mask, Rows
+from visir.library.columns import FieldColumns, Mask, RowReader
 
 Op = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "in"]
 OPS: tuple[str, ...] = get_args(Op)
@@ -36,7 +36,7 @@ class FilterError(VisirError):
 
 
 @dataclass(frozen=True)
-class Condition:
+class FieldCondition:
     """One condition: `field` `op` `value`; the value of `in` is a tuple."""
 
     field: str
@@ -44,7 +44,7 @@ class Condition:
     value: Value
 
     @classmethod
-    def of(cls, record: object, where: str = "condition") -> Condition:
+    def of(cls, record: object, where: str = "condition") -> FieldCondition:
         """From {"field", "op", "value"} as JSON has it. Raises `FilterError` naming the place, `where`."""
         if not isinstance(record, Mapping):
             raise FilterError(f"{where}: {_short(record)} is no condition.", hint=_EXAMPLE)
@@ -110,7 +110,7 @@ _EXAMPLE = 'conditions: "width >= 800", "taken >= 2024-05", "camera contains can
 _OPERATION = re.compile(r"!=|<=|>=|==|=|<|>|(?<=\s)(?:contains|in)(?=\s)")
 
 
-def parse(text: str) -> Condition:
+def parse(text: str) -> FieldCondition:
     """A condition from text: a field, an operation, a value: "camera contains canon", "format in JPEG, PNG".
 
     Quotes around a value (or around one of `in`) are taken off. Raises `FilterError` for text without an operation.
@@ -128,11 +128,11 @@ def parse(text: str) -> Condition:
         )
     field, op = text[: found.start()].rstrip(), "=" if found[0] == "==" else found[0]
     if op != "in":
-        return Condition(field, op, _bare(value))  # type: ignore[arg-type]
-    return Condition(field, "in", tuple(_bare(one) for one in _cut(value.strip("[]()"))))
+        return FieldCondition(field, op, _bare(value))  # type: ignore[arg-type]
+    return FieldCondition(field, "in", tuple(_bare(one) for one in _cut(value.strip("[]()"))))
 
 
-def fields_of(rows: Rows) -> dict[str, Field]:
+def fields_of(rows: RowReader) -> dict[str, Field]:
     """Every field that this library's pictures can be asked for, the source's own behind the usual ones.
 
     A field of the source is a number where all its values are numbers, a date where all are dates or moments of ISO
@@ -160,7 +160,11 @@ def fields_of(rows: Rows) -> dict[str, Field]:
 
 
 def satisfying(
-    columns: Columns, conditions: Sequence[Condition], known: Mapping[str, Field], *, category: str | None = None
+    columns: FieldColumns,
+    conditions: Sequence[FieldCondition],
+    known: Mapping[str, Field],
+    *,
+    category: str | None = None,
 ) -> Mask:
     """Which items satisfy all conditions (all do without any), and lie in `category` or below it.
 
@@ -186,7 +190,11 @@ def satisfying(
 
 
 def select(
-    columns: Columns, conditions: Sequence[Condition], known: Mapping[str, Field], *, category: str | None = None
+    columns: FieldColumns,
+    conditions: Sequence[FieldCondition],
+    known: Mapping[str, Field],
+    *,
+    category: str | None = None,
 ) -> pa.Array:
     """The ids of the same, ascending."""
     return columns.ids.filter(pa.array(satisfying(columns, conditions, known, category=category)))
@@ -202,7 +210,7 @@ def fold(text: object) -> str | None:
     )
 
 
-def _mask(columns: Columns, condition: Condition, field: Field) -> Mask:
+def _mask(columns: FieldColumns, condition: FieldCondition, field: Field) -> Mask:
     """Which items satisfy a condition that has no faults."""
     place = _OWN.get(field.name) or _Place(field.type, "fields", "value")
     name, named = place.column, (field.name,) if place.table == "fields" else ()
@@ -224,7 +232,7 @@ def _mask(columns: Columns, condition: Condition, field: Field) -> Mask:
     return ~found if condition.op == "!=" else found
 
 
-def _faults(condition: Condition, known: Mapping[str, Field]) -> list[str]:
+def _faults(condition: FieldCondition, known: Mapping[str, Field]) -> list[str]:
     if not isinstance(condition.field, str) or condition.field not in known:
         return [f"unknown field {_short(condition.field)} ({nearest(str(condition.field)[:100], known)})"]
     field = known[condition.field]

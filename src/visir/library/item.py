@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class File:
+class ItemFile:
     """One place where a picture lies.
 
     - `path`: its id in the source; for a folder of photos the path relative to it
@@ -34,11 +34,11 @@ class Item:
       there are no bytes
     - `taken`: ISO 8601; in UTC where the camera knew its time zone, and then it ends in "Z"; `camera`: maker and model
     - `category`: of the first file; `added`: when the library first saw it, for people to read
-    - `phash`: 64 hexadecimal digits that near duplicates nearly share (`visir.library.likeness`)
+    - `phash`: 64 hexadecimal digits that near duplicates nearly share (`visir.library.perceptual_hash`)
     """
 
     id: str
-    files: tuple[File, ...]
+    files: tuple[ItemFile, ...]
     captions: tuple[tuple[str, str], ...]
     fields: tuple[tuple[str, str | int | float], ...]
     width: int | None

@@ -110,7 +110,7 @@ class LibraryCard:
     @classmethod
     def read(cls, folder: Path) -> LibraryCard:
         """What lies in `folder`. Raises `LibraryError` when there is none, or when it is not as it was written."""
-        check_begun(folder)
+        check_first_update_done(folder)
         return cls.of(Manifest.read(folder, LIBRARY))
 
 
@@ -129,7 +129,7 @@ def check_library_name(name: str) -> None:
     )
 
 
-def check_begun(folder: Path) -> None:
+def check_first_update_done(folder: Path) -> None:
     """Raise `LibraryError` for a library whose first update has not come to its end: there is nothing to read yet."""
     if has_log(folder) and not (folder / MANIFEST).is_file():
         raise LibraryError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from visir.library.check import check_at_open, check_together, load_index, manifests_of
 from visir.library.database import Database
-from visir.library.item import File, Item
+from visir.library.item import Item, ItemFile
 from visir.library.layout import (
     CAPTIONS,
     LIBRARY,
@@ -29,8 +29,8 @@ from visir.storage.locks import is_held
 from visir.storage.manifest import LOG
 
 if TYPE_CHECKING:
-    from visir.library.columns import Columns
-    from visir.library.filters import Condition, Field
+    from visir.library.columns import FieldColumns
+    from visir.library.filters import Field, FieldCondition
     from visir.records import Embeddings
 
 _PATIENCE = 5.0
@@ -112,11 +112,11 @@ class Library:
             raise UnknownItemError(
                 f"{self.name}: no item {named}.", hint="was it deleted meanwhile? look again: visir search LIBRARY TEXT"
             )
-        files: dict[str, list[File]] = defaultdict(list)
+        files: dict[str, list[ItemFile]] = defaultdict(list)
         for item, *about in self.database.of(
             "SELECT item, path, name, place, archive, category FROM files WHERE item IN", wanted
         ):
-            files[item].append(File(*about))
+            files[item].append(ItemFile(*about))
         captions: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for item, one, text in self.database.of("SELECT item, id, text FROM captions WHERE item IN", wanted):
             captions[item].append((one, text))
@@ -149,7 +149,7 @@ class Library:
     def __len__(self) -> int:
         return int(self.database.value("SELECT count(*) FROM items"))
 
-    def where(self, conditions: Sequence[Condition], category: str | None = None) -> set[str]:
+    def where(self, conditions: Sequence[FieldCondition], category: str | None = None) -> set[str]:
         """The ids of the pictures that satisfy all conditions and lie in `category` or below (`visir.library.filters`).
 
         Raises `FilterError` for unknown fields, and for values that do not fit them.
@@ -204,11 +204,11 @@ class Library:
         self.close()
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> FieldColumns:
         """What conditions compare, in memory once they were asked for."""
-        from visir.library.columns import Columns
+        from visir.library.columns import FieldColumns
 
-        return Columns(self.database.rows)
+        return FieldColumns(self.database.rows)
 
     @property
     def fields(self) -> Mapping[str, Field]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from visir.sparse.encoder import SparseEncoder
 
 
-class Models:
+class LibraryModels:
     """The dense encoder and the sparse head of a library.
 
     - `loaded`: encoders that are in memory already, by name; new ones are put there if it is a dict
@@ -46,7 +46,7 @@ class Models:
         """The encoder of the dense index, None where the library has only weighted words."""
         if self.head == self.model:
             return None
-        self._refuse_another("dense", self.encoder)
+        self._check_same_model("dense", self.encoder)
         return self.encoder
 
     @cached_property
@@ -62,7 +62,7 @@ class Models:
                 f"--sparse {self.head}: a model of dense vectors, not a head that says them in words.",
                 hint="train one: visir sparsify",
             )
-        self._refuse_another("sparse", found)
+        self._check_same_model("sparse", found)
         return found
 
     def load_as_made(self) -> None:
@@ -81,7 +81,7 @@ class Models:
             self._loaded[name] = load(name, device=self._device)
         return self._loaded[name]
 
-    def _refuse_another(self, system: str, found: Encoder) -> None:
+    def _check_same_model(self, system: str, found: Encoder) -> None:
         differing = self._differing(system, found)
         if differing:
             raise LibraryError(
@@ -112,7 +112,7 @@ def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | Non
     return first, second
 
 
-def refuse_other_names(manifest: LibraryCard, model: str | None, head: str | None, folder: Path) -> None:
+def check_same_models(manifest: LibraryCard, model: str | None, head: str | None, folder: Path) -> None:
     """A library keeps its models: vectors of two models cannot be compared."""
     for what, given, has in (("--model", model, manifest.model), ("--sparse", head, manifest.head)):
         if given is not None and given != has:

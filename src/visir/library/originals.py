@@ -7,7 +7,7 @@ from pathlib import Path
 
 from visir.collections.images import SCENE, ImageReader
 from visir.errors import ImageError
-from visir.library.item import File, Item
+from visir.library.item import Item, ItemFile
 from visir.library.layout import LibraryError
 from visir.library.pictures import content_id
 from visir.records import Collection
@@ -47,7 +47,7 @@ class Originals:
         )
 
 
-def _may_be(root: Path, file: File, item: Item) -> bool:
+def _may_be(root: Path, file: ItemFile, item: Item) -> bool:
     """Whether a file of the item's size lies there: a pipe is never waited for, a device without end never read."""
     try:
         found = (root / (file.archive or file.place or "")).stat()

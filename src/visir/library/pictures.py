@@ -12,8 +12,8 @@ from PIL import Image
 
 from visir.collections.images import SCENE, ImageReader, header, upright
 from visir.library.exif import read_exif
-from visir.library.likeness import perceptual_hash
-from visir.library.source import Entry
+from visir.library.perceptual_hash import perceptual_hash
+from visir.library.source import SourceEntry
 
 THUMBNAIL = 320
 """Pixels of the longer side of a thumbnail: sharp at the 160 px of a grid on a screen of twice the density."""
@@ -48,14 +48,14 @@ def thumbnail_digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-def read(reader: ImageReader, entry: Entry) -> bytes:
+def read(reader: ImageReader, entry: SourceEntry) -> bytes:
     """What identifies an entry: its bytes, or of what has none its description. Raises `ImageError`."""
     if entry.place is None:
         return entry.path.encode()
     return entry.place.encode() if entry.place.startswith(SCENE) else reader.read(entry.row)
 
 
-def look_at(reader: ImageReader, entry: Entry, data: bytes) -> tuple[Facts, bytes | None]:
+def look_at(reader: ImageReader, entry: SourceEntry, data: bytes) -> tuple[Facts, bytes | None]:
     """Facts and thumbnail of a picture. Raises `ImageError` when it cannot be decoded.
 
     A large JPEG is decoded at the size of the thumbnail only (an eighth of the work for a photo of 12 megapixels);
@@ -91,7 +91,7 @@ def _shrink(picture: Image.Image) -> None:
     picture.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS, reducing_gap=2.0)
 
 
-def packed(entry: Entry, item: str, facts: Facts | None) -> bytes:
+def packed(entry: SourceEntry, item: str, facts: Facts | None) -> bytes:
     """A line of the journal of prepared pictures, with a digest by which a torn or damaged line is found."""
     content = orjson.dumps({"path": entry.path, "mark": entry.mark, "item": item, "facts": facts and facts.to_dict()})
     return hashlib.blake2b(content, digest_size=8).hexdigest().encode() + b" " + content + b"\n"

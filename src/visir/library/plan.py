@@ -11,13 +11,13 @@ from typing import Any
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, check_library_name, is_library
-from visir.library.models import Models, names_of, refuse_other_names
+from visir.library.models import LibraryModels, check_same_models, names_of
 from visir.library.source import absolute, is_empty, place_of
 from visir.search.folder import INDEX, read_index
 from visir.storage import Change, is_made_by_visir, remove_own_folders
 
 
-def planned(
+def plan_library(
     folder: Path,
     source: str | Path | None,
     model: str | Path | None,
@@ -46,7 +46,7 @@ def planned(
         return replace(made, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
     held = LibraryCard.read(folder)
     given = names_of(model, head) if model is not None else (None, None)
-    refuse_other_names(held, given[0], given[1] if head is not None else None, folder)
+    check_same_models(held, given[0], given[1] if head is not None else None, folder)
     if kind or settings:
         kinds = _kinds(kind, held.model, held.head, held.kinds)
         same = {system: held.settings.get(system, {}) for system in kinds if kinds[system] == held.kinds.get(system)}
@@ -152,7 +152,7 @@ def _settings(
     return made
 
 
-def drop_others(change: Change, plan: LibraryCard, models: Models) -> None:
+def drop_other_indexes(change: Change, plan: LibraryCard, models: LibraryModels) -> None:
     """Remove the indexes that a killed first update left, unless they are of the same models and kinds.
 
     Raises:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from visir.errors import VisirError, nearest, raise_faults
-from visir.library.filters import Condition
+from visir.library.filters import FieldCondition
 from visir.search.depth import depth_fault
 from visir.search.fusion import Fusion
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from visir.library.prepared import Prepared
+    from visir.library.prepared_image import PreparedImage
 
 System = Literal["dense", "sparse", "hybrid"]
 SYSTEMS: tuple[str, ...] = get_args(System)
@@ -51,13 +51,13 @@ class Query:
     """
 
     text: str | None = None
-    image: Image | Prepared | None = None
+    image: Image | PreparedImage | None = None
     item: str | None = None
     share: float = 0.5
     system: System | None = None
     fusion: Fusion = "rrf"
     weight: float = 0.5
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[FieldCondition, ...] = ()
     category: str | None = None
     k: int = 10
     offset: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from visir.library.check import check_before_change
-from visir.library.committing import clean_indexes, commit, told_of_disk
+from visir.library.commit import clean_indexes, commit, told_of_disk
 from visir.library.database import Database
 from visir.library.layout import LIBRARY, LibraryCard, LibraryError, UnknownItemError
 from visir.storage import changing

@@ -19,7 +19,7 @@ from visir.errors import ImageError
 from visir.library.database import Database
 from visir.library.layout import THUMBNAILS, WORK
 from visir.library.pictures import Facts, content_id, look_at, packed, read, unpacked
-from visir.library.source import Entry, Source
+from visir.library.source import PhotoSource, SourceEntry
 from visir.library.thumbnails import is_sound, write_thumbnail
 from visir.progress import Progress
 from visir.storage import Change
@@ -41,9 +41,9 @@ class Scan:
     """
 
     items: dict[str, str] = field(default_factory=dict)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, SourceEntry] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
-    first: dict[str, Entry] = field(default_factory=dict)
+    first: dict[str, SourceEntry] = field(default_factory=dict)
     broken: dict[str, tuple[str, str]] = field(default_factory=dict)
     removed: list[tuple[str, str, str]] = field(default_factory=list)
     read: int = 0
@@ -51,7 +51,7 @@ class Scan:
 
 def scan(
     change: Change,
-    source: Source,
+    source: PhotoSource,
     database: Database,
     *,
     verify: bool = False,
@@ -110,7 +110,9 @@ def thumbnails_of_journal(folder: Path) -> set[str]:
     return {line["item"] for line in _lines(folder / JOURNAL) if line["facts"] is not None}
 
 
-def _take(found: Scan, entry: Entry, item: str, facts: Facts | None, out: set[str], wanted: frozenset[str]) -> None:
+def _take(
+    found: Scan, entry: SourceEntry, item: str, facts: Facts | None, out: set[str], wanted: frozenset[str]
+) -> None:
     """What reading an entry gave: `facts` where the library has not got its content."""
     if item in out:
         found.removed.append((item, entry.path, entry.mark))
@@ -129,20 +131,20 @@ def _without_thumbnail(folder: Path, database: Database) -> set[str]:
     return {one for (one,) in listed} - there
 
 
-def _note(found: Scan, entry: Entry, item: str) -> None:
+def _note(found: Scan, entry: SourceEntry, item: str) -> None:
     found.items[entry.path], found.entries[entry.path] = item, entry
 
 
 def _read(
-    source: Source, entries: list[Entry], have: set[str], tell: Callable[[str, int, int], None]
-) -> Generator[tuple[Entry, str, Facts | ImageError | None, bytes | None], None, None]:
+    source: PhotoSource, entries: list[SourceEntry], have: set[str], tell: Callable[[str, int, int], None]
+) -> Generator[tuple[SourceEntry, str, Facts | ImageError | None, bytes | None], None, None]:
     """Each entry with its id and the facts of a new content, or why it cannot be read, and its thumbnail.
 
     In order, threads ahead.
     """
     reader = ImageReader(source.collection)
 
-    def read_one(entry: Entry) -> tuple[Entry, str, Facts | ImageError | None, bytes | None]:
+    def read_one(entry: SourceEntry) -> tuple[SourceEntry, str, Facts | ImageError | None, bytes | None]:
         try:
             data = read(reader, entry)
             item = content_id(data)

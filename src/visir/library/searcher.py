@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
 from visir.library import explain
-from visir.library.answer import Answer, Explanation
-from visir.library.asked import Encoding
-from visir.library.batch import Asking, Stages, State, rank
 from visir.library.categories import Category, tree_of
 from visir.library.filters import Field
 from visir.library.library import Library
-from visir.library.models import Models
-from visir.library.prepared import Prepared
+from visir.library.models import LibraryModels
+from visir.library.prepared_image import PreparedImage
 from visir.library.query import DEEPEST, Query, System
+from visir.library.query_encoding import QueryEncoder
+from visir.library.query_state import LibraryState, QueryState, StageTimer, rank
+from visir.library.results import HitExplanation, ResultPage
 from visir.progress import quiet
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class Searcher:
             [answer] = searcher.search([Query(text="a dog on a beach")])
 
     The answer to a query does not depend on what else is asked at the same time, to the bit: texts have pinned vectors
-    (`visir.library.pinned`), scores depend on two vectors alone, and how far a list goes depends on its own query.
+    (`visir.library.deterministic_batches`), scores depend on two vectors alone, and how far a list goes depends on its
+    own query.
 
     `loaded`: encoders that are in memory already, by the names that the library knows them by.
     """
@@ -45,7 +46,7 @@ class Searcher:
         self, library: Library, *, device: str | None = None, loaded: dict[str, Encoder] | None = None
     ) -> None:
         self._device, self._loaded = device, loaded
-        self._state = State(library, self._encoding(library))
+        self._state = LibraryState(library, self._encoding(library))
         self._reloading = threading.Lock()
 
     @classmethod
@@ -59,7 +60,7 @@ class Searcher:
         return self._state.library
 
     @property
-    def encoding(self) -> Encoding:
+    def encoding(self) -> QueryEncoder:
         """Its models."""
         return self._state.encoding
 
@@ -88,7 +89,7 @@ class Searcher:
             query = Query(item=self.library.database.value("SELECT id FROM items LIMIT 1"), k=1)
         answers = self.search_each([replace(query, system=one) for one in self.systems])  # type: ignore[arg-type]
         for answer in answers:
-            if isinstance(answer, Answer) and answer.hits:
+            if isinstance(answer, ResultPage) and answer.hits:
                 with suppress(VisirError):
                     self.explain(query, answer.hits[0].item)
                 break
@@ -109,7 +110,7 @@ class Searcher:
             except BaseException:
                 newest.close()
                 raise
-            self._state = State(newest, encoding)
+            self._state = LibraryState(newest, encoding)
             return True
 
     def close(self) -> None:
@@ -122,7 +123,7 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def search(self, queries: Sequence[Query]) -> list[Answer]:
+    def search(self, queries: Sequence[Query]) -> list[ResultPage]:
         """The answers, in the order of the queries, which belong together: the first fault is raised.
 
         Raises `QueryError` for a query that contradicts itself or that the library cannot answer, `FilterError` for
@@ -135,13 +136,13 @@ class Searcher:
             answers.append(answer)
         return answers
 
-    def search_each(self, queries: Sequence[Query]) -> list[Answer | VisirError]:
+    def search_each(self, queries: Sequence[Query]) -> list[ResultPage | VisirError]:
         """The same for queries of different people: each gets its answer, or its own error."""
         with quiet():
             return self._searched(self._state, queries)
 
-    def _searched(self, state: State, queries: Sequence[Query]) -> list[Answer | VisirError]:
-        stages, asking = Stages(), [Asking(query) for query in queries]
+    def _searched(self, state: LibraryState, queries: Sequence[Query]) -> list[ResultPage | VisirError]:
+        stages, asking = StageTimer(), [QueryState(query) for query in queries]
         with stages.timed("filter"):
             for one in asking:
                 with one.faults():
@@ -157,15 +158,15 @@ class Searcher:
         known = state.library.known({hit.item for one in fine for hit in one.ranked[: one.query.offset + one.query.k]})
         return [one.fault or _page(state, one, known, stages) for one in asking]
 
-    def similar(self, item: str, k: int = 10, *, system: System | None = None, offset: int = 0) -> Answer:
+    def similar(self, item: str, k: int = 10, *, system: System | None = None, offset: int = 0) -> ResultPage:
         """Pictures like one of the library's own, which is left out."""
         return self.search([Query(item=item, k=k, offset=offset, system=system)])[0]
 
-    def prepare(self, picture: Image) -> Prepared:
+    def prepare(self, picture: Image) -> PreparedImage:
         """An upright RGB picture as the models take it: for a `Query` that has to wait, in a few hundred kilobytes."""
         return self.encoding.prepare(picture)
 
-    def explain(self, query: Query, item: str, *, captions: int = 5, words: int = 20) -> Explanation:
+    def explain(self, query: Query, item: str, *, captions: int = 5, words: int = 20) -> HitExplanation:
         """Why `item` answers `query`, whether or not it stands on the page that was asked for.
 
         Raises what `search` raises, and `LibraryError` for an unknown item.
@@ -204,24 +205,24 @@ class Searcher:
         """What conditions can be about."""
         return dict(self.library.fields)
 
-    def _encoding(self, library: Library, *, fresh: bool = False) -> Encoding:
+    def _encoding(self, library: Library, *, fresh: bool = False) -> QueryEncoder:
         """The models of a library, not yet loaded; `fresh` ones at once, where there may be others of the same name."""
         card = library.card
-        models = Models(card.model, card.head, device=self._device, cards=card.cards, loaded=self._loaded)
+        models = LibraryModels(card.model, card.head, device=self._device, cards=card.cards, loaded=self._loaded)
         if fresh:
             models.load_as_made()
-        return Encoding(models)
+        return QueryEncoder(models)
 
-    def _rerank(self, state: State, one: Asking) -> None:
+    def _rerank(self, state: LibraryState, one: QueryState) -> None:
         matcher, text = state.encoding.models.encoder.matcher, one.query.said
         assert matcher is not None and text is not None, "the query was checked"
-        one.ranked = state.encoding.rescoring.rescored(matcher, state.library, text, one.ranked, one.query.rerank)
+        one.ranked = state.encoding.reranker.reranked(matcher, state.library, text, one.ranked, one.query.rerank)
 
 
-def _page(state: State, one: Asking, known: set[str], stages: Stages) -> Answer:
+def _page(state: LibraryState, one: QueryState, known: set[str], stages: StageTimer) -> ResultPage:
     query, end = one.query, one.query.offset + one.query.k
     hits = tuple(hit for hit in one.ranked[query.offset : end] if hit.item in known)
     more = len(one.ranked) > end and end < DEEPEST
     seconds = {stage: round(took, 6) for stage, took in stages.seconds.items()}
-    return Answer(hits, max(one.total, 0), end if more else None, one.system, query.said, seconds,
+    return ResultPage(hits, max(one.total, 0), end if more else None, one.system, query.said, seconds,
                   state.library.generation)  # fmt: skip

@@ -13,8 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.collections.images import SCENE
-from visir.collections.open import open_collection, resolve
+from visir.collections.open import COLLECTIONS, open_collection
 from visir.collections.readers.names import escaped
+from visir.collections.sources import find_source
 from visir.encoders.content import image_marks
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns
@@ -25,10 +26,10 @@ from visir.storage.claims import has_log
 
 
 @dataclass(frozen=True)
-class Entry:
+class SourceEntry:
     """One picture of a source, before anybody has looked at its bytes.
 
-    - `row`: of `Source.collection.images`; `path`: its id there
+    - `row`: of `PhotoSource.collection.images`; `path`: its id there
     - `mark`: changes when its bytes do (`visir.encoders.content.image_marks`)
     - the rest as in `visir.library.item.File`
     """
@@ -42,14 +43,14 @@ class Entry:
     category: str
 
 
-class Source:
+class PhotoSource:
     """An opened collection, as a library looks at it."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
 
     @classmethod
-    def open(cls, source: str, *, images: Sequence[str] = (), split: str | None = None) -> Source:
+    def open(cls, source: str, *, images: Sequence[str] = (), split: str | None = None) -> PhotoSource:
         """Open a place or a collection spec; libraries that lie inside it are left out.
 
         Raises `CollectionError` for what cannot be opened, `LibraryError` where there is no picture.
@@ -62,7 +63,7 @@ class Source:
         return cls(kept)
 
     @cached_property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SourceEntry]:
         """Everything in it, by row."""
         images = self.collection.images
         ids, paths, archives = (images[name].to_pylist() for name in ("id", "path", "archive"))
@@ -72,7 +73,7 @@ class Source:
         for row, (one, path, archive, mark) in enumerate(zip(ids, paths, archives, marks, strict=True)):
             drawn = path is None or path.startswith(SCENE)
             name = one if drawn else PurePosixPath(path).name
-            made.append(Entry(row, one, mark, name, path, archive, categories.get(one, "") if drawn or categories
+            made.append(SourceEntry(row, one, mark, name, path, archive, categories.get(one, "") if drawn or categories
                               else _folder(path)))  # fmt: skip
         return made
 
@@ -134,12 +135,12 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
             f"{text}: is an empty folder.", hint="is the path right? if a disk belongs there, mount it first"
         )
     try:
-        found, path, query = resolve(text)
+        found = find_source(text, COLLECTIONS)
     except CollectionError as fault:
         raise LibraryError(fault.message, hint=fault.hint) from fault
-    if path.exists():
-        tail = f"?{text.rpartition('?')[2]}" if query else ""
-        text = f"{found.name}:{path.absolute()}{tail}"
+    if found.path.exists():
+        tail = f"?{text.rpartition('?')[2]}" if found.options else ""
+        text = f"{found.format.name}:{found.path.absolute()}{tail}"
     places = tuple(str(Path(one).absolute()) if str(one) != "none" else "none" for one in images)
     for one in (text, *places):
         if escaped(one) != one:
@@ -148,7 +149,7 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
     return text, places
 
 
-def check_there(folder: Path, source: str, images: Sequence[str]) -> None:
+def check_source_available(folder: Path, source: str, images: Sequence[str]) -> None:
     """Raise `LibraryError` where a place that a library was made of is gone or empty: it is the way on that matters."""
     for path in (place_of(source), *map(Path, images)):
         if not path.is_absolute() or "{" in path.name:  # drawn on demand, a pattern of shards, or "none"
@@ -163,7 +164,9 @@ def check_there(folder: Path, source: str, images: Sequence[str]) -> None:
 
 def place_of(source: str) -> Path:
     """Where the source of a library lies, as `absolute` wrote it down."""
-    return Path(source.removeprefix("photos:")) if source.startswith("photos:") else resolve(source)[1]
+    if source.startswith("photos:"):
+        return Path(source.removeprefix("photos:"))
+    return find_source(source, COLLECTIONS).path
 
 
 def is_empty(path: Path) -> bool:

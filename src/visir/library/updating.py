@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.files import read_json
-from visir.library.away import disks_of, keep_away
 from visir.library.check import check_before_change
-from visir.library.committing import clean_indexes, commit, told_of_disk
+from visir.library.commit import clean_indexes, commit, told_of_disk
 from visir.library.database import Database
+from visir.library.database_update import write_scan
+from visir.library.index_migration import migrate_indexes
 from visir.library.layout import (
     CAPTIONS,
     INDEXES,
@@ -35,12 +36,11 @@ from visir.library.layout import (
     is_library,
     thumbnail_name,
 )
-from visir.library.models import Models
-from visir.library.moving import move
-from visir.library.plan import check_apart, drop_others, planned
-from visir.library.record import record
+from visir.library.models import LibraryModels
+from visir.library.plan import check_apart, drop_other_indexes, plan_library
 from visir.library.scan import Scan, scan, thumbnails_of_journal
-from visir.library.source import Source, check_there
+from visir.library.source import PhotoSource, check_source_available
+from visir.library.unavailable import disks_of, keep_unavailable
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.search.folder import INDEX
 from visir.storage import Change, changing, recover, remove_own_folders, sweep
@@ -55,7 +55,7 @@ Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Update:
+class UpdateReport:
     """What an update found and did; all but `items` and `seconds` count files.
 
     - `added`: under a new path; `changed`: other content under a known path; `moved`: known content under a new path
@@ -99,7 +99,7 @@ def update(
     device: str | None = None,
     loaded: dict[str, Encoder] | None = None,
     tell: Tell = lambda stage, done, total: None,
-) -> Update:
+) -> UpdateReport:
     """Make the library `folder` of `source`, or bring it up to date.
 
     - `source`: a folder of photos, or anything `visir.collections.open_collection` takes; None: what it was made of
@@ -121,24 +121,24 @@ def update(
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
     check_apart(folder, source)
     # What is wrong with the words of the command is said before anything is made or waited for.
-    before = planned(folder, *asked)
-    check_there(folder, before.source, before.images)
-    opened = Source.open(before.source, images=before.images, split=before.split)
-    models = Models(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
+    before = plan_library(folder, *asked)
+    check_source_available(folder, before.source, before.images)
+    opened = PhotoSource.open(before.source, images=before.images, split=before.split)
+    models = LibraryModels(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
     if not is_library(folder):
         _check_models(models)
     with told_of_disk(folder), changing(folder, LIBRARY, busy=busy, resume=True) as change:
         sweep(change.folder)
         for name in INDEXES:
             recover(change.folder / name, INDEX)
-        before = planned(folder, *asked)  # another process may have been at work meanwhile
+        before = plan_library(folder, *asked)  # another process may have been at work meanwhile
         if change.manifest.generation == 0:
-            drop_others(change, before, models)
+            drop_other_indexes(change, before, models)
         before = replace(before, root=str(Path(opened.collection.root).absolute()))
         return _updated(change, before, opened, models, verify, tell, begun)
 
 
-def _check_models(models: Models) -> None:
+def _check_models(models: LibraryModels) -> None:
     """What is wrong with them is said now, not after an hour of reading."""
     for encoder in (models.dense, models.sparse):
         if encoder is None:
@@ -151,16 +151,16 @@ def _check_models(models: Models) -> None:
 def _updated(
     change: Change,
     before: LibraryCard,
-    source: Source,
-    models: Models,
+    source: PhotoSource,
+    models: LibraryModels,
     verify: bool,
     tell: Tell,
     begun: float,
-) -> Update:
+) -> UpdateReport:
     folder = change.folder
     unfinished = (folder / WORK).exists()
     if change.manifest.generation:
-        before = move(change, before, tell)
+        before = migrate_indexes(change, before, tell)
     there = bool(before.database) and (folder / before.database).is_file()
     database = Database.open(folder / before.database) if there else Database.empty()
     try:
@@ -172,14 +172,14 @@ def _updated(
 def _compared(
     change: Change,
     before: LibraryCard,
-    source: Source,
-    models: Models,
+    source: PhotoSource,
+    models: LibraryModels,
     database: Database,
     unfinished: bool,
     verify: bool,
     tell: Tell,
     begun: float,
-) -> Update:
+) -> UpdateReport:
     folder = change.folder
     systems = [system for system in SYSTEMS if system in before.kinds]
     indexes = Indexes(folder, before.kinds, before.settings, change=change)
@@ -187,7 +187,7 @@ def _compared(
     lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
     tell("looking", 0, len(source.entries))
     found = scan(change, source, database, verify=verify, wanted=lost, tell=tell)
-    away = keep_away(source, database, found)
+    away = keep_unavailable(source, database, found)
     counts = _counts(database, found)
     same = counts.same and not found.first and _as_known(database, source, found)
     encoded = 0
@@ -198,7 +198,7 @@ def _compared(
         _set_aside(found, broken)
         counts = _counts(database, found)
     items = set(found.items.values())
-    _refuse_emptied(before, found, known.keys(), items)
+    _check_not_emptied(before, found, known.keys(), items)
     card = replace(before, cards=_cards(before, models))
     if not same or not card.database or unfinished:
         captions = {id: (found.items[path], text) for id, text, path in source.captions if path in found.items}
@@ -207,7 +207,7 @@ def _compared(
         tell("writing", 0, 1)
         torn = thumbnails_of_journal(folder) - items
         gone = {item: digest for item, digest in known.items() if item not in items}
-        card = commit(change, card, lambda draft: record(draft, source, found, items, captions), gone=gone)
+        card = commit(change, card, lambda draft: write_scan(draft, source, found, items, captions), gone=gone)
         clean_indexes(change, card, indexes)
         remove_files(folder, map(thumbnail_name, torn - known.keys()))
         remove_own_folders(change, WORK)
@@ -220,10 +220,10 @@ def _compared(
 
 def _add_captions(
     change: Change,
-    source: Source,
+    source: PhotoSource,
     database: Database,
     captions: Mapping[str, tuple[str, str]],
-    models: Models,
+    models: LibraryModels,
     indexes: Indexes,
     tell: Tell,
 ) -> None:
@@ -245,7 +245,7 @@ def _add_captions(
         add_captions(change, source, missing, models, indexes)
 
 
-def _refuse_emptied(before: LibraryCard, found: Scan, known: Collection[str], items: Collection[str]) -> None:
+def _check_not_emptied(before: LibraryCard, found: Scan, known: Collection[str], items: Collection[str]) -> None:
     """An update that leaves nothing is refused: a library does not empty itself because a disk was not mounted."""
     if items:
         return
@@ -264,7 +264,7 @@ def _set_aside(found: Scan, broken: Mapping[str, str]) -> None:
         del found.items[path]
 
 
-def _counts(database: Database, found: Scan) -> Update:
+def _counts(database: Database, found: Scan) -> UpdateReport:
     old = dict(database.rows("SELECT path, item FROM files"))
     gone: dict[str, int] = defaultdict(int)
     for path, item in old.items():
@@ -283,10 +283,10 @@ def _counts(database: Database, found: Scan) -> Update:
     unchanged = len(found.items) - added - changed - moved
     reasons = {path: why for path, (_, why) in sorted(found.broken.items())}
     duplicates = len(found.items) - len(set(found.items.values()))
-    return Update(added, changed, moved, total_gone - moved, unchanged, reasons, duplicates, 0, 0, 0.0)
+    return UpdateReport(added, changed, moved, total_gone - moved, unchanged, reasons, duplicates, 0, 0, 0.0)
 
 
-def _as_known(database: Database, source: Source, found: Scan) -> bool:
+def _as_known(database: Database, source: PhotoSource, found: Scan) -> bool:
     """Whether captions, fields and broken files are as the database has them."""
     told = database.value("SELECT value FROM meta WHERE name = 'told'")
     broken = dict(database.rows("SELECT path, mark FROM broken"))
@@ -300,7 +300,7 @@ def _as_known(database: Database, source: Source, found: Scan) -> bool:
     )
 
 
-def _cards(before: LibraryCard, models: Models) -> dict[str, Mapping[str, Any]]:
+def _cards(before: LibraryCard, models: LibraryModels) -> dict[str, Mapping[str, Any]]:
     """The cards of the library's encoders; those that it has already stay, and load no model."""
     cards = dict(before.cards)
     for system in SYSTEMS:

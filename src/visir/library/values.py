@@ -24,8 +24,8 @@ from typing import Any, TypeAlias
 import orjson
 import pyarrow as pa
 
+from visir.library.database_checks import LONGEST
 from visir.library.layout import LibraryError
-from visir.library.soundness import LONGEST
 
 Plain: TypeAlias = "str | int | float"
 

@@ -23,8 +23,8 @@ from visir.encoders.store import Store
 from visir.errors import ImageError
 from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, WORK
-from visir.library.models import Models
-from visir.library.source import Entry, Source
+from visir.library.models import LibraryModels
+from visir.library.source import PhotoSource, SourceEntry
 from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, SparseEmbeddings, strings
 from visir.search.index import Index
 from visir.search.kinds import KINDS
@@ -91,9 +91,9 @@ class Indexes:
 
 def add_pictures(
     change: Change,
-    source: Source,
-    first: Mapping[str, Entry],
-    models: Models,
+    source: PhotoSource,
+    first: Mapping[str, SourceEntry],
+    models: LibraryModels,
     indexes: Indexes,
     tell: Callable[[str, int, int], None],
 ) -> tuple[dict[str, str], int]:
@@ -118,7 +118,9 @@ def add_pictures(
     return broken, len(missing)
 
 
-def add_captions(change: Change, source: Source, wanted: set[str], models: Models, indexes: Indexes) -> None:
+def add_captions(
+    change: Change, source: PhotoSource, wanted: set[str], models: LibraryModels, indexes: Indexes
+) -> None:
     """Encode these captions of the source, and add them to the index of captions."""
     encoder = models.dense
     if encoder is None or "text" not in encoder.modalities:
@@ -147,8 +149,8 @@ class _Encoded:
 
 
 def _groups(
-    missing: Mapping[str, Entry], change: Change, size: int, models: Models, source: Source
-) -> Iterator[tuple[dict[str, Entry], Store]]:
+    missing: Mapping[str, SourceEntry], change: Change, size: int, models: LibraryModels, source: PhotoSource
+) -> Iterator[tuple[dict[str, SourceEntry], Store]]:
     """The items in order of their ids, in groups, each with the store its vectors go to.
 
     What another verb has encoded already is taken from the user's cache, if the whole source is there.
@@ -168,7 +170,7 @@ def _groups(
 
 
 def _encoded(
-    source: Source, group: Mapping[str, Entry], models: Models, systems: Sequence[str], store: Store
+    source: PhotoSource, group: Mapping[str, SourceEntry], models: LibraryModels, systems: Sequence[str], store: Store
 ) -> _Encoded:
     found = _Encoded()
     whole = store.root == Store().root
@@ -195,7 +197,7 @@ def _encoded(
 
 
 def _vectors(
-    system: str, models: Models, part: Collection, source: Source, store: Store
+    system: str, models: LibraryModels, part: Collection, source: PhotoSource, store: Store
 ) -> tuple[Embeddings | SparseEmbeddings, dict[str, str]]:
     head, encoder = models.sparse, models.dense
     if system == "dense" and encoder is not None:
@@ -221,7 +223,7 @@ def _reasons(part: Collection, fault: ImageError) -> dict[str, str]:
     return why
 
 
-def _drop_changed(source: Source, group: Mapping[str, Entry], found: _Encoded) -> None:
+def _drop_changed(source: PhotoSource, group: Mapping[str, SourceEntry], found: _Encoded) -> None:
     """A file that was written to between hashing and encoding has a vector of something else: set it aside."""
     entries = sorted(group.values(), key=lambda entry: entry.row)
     now = image_marks(source.part([entry.row for entry in entries])).to_pylist()

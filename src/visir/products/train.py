@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from visir.products.model.trained import LAYOUT, CategoriesModel, load_categorie
 from visir.products.pairs import drawn_categories
 from visir.products.tree import CategoryTree
 from visir.products.vectors import CatalogueVectors
-from visir.training.facts import facts_of
-from visir.training.fit import Report, fit
-from visir.training.folder import RECIPE_FILE, check_free, taken
-from visir.training.inputs.base import Examples
+from visir.training.checkpoint import Checkpoint
+from visir.training.dual_encoder import DualEncoder
+from visir.training.fit import FitResult, Report
+from visir.training.folder import RECIPE_FILE, check_free
+from visir.training.inputs.base import TrainingExamples
 from visir.training.inputs.vectors import VectorSource
 from visir.training.objectives.objective import Objective
 from visir.training.settings import to_toml
@@ -56,30 +58,28 @@ def train_categories(
     products that were paired with it that of its captions. Raises `VisirError` when `out` holds something already,
     `TrainingError` when the loss is NaN or infinite.
     """
-    out = Path(out)
-    check_free(out, resume)
+    checkpoint = Checkpoint(Path(out), LAYOUT, recipe_text(recipe), resume)
+    check_free(Path(out), resume)
     began = time.perf_counter()
     category, product, objective = build(recipe, train)
     learnt, checked = examples_of(recipe, train, validation)
-    prepared = time.perf_counter() - began
-    with taken(out, LAYOUT, resume) as folder:
-        folder.begin(recipe_text(recipe))
-        fitted = fit(
-            recipe,
-            {"image": category, "text": product},
-            objective,
-            learnt,
-            checked,
-            folder=folder,
-            resume=resume,
-            report=report,
-            unit=UNIT,
-        )
-        facts = facts_of(recipe, learnt, checked, fitted, prepared=prepared)
+    model = CategoriesModel(category, product, _cards(recipe, train))
+
+    def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:
         for part, examples in (("trained_on", learnt), ("validated_on", checked)):
             facts[part] = {**examples.origin, "products": len(examples)}
-        model = CategoriesModel(category, product, _cards(recipe, train))
-        folder.finish(LAYOUT, lambda path: write_files(path, model, facts), recipe_text(recipe), fitted.curve)
+        return write_files(path, model, facts)
+
+    checkpoint.train(
+        recipe,
+        DualEncoder({"image": category, "text": product}, objective),
+        learnt,
+        checked,
+        write,
+        prepared=time.perf_counter() - began,
+        report=report,
+        unit=UNIT,
+    )
     return load_categories_model(out)
 
 
@@ -100,7 +100,7 @@ def build(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> tuple[Tower, P
 
 def examples_of(
     recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors
-) -> tuple[Examples, Examples]:
+) -> tuple[TrainingExamples, TrainingExamples]:
     """The pairs of both parts as the loop takes them.
 
     In training every category of the tree can be an owner; in validation those of either part's pairs are candidates,
@@ -114,7 +114,7 @@ def examples_of(
     asked = np.unique(np.concatenate(drawn))
     origin = {"setting": recipe.setting, "encoders": {name: one.fingerprint for name, one in train.cards.items()}}
     learnt, checked = (
-        Examples(
+        TrainingExamples(
             images=VectorSource([part.categories[rows] if rows is not None else part.categories]),
             texts=ProductSource(part, recipe.product.modalities, mean=mean),
             owners=owners,

@@ -18,13 +18,14 @@ from visir.records.result import Result
 from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
 from visir.records.sparse import SparseEmbeddings, Vocabulary
-from visir.records.task import Pools, QrelsByName, Task, task_name
+from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
 
 __all__ = [
     "CAPTIONS",
     "IMAGES",
     "JUDGEMENTS",
     "LINKS",
+    "PLAIN",
     "SIDES",
     "TASKS",
     "UNDECLARED",

@@ -105,9 +105,9 @@ class Catalogue:
         raise_faults(CollectionError, name, [f"product {_short(one)} has no category" for one in without])
         categories: dict[str, tuple[str, str | None]] = {}
         known: dict[tuple[str, ...], str] = {}
-        leaves = [known.get(key) or known.setdefault(key, plant(key, categories)) for key in map(tuple, paths)]
+        leaves = [known.get(key) or known.setdefault(key, register_path(key, categories)) for key in map(tuple, paths)]
         for path in extra_paths:
-            plant(path, categories)
+            register_path(path, categories)
         pairs = [(one, *pair) for one, own in zip(ids, attributes or [()] * len(ids), strict=True) for pair in own]
         nothing = [None] * len(ids)
         return cls(
@@ -288,7 +288,7 @@ def path_id(names: Sequence[str]) -> str:
     return " > ".join(one.replace(">", ">>") for one in names)
 
 
-def plant(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
+def register_path(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
     """Add the categories of one path to {id: (name, parent)}, and return the id of the last."""
     above: str | None = None
     for level, label in enumerate(path, start=1):

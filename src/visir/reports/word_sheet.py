@@ -13,7 +13,7 @@ from visir.reports.blocks import Block, Card, Cards, CloudWord, Paragraph, WordC
 from visir.reports.page import Page, Section, write_page
 from visir.reports.shown import cut
 from visir.reports.thumbnails import Thumbnail
-from visir.sparse.said import Said
+from visir.sparse.top_terms import TopTerms
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,7 +24,7 @@ _SMALLEST = 0.78
 _LARGEST = 2.0
 
 
-def write_word_sheet(path: str | Path, cards: Sequence[Said], *, title: str, subtitle: str) -> Path:
+def write_word_sheet(path: str | Path, cards: Sequence[TopTerms], *, title: str, subtitle: str) -> Path:
     """Write the page and return its path.
 
     Args:
@@ -47,7 +47,7 @@ def write_word_sheet(path: str | Path, cards: Sequence[Said], *, title: str, sub
     return write_page(path, Page("vectors in words", title, [section], [subtitle]))
 
 
-def _card(shown: Said) -> Card:
+def _card(shown: TopTerms) -> Card:
     """A picture, or a text, with its words; and its caption with the words of that."""
     caption, picture = shown.caption, _thumbnail(shown.picture)
     is_text = picture is None and caption is None
@@ -66,7 +66,7 @@ def check_suffix(path: Path) -> None:
         raise VisirError(f"{path}: the sheet is a page (.html).", hint=f"for example {path.with_suffix('.html').name}")
 
 
-def _cloud(shown: Said | None, *, is_small: bool) -> WordCloud:
+def _cloud(shown: TopTerms | None, *, is_small: bool) -> WordCloud:
     """Words from heavy to light, their size by their weight over the heaviest one's; small ones beside a caption."""
     if shown is None or not shown.words:
         return WordCloud([])

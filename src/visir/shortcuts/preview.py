@@ -17,7 +17,7 @@ from visir.shortcuts.view import caption_places, ending, plain
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class PreviewPair:
     """One picture and its first caption.
 
     - `place`: their tuple, from 0; `number`: what it carries
@@ -34,7 +34,7 @@ class Pair:
     ending: str
 
 
-def preview(collection: Collection, count: int = 12, size: int = 224) -> list[Pair]:
+def preview(collection: Collection, count: int = 12, size: int = 224) -> list[PreviewPair]:
     """`count` captioned pictures of a view with shortcuts, evenly spread over its order, as at evaluation.
 
     `size` is the model's input: pictures are scaled and cut to a square of so many pixels, then stamped by the same
@@ -56,7 +56,7 @@ def preview(collection: Collection, count: int = 12, size: int = 224) -> list[Pa
         caption = first[image_id]
         number = int(carried[caption])
         pairs.append(
-            Pair(
+            PreviewPair(
                 image_id,
                 collection.captions["id"][caption].as_py(),
                 int(places[caption]),

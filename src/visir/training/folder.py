@@ -139,7 +139,7 @@ def check_free(out: Path, resume: bool) -> None:
 
 
 @contextmanager
-def taken(out: Path, layout: Layout, resume: bool) -> Iterator[TrainingFolder]:
+def open_training_folder(out: Path, layout: Layout, resume: bool) -> Iterator[TrainingFolder]:
     """Take the folder; nobody else trains into it meanwhile. What was written stays, whatever ends the block."""
     another = VisirError(
         f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from visir.encoders.towers.base import Inputs, to_device
+from visir.encoders.towers.base import to_device
 from visir.errors import VisirError
 from visir.training.batches import Share
 from visir.training.gradient_cache import Vectors, backward
-from visir.training.inputs.base import Batch, Examples
-from visir.training.objectives.base import Losses, Pairs
-from visir.training.objectives.objective import Objective
+from visir.training.inputs.base import Examples, TrainingBatch
+from visir.training.learner import Learner
+from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.optimiser import parameters_of, set_rates
 from visir.training.precision import Precision
 from visir.training.processes import Processes
@@ -36,7 +37,7 @@ class TrainingError(VisirError):
 
 
 @dataclass(frozen=True)
-class Place:
+class StepPosition:
     """Where in a training an update stands: epoch and step within it, from 0, and the factor of the peak rate."""
 
     epoch: int
@@ -45,7 +46,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Update:
+class StepResult:
     """What an update saw: means over its captions of "loss" and its parts, and the objective's facts before it."""
 
     losses: dict[str, float]
@@ -57,8 +58,7 @@ class Update:
 class Loop:
     """What an update needs; `clip` as in the recipe's `Optimiser`, `train` for the owners and ids of whole batches."""
 
-    towers: nn.ModuleDict
-    objective: Objective
+    learner: Learner[Any]
     optimiser: torch.optim.Optimizer
     processes: Processes
     precision: Precision
@@ -66,12 +66,13 @@ class Loop:
     seed: int
     clip: float | None
 
-    def update(self, shares: Sequence[Share], coming: Iterator[Batch], place: Place) -> Update:
+    def update(self, shares: Sequence[Share], coming: Iterator[TrainingBatch], place: StepPosition) -> StepResult:
         """Move the weights once, by the gradient of the captions' mean loss over the batches `shares`.
 
         Each batch contrasts within itself only. `coming` gives the inputs of their chunks in order. Raises
         `TrainingError`, before the weights are touched, when a loss or the gradient is NaN or infinite.
         """
+        self.learner.at_step(place.epoch, place.step)
         set_rates(self.optimiser, place.factor)
         self.optimiser.zero_grad()
         captions = sum(len(share.rows) for share in shares)
@@ -82,19 +83,15 @@ class Loop:
         for share, one in zip(shares, found, strict=True):
             if not math.isfinite(one["loss"]):
                 raise self._stopped(f"the loss is {one['loss']}", [share], place)
-        facts = self.objective.facts()
+        facts = self.learner.facts()
         parts = [len(share.rows) / captions for share in shares]
         mean = {name: sum(part * one[name] for part, one in zip(parts, found, strict=True)) for name in found[0]}
         self._move(length, norm, mean, shares, place)
-        return Update(mean, facts, captions)
+        return StepResult(mean, facts, captions)
 
-    def vectors(self, side: str, inputs: Inputs) -> Tensor:
-        """(n, d) unit vectors of one side's inputs; the norm is taken in float32 (or wider) under every precision."""
-        with self.precision.autocast():
-            vectors = self.towers[side](to_device(inputs, self.processes.device))
-        return functional.normalize(self.precision.widen(vectors), dim=-1)
-
-    def _backward(self, share: Share, coming: Iterator[Batch], place: Place, number: int, captions: int) -> Losses:
+    def _backward(
+        self, share: Share, coming: Iterator[TrainingBatch], place: StepPosition, number: int, captions: int
+    ) -> Losses:
         # The inputs are kept on the CPU for the second pass; chunks bound the device's memory.
         batches = [next(coming) for _ in share.chunks]
         device, processes = self.processes.device, self.processes
@@ -102,33 +99,32 @@ class Loop:
         def vectors_of(chunk: int) -> Vectors:
             seed_step(self.seed, place.epoch, place.step, number, processes.rank, chunk, device=device)
             batch = batches[chunk]
-            return self.vectors("image", batch.images), self.vectors("text", batch.texts)
+            return (
+                self.learner.vectors("image", to_device(batch.images, device)),
+                self.learner.vectors("text", to_device(batch.texts, device)),
+            )
 
         def losses_of(images: Tensor, texts: Tensor) -> Losses:
-            own = Pairs(
+            own = VectorPairs(
                 images,
                 texts,
                 torch.cat([one.owners.to(device, non_blocking=True) for one in batches]),
                 _together([one.targets for one in batches], device),
                 _together([one.tokens for one in batches], device),
                 None if batches[0].classes is None else torch.cat([one.classes.to(device) for one in batches]),
+                None if batches[0].rows is None else torch.cat([one.rows.to(device) for one in batches]),
             )
             if processes.count == 1:
-                return self._losses(own)
+                return self.learner.losses(own)
             both = torch.cat([images, texts], dim=1)[: share.own]
             images, texts = processes.gather(both, share.sizes).split(images.shape[1], dim=1)
-            owners = torch.from_numpy(self.train.owners[share.rows]).to(device, non_blocking=True)
-            known = self.train.classes
-            classes = None if known is None else torch.from_numpy(known[share.rows]).to(device, non_blocking=True)
-            weight = share.own * processes.count / len(share.rows)
-            return self._losses(own, Pairs(images, texts, owners, classes=classes), weight)
+            owners, classes = self.train.labels(share.rows)
+            classes = None if classes is None else classes.to(device, non_blocking=True)
+            everyone = VectorPairs(images, texts, owners.to(device, non_blocking=True), classes=classes)
+            return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
 
         weight = len(share.rows) / captions
         return backward(vectors_of, len(batches), losses_of, lambda total: self.precision.scale(weight * total))
-
-    def _losses(self, own: Pairs, everyone: Pairs | None = None, weight: float = 1.0) -> Losses:
-        losses: Losses = self.objective(own, everyone, weight)
-        return losses
 
     def _gradient_norm(self) -> Tensor:
         """The length of the gradient, averaged over the processes and in its own scale."""
@@ -150,7 +146,7 @@ class Loop:
         return [dict(zip(["loss", *names], row, strict=True)) for row in rows], length
 
     def _move(
-        self, length: float, norm: Tensor, mean: Mapping[str, float], shares: Sequence[Share], place: Place
+        self, length: float, norm: Tensor, mean: Mapping[str, float], shares: Sequence[Share], place: StepPosition
     ) -> None:
         if math.isfinite(length):
             if self.clip is not None and length > self.clip:
@@ -160,18 +156,18 @@ class Loop:
         elif self.precision.factor < _SMALLEST_SCALE:
             raise self._stopped("the gradient overflows float16 at every scale", shares, place)
         if math.isfinite(length):  # otherwise the scaled gradient overflowed, and nothing moves
-            self.objective.ascend({name: value for name, value in mean.items() if name != "loss"})
+            self.learner.after_step({name: value for name, value in mean.items() if name != "loss"})
         self.precision.step(self.optimiser)
 
-    def _stopped(self, what: str, shares: Sequence[Share], place: Place) -> TrainingError:
+    def _stopped(self, what: str, shares: Sequence[Share], place: StepPosition) -> TrainingError:
         ids = [str(self.train.captions[row]) for share in shares for row in share.rows]
         more = f", … ({len(ids)} in all)" if len(ids) > _NAMED else ""
         rate = max(group["lr"] for group in self.optimiser.param_groups)
         return TrainingError(
             f"{what} in epoch {place.epoch + 1}, step {place.step + 1} (learning rate {rate:.2g}); captions of the "
             f"batch: {', '.join(map(repr, ids[:_NAMED]))}{more}.",
-            hint="look at these captions and their images; if they are sound, lower optimiser.rate or raise "
-            "schedule.warmup or objective.temperature" + self.precision.advice,
+            hint=f"look at these captions and their images; if they are sound, {self.learner.advice}"
+            + self.precision.advice,
             ids=ids,
         )
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from visir.encoders.towers.base import Inputs
-from visir.training.inputs.base import Source
+from visir.training.inputs.base import InputSource
 
 CUTOFFS = (1, 5, 10)
 _ENCODED = 128
@@ -23,7 +23,7 @@ _SCORES = 1 << 24
 """Scores held at a time: 64 MiB, whatever the size of the split."""
 
 
-def encode_source(source: Source, vectors_of: Callable[[Inputs], Tensor]) -> NDArray[np.float32]:
+def encode_source(source: InputSource, vectors_of: Callable[[Inputs], Tensor]) -> NDArray[np.float32]:
     """(n, d) vectors of a whole source as in use (nothing drawn), in blocks; the next one is read meanwhile."""
     blocks = []
     with torch.inference_mode():
@@ -32,7 +32,7 @@ def encode_source(source: Source, vectors_of: Callable[[Inputs], Tensor]) -> NDA
     return np.concatenate(blocks)
 
 
-def _inputs(source: Source) -> Iterator[Inputs]:
+def _inputs(source: InputSource) -> Iterator[Inputs]:
     rows = np.array_split(np.arange(len(source)), -(-len(source) // _ENCODED))
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(source.batch, rows[0])

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
-from visir.collections.readers import rows as tables
-from visir.collections.readers.abo_listings import TEXTS, Counts, listing_files, read_listings
+from visir.collections.readers.abo_listings import TEXTS, ListingCounts, listing_files, read_listings
 from visir.collections.readers.names import whole
 from visir.collections.readers.published import compare_counts
+from visir.collections.readers.rows import read_rows
 from visir.errors import CollectionError, nearest
 
 PUBLISHED = {"listings": 147_702, "images in images.csv": 398_212}
@@ -74,7 +74,7 @@ def read(
         if one not in TEXTS:
             raise CollectionError(f"abo: unknown text {one!r}", hint=nearest(one, TEXTS))
     draft = Draft("ABO", folder.absolute(), f"Amazon Berkeley Objects {folder.absolute().name}/, {text} in {language}")
-    counts = Counts()
+    counts = ListingCounts()
     images = read_listings(draft, metadata, wanted, language.split(","), counts)
     files = abo_images(folder)
     split_of = _benchmark(folder) if splits == "mvr" else {}
@@ -116,20 +116,20 @@ def abo_folders(path: Path) -> tuple[Path, Path]:
 def abo_images(folder: Path) -> dict[str, dict[str, Any]]:
     """The rows of images.csv by image id."""
     file = folder / "images" / "metadata" / "images.csv"
-    there = next((one for one in (file.with_name("images.csv.gz"), file) if one.is_file()), None)
-    if there is None:
+    file_ = next((one for one in (file.with_name("images.csv.gz"), file) if one.is_file()), None)
+    if file_ is None:
         raise CollectionError(
             f"{folder}: no images/metadata/images.csv.gz, which says where the pictures are.",
             hint=f"unpack {_BUCKET}/archives/abo-images-small.tar here, or get {_BUCKET}/images/metadata/images.csv.gz",
         )
     found: dict[str, dict[str, Any]] = {}
-    for place, row in tables.read_rows(there):
+    for place, row in read_rows(file_):
         if not {"image_id", "height", "width", "path"} <= row.keys():
             raise CollectionError(
-                f"{there}: expected columns image_id, height, width, path; there are {', '.join(row)}."
+                f"{file_}: expected columns image_id, height, width, path; there are {', '.join(row)}."
             )
         if not (row["height"].isdecimal() and row["width"].isdecimal()):
-            raise CollectionError(f"{there}, {place}: height and width must be whole numbers.")
+            raise CollectionError(f"{file_}, {place}: height and width must be whole numbers.")
         found[row["image_id"]] = row
     return found
 
@@ -144,7 +144,7 @@ def _benchmark(folder: Path) -> dict[str, str]:
             f"{folder}: no benchmarks/abo-mvr.csv.xz, for splits=mvr.", hint=f"get {_BUCKET}/benchmarks/abo-mvr.csv.xz"
         )
     split_of: dict[str, str] = {}
-    for _, row in tables.read_rows(file):
+    for _, row in read_rows(file):
         if not {"path", "split_set"} <= row.keys():
             raise CollectionError(f"{file}: expected columns path and split_set; there are {', '.join(row)}.")
         split_of[row["path"]] = row["split_set"].partition("-")[0]
@@ -158,7 +158,7 @@ def _share(item: str, seed: int) -> str:
     return "test" if tenth == 9 else "val" if tenth == 8 else "train"
 
 
-def _tell(draft: Draft, counts: Counts, unknown: int, splits: str, seed: int) -> None:
+def _tell(draft: Draft, counts: ListingCounts, unknown: int, splits: str, seed: int) -> None:
     if splits == "seeded":
         draft.notes.append(f"split by visir with seed {seed}")
     if counts.no_image:

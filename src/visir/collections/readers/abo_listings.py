@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from visir.collections.draft import Draft
-from visir.collections.readers.rows import Fault, json_lines
+from visir.collections.readers.rows import RowFault, json_lines
 
 TEXTS = ("item_name", "product_description", "bullet_point")
 """The fields that captions can come from."""
@@ -17,7 +17,7 @@ _LISTINGS = re.compile(r"^listings_[0-9a-f]+\.json(?:\.gz|\.xz)?$")
 
 
 @dataclass
-class Counts:
+class ListingCounts:
     """What was left aside, to be told."""
 
     listings: int = 0
@@ -39,7 +39,7 @@ def listing_files(folder: Path) -> list[Path]:
 
 
 def read_listings(
-    draft: Draft, folder: Path, fields: list[str], languages: list[str], counts: Counts
+    draft: Draft, folder: Path, fields: list[str], languages: list[str], counts: ListingCounts
 ) -> dict[str, Shown]:
     """The main pictures by image id, in the order in which listings first show them."""
     images: dict[str, Shown] = {}
@@ -65,14 +65,14 @@ def read_listings(
     return images
 
 
-def read_rows(folder: Path, bad: Callable[[str, str], None]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(place, listing) of every line of every shard; `bad(place, what)` hears of lines that are none."""
+def read_rows(folder: Path, callback: Callable[[str, str], None]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(place, listing) of every line of every shard; `callback(place, message)` gets the lines that are no listing."""
     for file in listing_files(folder):
 
-        def tell(fault: Fault, place: str, detail: str, file: Path = file) -> None:
-            bad(f"{file.name}, {place}", fault.one.format(detail))
+        def report(fault: RowFault, place: str, detail: str, file: Path = file) -> None:
+            callback(f"{file.name}, {place}", fault.one.format(detail))
 
-        for place, row in json_lines(file, tell):
+        for place, row in json_lines(file, report):
             yield f"{file.name}, {place}", row
 
 

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from visir.collections.cells import ArrowArchive, image_columns
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
+from visir.collections.readers.columns import CAPTION_COLUMNS, one_column
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.rows import CAPTION_COLUMNS, one_column
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
 from visir.storage import FolderKind, Store
@@ -28,7 +28,7 @@ _SHARD = re.compile(r"^(?P<split>[A-Za-z0-9_.]+)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SplitFile:
     """One file of a split."""
 
     file: Path
@@ -111,18 +111,18 @@ def from_dataset(dataset: Any, **options: Any) -> Draft:
     return draft
 
 
-def _parts(path: Path) -> list[_Part]:
+def _parts(path: Path) -> list[_SplitFile]:
     if (path / "dataset_dict.json").is_file():
         splits = read_json(path / "dataset_dict.json").get("splits", [])
-        return [_Part(file, SPLITS.get(split, split)) for split in splits for file in _saved(path / split)]
+        return [_SplitFile(file, SPLITS.get(split, split)) for split in splits for file in _saved(path / split)]
     if (path / "state.json").is_file():
         split = str(read_json(path / "state.json").get("_split") or "")
-        return [_Part(file, SPLITS.get(split, split)) for file in _saved(path)]
+        return [_SplitFile(file, SPLITS.get(split, split)) for file in _saved(path)]
     folder = path / "data" if (path / "data").is_dir() else path
     found = [(match, file) for file in sorted(folder.glob("*.parquet")) if (match := _SHARD.match(file.name))]
     if not found:
         raise CollectionError(f"{path}: neither a saved dataset nor train-00000-of-00001.parquet files in it.")
-    return [_Part(file, SPLITS.get(match["split"], match["split"])) for match, file in found]
+    return [_SplitFile(file, SPLITS.get(match["split"], match["split"])) for match, file in found]
 
 
 def _saved(folder: Path) -> list[Path]:
@@ -164,7 +164,7 @@ def _declared_images(schema: pa.Schema) -> list[str]:
     return [name for name, about in features.items() if isinstance(about, dict) and about.get("_type") == "Image"]
 
 
-def _rows(part: _Part, columns: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:
+def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:
     wanted = [*columns["captions"], *[columns[key] for key in ("id", "caption_id") if columns[key]]]
     image = columns["image"]
     schema = _schema(part.file)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
-from visir.collections.readers import rows as tables
+from visir.collections.readers.columns import first_columns
 from visir.collections.readers.locate import PICTURES, note_unread, walk
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.table import COLUMN_OPTIONS, Columns, Filling
+from visir.collections.readers.rows import read_rows
+from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
 from visir.errors import CollectionError
 
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
@@ -29,16 +30,16 @@ def read(path: Path, **columns: str | None) -> Draft:
     if not found:
         raise CollectionError(f"{path}: no {', '.join(METADATA)} in it.", hint="a folder without captions is: photos")
     draft = Draft(path.absolute().name, path, f"image folder with {', '.join(found)}")
-    filling: Filling | None = None
+    filling: DraftFiller | None = None
     for file in found:
-        there = tables.header(path / file)
-        here = Columns.find(path / file, there, **columns)
+        there = first_columns(path / file)
+        here = TableColumns.find(path / file, there, **columns)
         if here.image is None:
             raise CollectionError(f"{path / file}: no column file_name.", hint=f"there are: {', '.join(there)}")
-        filling = filling or Filling(draft, here)
+        filling = filling or DraftFiller(draft, here)
         filling.columns, filling.folder = here, file.rsplit("/", 1)[0] + "/" if "/" in file else ""
         filling.split = _split_of(filling.folder)
-        filling.add(tables.read_rows(path / file), where=f"{file}, ")
+        filling.add(read_rows(path / file), where=f"{file}, ")
     there_are = {file for file in files if Path(file).suffix.lower() in PICTURES}
     named = [name or "" for name in draft.names]
     draft.splits = [split or _split_of(name) for split, name in zip(draft.splits, named, strict=True)]

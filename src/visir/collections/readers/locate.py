@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from visir.collections.archives import open_archive
-from visir.collections.draft import Draft
+from visir.collections.draft import SourceDraft
 from visir.collections.readers.names import escaped
 from visir.errors import CollectionError
 from visir.remote import here
@@ -24,7 +24,7 @@ _COCO = re.compile(r"^COCO_(?:train|val|test)20\d\d_(?=\d{12}\.)")
 
 
 @dataclass(frozen=True)
-class Place:
+class PictureLocation:
     """One picture found: its source's rank, its path inside the source, and the two columns of the collection."""
 
     rank: int
@@ -33,7 +33,7 @@ class Place:
     archive: str | None
 
 
-def place_images(draft: Draft, images: object = None) -> None:
+def place_images(draft: SourceDraft, images: object = None) -> None:
     """Fill `draft.paths` and `draft.archives` for the names that the source lists.
 
     `images` is a folder, a zip, a tar, here or elsewhere (`s3://…`), or a list of them; "none" leaves the pictures
@@ -123,7 +123,7 @@ def walk(folder: Path, depth: int | None = None, unread: dict[str, str] | None =
     yield from visit(Path(folder), "", depth)
 
 
-def note_unread(draft: Draft, unread: Mapping[str, str]) -> None:
+def note_unread(draft: SourceDraft, unread: Mapping[str, str]) -> None:
     """Say in the draft's notes what a walk passed over."""
     if unread:
         some = ", ".join(f"{escaped(path)} ({why})" for path, why in list(unread.items())[:3])
@@ -154,9 +154,9 @@ def _given(images: object) -> list[Path]:
 
 
 def _index(
-    draft: Draft, sources: list[Path], wanted: set[str], *, explicit: bool
-) -> tuple[dict[str, list[Place]], dict[int, str]]:
-    index: dict[str, list[Place]] = {}
+    draft: SourceDraft, sources: list[Path], wanted: set[str], *, explicit: bool
+) -> tuple[dict[str, list[PictureLocation]], dict[int, str]]:
+    index: dict[str, list[PictureLocation]] = {}
     used: dict[int, str] = {}
     for rank, source in enumerate(sources):
         prefix = relative(source, draft.root)
@@ -176,11 +176,11 @@ def _index(
             base = _base(member)
             if base in wanted:
                 path = member if inside is not None else (member if prefix == "." else f"{prefix}/{member}")
-                index.setdefault(base, []).append(Place(rank, member, path, inside))
+                index.setdefault(base, []).append(PictureLocation(rank, member, path, inside))
     return index, used
 
 
-def _match(draft: Draft, name: str, index: dict[str, list[Place]]) -> Place | None:
+def _match(draft: SourceDraft, name: str, index: dict[str, list[PictureLocation]]) -> PictureLocation | None:
     base = _base(name)
     places = index.get(base) or index.get(_COCO.sub("", base))
     if not places:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from visir.collections.archives import ZipArchive, refuse_bomb
+from visir.collections.archives import ZipArchive, check_member_size
 from visir.collections.readers.locate import walk
 from visir.errors import CollectionError
 
@@ -102,7 +102,7 @@ def _members(source: Path) -> Iterator[tuple[str, bytes]]:
             with tarfile.open(source) as opened:  # once, in order: a compressed one can be read no other way
                 for member in opened:
                     if member.isreg() and wanted(member.name) and (stream := opened.extractfile(member)) is not None:
-                        refuse_bomb(source, member.name, member.size, member.size)
+                        check_member_size(source, member.name, member.size, member.size)
                         yield member.name, stream.read()
         except (tarfile.TarError, EOFError, OSError, zlib.error) as fault:
             raise CollectionError(

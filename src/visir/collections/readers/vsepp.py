@@ -19,7 +19,7 @@ _CAPS = re.compile(r"^(?P<prefix>.*?)(?P<split>train|dev|val|testall|test)_caps\
 
 
 @dataclass(frozen=True)
-class _Part:
+class _CaptionFile:
     """The captions of one split."""
 
     prefix: str
@@ -63,7 +63,7 @@ def read(
     return draft
 
 
-def _read_part(draft: Draft, part: _Part, per_image: int, caption_ids: list[str] | None) -> None:
+def _read_part(draft: Draft, part: _CaptionFile, per_image: int, caption_ids: list[str] | None) -> None:
     lines = read_lines(part.caps)
     if len(lines) % per_image:
         raise CollectionError(
@@ -112,10 +112,10 @@ def _image_ids(file: Path, images: int, per_image: int) -> list[str]:
     return ids[::per_image]
 
 
-def _parts(path: Path, splits: str | None) -> list[_Part]:
+def _parts(path: Path, splits: str | None) -> list[_CaptionFile]:
     files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
     matched = [(found, file) for file in files if (found := _CAPS.match(file.name))]
-    parts = [_Part(found["prefix"], found["split"], file) for found, file in matched]
+    parts = [_CaptionFile(found["prefix"], found["split"], file) for found, file in matched]
     if not parts:
         raise CollectionError(f"{path}: no *_caps.txt here.", hint="expected files such as test_caps.txt")
     prefixes = sorted({part.prefix for part in parts})
@@ -133,7 +133,7 @@ def _parts(path: Path, splits: str | None) -> list[_Part]:
     return [by_split[one] for one in splits.split(",")]
 
 
-def _name(path: Path, parts: list[_Part]) -> str:
+def _name(path: Path, parts: list[_CaptionFile]) -> str:
     return parts[0].prefix.strip("_") or (path.name if path.is_dir() else path.absolute().parent.name)
 
 

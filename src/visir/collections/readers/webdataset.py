@@ -12,9 +12,9 @@ import orjson
 from visir.collections.archives import TarArchive
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
+from visir.collections.readers.columns import CAPTION_COLUMNS
 from visir.collections.readers.locate import PICTURES, relative
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.rows import CAPTION_COLUMNS
 from visir.errors import CollectionError
 
 TEXTS = ("txt", "text", "caption", "captions")

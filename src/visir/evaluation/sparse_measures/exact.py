@@ -11,10 +11,10 @@ from visir.evaluation.sparse_measures.top_terms import refuse_other_texts, top_t
 from visir.records import SparseEmbeddings
 
 if TYPE_CHECKING:
-    from visir.sparse.vocabulary import Terms
+    from visir.sparse.vocabulary import TextTerms
 
 
-def exact_at(texts: SparseEmbeddings, words: Terms, k: int = 20) -> NDArray[np.float64]:
+def exact_at(texts: SparseEmbeddings, words: TextTerms, k: int = 20) -> NDArray[np.float64]:
     """(n,) the share of the `k` heaviest terms of each row that are among its words, in [0, 1].
 
         Exact@k = 1/k · |{t | t ∈ x_C, t ∈ top_k(s_C)}|        (thesis eq. 3.2)

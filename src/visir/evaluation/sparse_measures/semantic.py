@@ -13,10 +13,10 @@ from visir.evaluation.sparse_measures.top_terms import refuse_other_texts, top_t
 from visir.records import SparseEmbeddings
 
 if TYPE_CHECKING:
-    from visir.sparse.vocabulary import Terms
+    from visir.sparse.vocabulary import TextTerms
 
 
-def semantic_at(texts: SparseEmbeddings, words: Terms, vectors: StaticVectors, k: int = 20) -> NDArray[np.float64]:
+def semantic_at(texts: SparseEmbeddings, words: TextTerms, vectors: StaticVectors, k: int = 20) -> NDArray[np.float64]:
     """(n,) the mean cosine of each of the `k` heaviest terms and the text's nearest word, in [-1, 1].
 
         Semantic@k = 1/k · Σ_{t ∈ top_k(s_C)} max_{u ∈ x_C} cos(f_enc(t), f_enc(u))        (thesis eq. 3.3)

@@ -11,8 +11,7 @@ from visir.errors import RunError
 from visir.evaluation.brittleness_runs import Log, evaluate_log, read
 from visir.evaluation.stress.effect import Outcome
 from visir.evaluation.stress.stress import Stress, assemble
-from visir.evaluation.stress.subject import PLAIN
-from visir.records import Recall
+from visir.records import PLAIN, Recall
 from visir.robustness.perturbations import PERTURBATIONS
 
 

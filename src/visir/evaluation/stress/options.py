@@ -7,18 +7,18 @@ from typing import Any
 
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
-from visir.evaluation.stress.subject import Subject
+from visir.evaluation.systems import System
 from visir.records import Collection
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
 from visir.robustness.perturbations import PERTURBATIONS, find
 
 
 def names_of(
-    subject: Subject, perturbations: Sequence[str] | None, pictures: Sequence[str] | None
+    system: System, perturbations: Sequence[str] | None, pictures: Sequence[str] | None
 ) -> dict[str, list[str]]:
-    """What is done to captions (t2i) and to pictures (i2t); None stands for all that the subject offers.
+    """What is done to captions (t2i) and to pictures (i2t); None stands for all that the system offers.
 
-    Raises `ConfigurationError` with everything that is unknown, or that the subject has no answers to.
+    Raises `ConfigurationError` with everything that is unknown, or that the system has no answers to.
     """
     asked: dict[str, tuple[Sequence[str] | None, Any]] = {
         "t2i": (perturbations, PERTURBATIONS),
@@ -27,7 +27,7 @@ def names_of(
     names: dict[str, list[str]] = {}
     faults = []
     for task, (given, known) in asked.items():
-        offered = subject.offered(task)
+        offered = system.conditions(task)
         possible = list(known) if offered is None else sorted(offered, key=[*known, *offered].index)
         names[task] = possible if given is None else list(dict.fromkeys(given))
         for one in names[task]:
@@ -35,10 +35,10 @@ def names_of(
             if fault:
                 faults.append(fault)
             elif offered is not None and one not in offered:
-                faults.append(f"{subject.name} has no answers to {one!r}; it has {', '.join(possible) or 'none'}")
+                faults.append(f"{system.name} has no answers to {one!r}; it has {', '.join(possible) or 'none'}")
     if not faults and not any(names.values()):
         faults.append("nothing is perturbed: name perturbations of captions or corruptions of pictures")
-    raise_faults(ConfigurationError, f"stress of {subject.name}", faults)
+    raise_faults(ConfigurationError, f"stress of {system.name}", faults)
     return names
 
 
@@ -54,7 +54,7 @@ def _unknown(name: str, task: str) -> str:
     return ""
 
 
-def refuse_faulty_study(
+def check_study(
     collection: Collection,
     names: Mapping[str, Sequence[str]],
     severity: int,

@@ -13,19 +13,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
+from visir.encoders.models.imported import Imported
 from visir.errors import ConfigurationError, nearest
+from visir.evaluation.assembly import Pool, candidates_line, queries_line
+from visir.evaluation.assembly import assemble as assemble_tasks
 from visir.evaluation.cross_modal import Estimator, dcg_cm
-from visir.evaluation.galleries import galleries_of, gallery_said, queries_said
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
+from visir.evaluation.options import check_options
 from visir.evaluation.scoring import score
 from visir.evaluation.significance import TestName, corrected
 from visir.evaluation.stress.effect import Effect, Outcome, effects
-from visir.evaluation.stress.encoder import EncoderSubject
 from visir.evaluation.stress.jaccard import Jaccard, jaccard
-from visir.evaluation.stress.options import names_of, refuse_faulty_study
-from visir.evaluation.stress.subject import DEPTH, PLAIN, Condition, Setup, Subject, merged
-from visir.records import Collection, Protocol, Qrels, Recall, Result, Run, Ties
+from visir.evaluation.stress.merging import merged
+from visir.evaluation.stress.options import check_study, names_of
+from visir.evaluation.systems import EncoderSystem, System
+from visir.evaluation.systems.vectors import dense
+from visir.records import Collection, Items, Protocol, Qrels, Recall, Result, Run, Task, Ties
 from visir.robustness.corruptions import CORRUPTIONS, corrupt
 from visir.robustness.perturb import CHANGED, perturb
 from visir.robustness.perturbations import find
@@ -33,6 +36,8 @@ from visir.robustness.perturbations.base import Profile
 from visir.search.exact import Searched
 
 DCG = "dcg_cm@10"
+DEPTH = 10
+"""How deep runs go: rsum and dcg_cm look no further, and pictures of answers show fewer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +89,7 @@ class Stress:
 
 def stress(
     collection: Collection,
-    system: Encoder | Subject,
+    system: Encoder | System,
     *,
     split: str | None = None,
     perturbations: Sequence[str] | None = None,
@@ -107,7 +112,7 @@ def stress(
     Perturbed captions are queries over the plain images (t2i), corrupted pictures queries over the plain captions
     (i2t): the candidates are never touched, so what changes is the query's doing alone.
 
-    - `system`: an encoder, dense or sparse, or a `Subject`: runs in a folder, a command
+    - `system`: an encoder, dense or sparse, or a `System` that answers perturbed queries: a `RunFolder`, a command
     - `perturbations`: of captions, by name; None takes all that the system offers (thirteen for an encoder)
     - `pictures`: corruptions of pictures, by name; None takes all that the system offers, an empty list none
     - `severity`: what each perturbation counts (characters, words); `picture_severity`: 1–5
@@ -123,27 +128,29 @@ def stress(
     """
     started = time.perf_counter()
     timing: dict[str, float] = {}
-    subject = EncoderSubject(system, name, **encoding) if isinstance(system, Encoder) else system
+    subject = _system(system, name, encoding)
     names = names_of(subject, perturbations, pictures)
-    refuse_faulty_study(collection, names, severity, picture_severity, seed, profile, estimator)
-    asked: list[str] = [one for one, some in names.items() if some]
-    refuse_faulty("all", recall, ties, gallery, asked or ["t2i"], 1, DEPTH, None, collection, split)
+    check_study(collection, names, severity, picture_severity, seed, profile, estimator)
+    stressed = [task for task, some in names.items() if some]
+    check_options("all", recall, ties, gallery, stressed or ["t2i"], 1, DEPTH, None, collection, split)
     part = collection.split(split)
-    refuse_empty(part, split)
-    whole = collection if gallery == "collection" else part
-    qrels = {one: part.qrels(one, relevance) for one in asked}
-    setup = Setup(part, whole, galleries_of(part, whole, gallery, split, "all"), qrels, ties)
-    plain = {one: subject.answer(setup, one, Condition(PLAIN, part, qrels[one].queries)) for one in asked}
-    fields: dict[str, Any] = subject.fields(setup)
-    judge = _estimator(estimator, whole, encoding)
+    assembly = assemble_tasks(
+        collection, split=split, relevance=relevance, captions="all", gallery=gallery, tasks=stressed, folds=1
+    )
+    tasks = {task: assembly.tasks[task] for task in stressed}
+    subject.prepare(list(tasks.values()))
+    qrels = {task: assembly.qrels[task] for task in stressed}
+    plain = {name: subject.search([task], depth=DEPTH, ties=ties)[0] for name, task in tasks.items()}
+    fields: dict[str, Any] = subject.fields()
+    judge = None if estimator is None else _estimator(estimator, list(assembly.tasks.values()), encoding)
     depths = [one.ranks.depth for one in plain.values() if one.ranks is not None and one.ranks.depth is not None]
     protocol = Protocol(
         collection=collection.name,
         collection_fingerprint=collection.fingerprint,
         split=split or "all",
         relevance=relevance,
-        galleries={one: gallery_said(one, [setup.galleries]) for one in asked},
-        queries={one: queries_said(one, [qrels[one]]) for one in asked},
+        galleries={name: candidates_line([task]) for name, task in tasks.items()},
+        queries={name: queries_line([task]) for name, task in tasks.items()},
         recall=recall,
         ties=ties,
         depth=min(depths) if depths else None,
@@ -155,18 +162,20 @@ def stress(
     for task, some in names.items():
         for one in some:
             begun = time.perf_counter()
-            condition, changed, texts, said = _condition(
+            view, queries, changed, said = _condition(
                 one, task, part, qrels[task], severity, picture_severity, seed, profile
             )
             timing["perturb"] = timing.get("perturb", 0.0) + time.perf_counter() - begun
             searched = plain[task]
             if changed.any():
-                searched = merged(searched, subject.answer(setup, task, condition), qrels[task])
+                perturbed = replace(tasks[task], queries=queries, condition=one)
+                searched = merged(searched, subject.search([perturbed], depth=DEPTH, ties=ties)[0])
             title, family = _called(one, task)
             result = measured.result({task: searched}, said)
-            spoilt = condition.view.corrupted
+            spoilt = view.corrupted
+            texts = _texts(queries)
             outcomes.append(Outcome(one, title, family, said, task, changed, result, searched.run, texts, spoilt))
-    timing["in the system"] = subject.spent
+    timing["in the system"] = spent = sum(subject.seconds.values())
     found = assemble(
         subject.name,
         measured.result(plain, None),
@@ -178,7 +187,7 @@ def stress(
         seed=seed,
         notes=subject.notes,
     )
-    timing["elsewhere"] = time.perf_counter() - started - subject.spent
+    timing["elsewhere"] = time.perf_counter() - started - spent
     return replace(found, timing=timing)
 
 
@@ -277,27 +286,51 @@ def _condition(
     picture_severity: int,
     seed: int,
     profile: Profile,
-) -> tuple[Condition, NDArray[np.bool_], dict[str, str], str]:
-    """The condition, which of the judged queries it changed, their texts, and how the protocol says it."""
+) -> tuple[Collection, Items, NDArray[np.bool_], str]:
+    """The perturbed view, its changed queries, which of the judged ones these are, and how the protocol says it."""
     if task == "i2t":
         spoilt = corrupt(part, name, picture_severity, seed)
-        return Condition(name, spoilt, qrels.queries), np.ones(len(qrels), bool), {}, str(spoilt.corrupted)
+        return spoilt, _only(spoilt.items("image"), qrels.queries), np.ones(len(qrels), bool), str(spoilt.corrupted)
     view = perturb(part, name, severity=severity, seed=seed, profile=profile)
     assert view.caption_facts is not None, "a perturbed collection says what changed"
     flags = view.caption_facts
     ids = flags["caption_id"].filter(flags[CHANGED]).combine_chunks()
     changed = pc.is_in(qrels.queries, ids).to_numpy(zero_copy_only=False)
     queries = qrels.queries.filter(pa.array(changed))
-    chosen = view.captions.filter(pc.is_in(view.captions["id"], queries))
-    texts = dict(zip(chosen["id"].to_pylist(), chosen["text"].to_pylist(), strict=True))
     counted = " and ".join(dict.fromkeys(filter(None, (find(step).severity for step in name.split("+")))))
     said = f"captions: {name}{f', severity {severity} ({counted})' if counted else ''}, seed {seed}, {profile} profile"
-    return Condition(name, view, queries), changed, texts, said
+    return view, _only(view.items("text"), queries), changed, said
 
 
-def _estimator(encoder: Encoder | None, whole: Collection, encoding: Mapping[str, Any]) -> Estimator | None:
-    if encoder is None:
-        return None
-    from visir.encoders import encode
+def _only(items: Items, ids: pa.StringArray) -> Items:
+    """The items of these ids, in the order of the items."""
+    return items.take(np.flatnonzero(pc.is_in(items.ids, ids).to_numpy(zero_copy_only=False)))
 
-    return Estimator(encode(encoder, whole, "image", **encoding), encode(encoder, whole, "text", **encoding))
+
+def _texts(items: Items) -> dict[str, str]:
+    """Texts by id; none for pictures."""
+    return {} if items.texts is None else dict(zip(items.ids.to_pylist(), items.texts.to_pylist(), strict=True))
+
+
+def _system(system: Encoder | System, name: str | None, encoding: Mapping[str, Any]) -> System:
+    """The system; of an encoder whose vectors were made elsewhere, nobody can ask a perturbed query."""
+    if not isinstance(system, Encoder):
+        return system
+    for modality in ("image", "text"):
+        under: Encoder | None = system
+        while under is not None:
+            if isinstance(under, Imported):
+                raise ConfigurationError(
+                    f"{system.card.name}: vectors that were made elsewhere cannot be asked perturbed queries.",
+                    hint="name the model itself; or write the perturbed captions (visir perturb), search them "
+                    "where the model is, and give the runs (--runs)",
+                )
+            under = under.backbone(modality)
+    return EncoderSystem(system, None, name, zero_queries="unanswered", **encoding)
+
+
+def _estimator(encoder: Encoder, tasks: Sequence[Task], encoding: Mapping[str, Any]) -> Estimator:
+    judge = EncoderSystem(encoder, **encoding)
+    judge.prepare(tasks)
+    vectors = judge.by_modality()
+    return Estimator(dense(vectors["image"]), dense(vectors["text"]))

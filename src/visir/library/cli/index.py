@@ -9,12 +9,12 @@ import typer
 from typer.core import TyperGroup
 
 from visir.cli.index import COMMANDS, Folder
-from visir.library.cli.place import check_command, duplicates_command, library_command, print_library
+from visir.library.cli.index_library import check_command, duplicates_command, library_command, print_library
 
 PLACE = "PLACE"
 
 
-class _Places(TyperGroup):
+class _PlaceGroup(TyperGroup):
     """A first argument that is no command is a place: `visir index ~/Photos` is `visir index PLACE ~/Photos`."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
@@ -30,7 +30,7 @@ class _Places(TyperGroup):
 
 app = typer.Typer(
     name="index",
-    cls=_Places,
+    cls=_PlaceGroup,
     help="Make photos searchable (visir index PLACE --model M); or build, change, ask and export single indexes.",
     no_args_is_help=True,
 )
@@ -43,9 +43,9 @@ def _root() -> None:
 
 def info_command(folder: Folder) -> None:
     """Say what an index, or a library, holds."""
-    from visir.library.layout import check_begun, is_library
+    from visir.library.layout import check_first_update_done, is_library
 
-    check_begun(folder)
+    check_first_update_done(folder)
     if is_library(folder):
         print_library(folder)
     else:

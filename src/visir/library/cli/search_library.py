@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.library import Item
-    from visir.library.answer import Answer
     from visir.library.cli.terminal_pictures import Way
     from visir.library.query import Query
+    from visir.library.results import ResultPage
     from visir.library.searcher import Searcher
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchOptions:
     """The options of `visir search` that a library takes, as they were given; None for what was not."""
 
     text: str | None
@@ -51,7 +51,7 @@ class Asked:
         return [name for name, value in given.items() if value is not None]
 
 
-def search_library(folder: Path, asked: Asked) -> None:
+def search_library(folder: Path, asked: SearchOptions) -> None:
     """Ask, and show the answer: a table, pictures with their captions, or the service's JSON."""
     import os
     import sys
@@ -76,7 +76,7 @@ def search_library(folder: Path, asked: Asked) -> None:
         typer.echo(_foot(answer, asked))
 
 
-def _query(searcher: Searcher, asked: Asked) -> Query:
+def _query(searcher: Searcher, asked: SearchOptions) -> Query:
     from visir.library.filters import parse
     from visir.library.query import Query
 
@@ -104,7 +104,7 @@ def _opened(path: Path) -> Image:
         return decode(stream.read(), str(path))
 
 
-def _terms(searcher: Searcher, query: Query, answer: Answer) -> dict[str, str]:
+def _terms(searcher: Searcher, query: Query, answer: ResultPage) -> dict[str, str]:
     """{item: the words that matched}, where words had a part in the answer."""
     from visir.search.sparse.matched import in_words
 
@@ -129,14 +129,14 @@ def _item(searcher: Searcher, like: str) -> str:
     return str(found[0][0])
 
 
-def _title(asked: Asked, answer: Answer) -> str:
+def _title(asked: SearchOptions, answer: ResultPage) -> str:
     parts = [f"“{answer.text}”"] if answer.text else []
     parts += [f"like {one}" for one in (asked.image, asked.like) if one is not None]
     parts += [f"in {asked.category}"] if asked.category else []
     return " ".join([*parts, f"({answer.system})"])
 
 
-def _foot(answer: Answer, asked: Asked) -> str:
+def _foot(answer: ResultPage, asked: SearchOptions) -> str:
     of = f"of {answer.total:,} pictures" + (" that pass the filters" if asked.where or asked.category else "")
     if not answer.hits:
         return f"nothing found {of}"
@@ -144,14 +144,14 @@ def _foot(answer: Answer, asked: Asked) -> str:
     return f"{answer.hits[0].rank}–{answer.hits[-1].rank} {of}{more}"
 
 
-def _print_json(searcher: Searcher, answer: Answer) -> None:
-    from visir.library.service.answers import Cards, address, results
+def _print_json(searcher: Searcher, answer: ResultPage) -> None:
+    from visir.library.service.responses import ItemCards, address, results
 
-    cards = Cards(searcher.library, address(searcher.library.name))
+    cards = ItemCards(searcher.library, address(searcher.library.name))
     typer.echo(results(answer, cards.of(hit.item for hit in answer.hits)).decode())
 
 
-def _print_table(title: str, answer: Answer, items: Sequence[Item], terms: dict[str, str]) -> None:
+def _print_table(title: str, answer: ResultPage, items: Sequence[Item], terms: dict[str, str]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -173,7 +173,7 @@ def _print_table(title: str, answer: Answer, items: Sequence[Item], terms: dict[
 
 
 def _print_pictures(
-    title: str, searcher: Searcher, answer: Answer, items: Sequence[Item], terms: dict[str, str], way: Way
+    title: str, searcher: Searcher, answer: ResultPage, items: Sequence[Item], terms: dict[str, str], way: Way
 ) -> None:
     import io
     import sys

@@ -54,7 +54,7 @@ def serve(
 
     require("fastapi", "uvicorn", "httptools", "prometheus_client", extra="serve", purpose="visir serve")
     from visir.library.service.running import serve
-    from visir.library.service.settings import Settings
+    from visir.library.service.settings import ServiceSettings
     from visir.search.remote.addresses import is_loopback
 
     if tokens is None and not is_loopback(host) and not open_to_all:
@@ -66,7 +66,7 @@ def serve(
     hosts = tuple(allow_host or ())
     if is_loopback(host):
         hosts += ("localhost", "127.0.0.1", "[::1]", host)
-    settings = Settings(
+    settings = ServiceSettings(
         tuple(libraries),
         tokens=tokens,
         hosts=hosts,

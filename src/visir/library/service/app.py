@@ -21,42 +21,42 @@ import visir
 from visir.collections.budget import DECODING
 from visir.errors import VisirError
 from visir.library.service import wire
-from visir.library.service.door import OPEN, Door, charge
-from visir.library.service.errors import Refused, of_validation, of_visir, unreadable
-from visir.library.service.limits import Rate
-from visir.library.service.logs import Log
+from visir.library.service.errors import HttpError, of_validation, of_visir, unreadable
+from visir.library.service.limits import RateLimiter
+from visir.library.service.logs import ServiceLog
 from visir.library.service.metrics import Metrics
+from visir.library.service.middleware import PUBLIC_PATHS, ServiceMiddleware, charge
+from visir.library.service.registry import LibraryRegistry
 from visir.library.service.routers import about, admin, items, known_only, search
-from visir.library.service.settings import Settings
-from visir.library.service.shelf import Shelf
-from visir.library.service.tokens import Tokens
+from visir.library.service.settings import ServiceSettings
+from visir.library.service.tokens import TokenFolder
 
 _ABOUT = """Search photos by words, by a photo, or by both.
 
 Every refusal has one shape, `{"error": {code, message, hint}}`; the hint is the next thing to do."""
 
 
-def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
+def create_app(settings: ServiceSettings, *, log: ServiceLog | None = None) -> FastAPI:
     """The service over these libraries, which are opened, and whose models are loaded, here.
 
     What it needs is told by `settings` alone: nothing is read from the environment, no port is opened, and two
     applications in one process know nothing of each other. Raises `LibraryError` for a folder that is no library,
     `TokenError` for a folder of tokens that cannot be read, `ConfigurationError` for libraries of one name.
     """
-    log = log or Log(queries=settings.log_queries)
+    log = log or ServiceLog(queries=settings.log_queries)
     metrics = Metrics()
     metrics.lost(lambda: log.dropped)
-    tokens = None if settings.tokens is None else Tokens(settings.tokens)
-    shelf = Shelf(settings, metrics, log)
+    tokens = None if settings.tokens is None else TokenFolder(settings.tokens)
+    registry = LibraryRegistry(settings, metrics, log)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        shelf.watch(settings.reload, log)
+        registry.watch(settings.reload, log)
         try:
             yield
         finally:
             app.state.closing = True
-            await asyncio.to_thread(shelf.close)
+            await asyncio.to_thread(registry.close)
 
     app = FastAPI(
         title="visir",
@@ -69,16 +69,16 @@ def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
         swagger_ui_oauth2_redirect_url=None,
         lifespan=lifespan,
     )
-    app.state.shelf, app.state.metrics, app.state.log, app.state.closing = shelf, metrics, log, False
+    app.state.registry, app.state.metrics, app.state.log, app.state.closing = registry, metrics, log, False
     app.state.limits = settings
     DECODING.limit = settings.decoded
     for router in (about.router, search.router, items.router, admin.router):
         app.include_router(router, dependencies=[Depends(known_only)])
     _refusals(app, log)
     app.openapi = lambda: _openapi(app, with_tokens=tokens is not None)  # type: ignore[method-assign]
-    rate = Rate(settings.rate, settings.burst)
+    rate = RateLimiter(settings.rate, settings.burst)
     app.state.charge = lambda caller, cost: charge(caller, cost, rate, metrics)
-    app.add_middleware(Door, settings=settings, tokens=tokens, rate=rate, metrics=metrics, log=log)
+    app.add_middleware(ServiceMiddleware, settings=settings, tokens=tokens, rate=rate, metrics=metrics, log=log)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -90,17 +90,17 @@ def create_app(settings: Settings, *, log: Log | None = None) -> FastAPI:
     return app
 
 
-def _refusals(app: FastAPI, log: Log) -> None:
+def _refusals(app: FastAPI, log: ServiceLog) -> None:
     """Everything that is raised becomes the one shape of errors."""
 
     async def refused(_: Request, fault: Exception) -> Response:
-        assert isinstance(fault, Refused)
+        assert isinstance(fault, HttpError)
         return fault.response()
 
     async def mended(_: Request, fault: Exception) -> Response:
         assert isinstance(fault, VisirError)
         said = of_visir(fault)
-        if not isinstance(said, Refused):
+        if not isinstance(said, HttpError):
             log.write("error", "fault", fault=str(fault), traceback=traceback.format_exception(fault))
             said = unreadable()
         return said.response()
@@ -114,12 +114,12 @@ def _refusals(app: FastAPI, log: Log) -> None:
         hint = "see /v1/openapi.json" if fault.status_code in (404, 405) else ""
         said = {404: "there is nothing under this path.", 405: "this path does not take this method."}
         message = said.get(fault.status_code, str(fault.detail))
-        return Refused(fault.status_code, message, hint=hint, headers=fault.headers).response()
+        return HttpError(fault.status_code, message, hint=hint, headers=fault.headers).response()
 
     async def gone(_: Request, __: Exception) -> Response:
         return Response(status_code=499)  # nobody is there to read it; the log says so
 
-    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(HttpError, refused)
     app.add_exception_handler(VisirError, mended)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
@@ -131,7 +131,7 @@ def _openapi(app: FastAPI, *, with_tokens: bool) -> dict[str, Any]:
     if app.openapi_schema is None:
         made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         _, bodies = models_json_schema(
-            [(one, "validation") for one in (wire.Search, wire.SearchForm, wire.Batch)],
+            [(one, "validation") for one in (wire.SearchBody, wire.SearchForm, wire.BatchBody)],
             ref_template="#/components/schemas/{model}",
         )
         schemas = made.setdefault("components", {}).setdefault("schemas", {})
@@ -142,6 +142,6 @@ def _openapi(app: FastAPI, *, with_tokens: bool) -> dict[str, Any]:
             made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             for path, methods in made["paths"].items():
                 for operation in methods.values():
-                    operation["security"] = [] if path in OPEN else [{"token": []}]
+                    operation["security"] = [] if path in PUBLIC_PATHS else [{"token": []}]
         app.openapi_schema = made
     return app.openapi_schema

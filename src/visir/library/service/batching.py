@@ -11,25 +11,25 @@ from typing import Generic, TypeVar
 
 from visir.library.service.errors import busy
 
-Asked = TypeVar("Asked")
-Answered = TypeVar("Answered")
+Input = TypeVar("Input")
+Output = TypeVar("Output")
 
-Work = Callable[[Sequence[Asked]], Sequence[Answered | Exception]]
+Work = Callable[[Sequence[Input]], Sequence[Output | Exception]]
 """From what is asked to what is answered, in the same order: an exception for one that cannot be answered."""
 
 
-class _Waiting(Generic[Asked, Answered]):
+class _WaitingRequest(Generic[Input, Output]):
     """One that waits, and where its answer goes."""
 
     __slots__ = ("asked", "future", "loop")
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Input) -> None:
         self.asked = asked
         self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Answered] = self.loop.create_future()
+        self.future: asyncio.Future[Output] = self.loop.create_future()
 
 
-class Batcher(Generic[Asked, Answered]):
+class Batcher(Generic[Input, Output]):
     """Hands what waits to `work`, up to `size` at once, and each its own answer.
 
     The thread takes what has come in as soon as it is idle: a request that comes alone does not wait for others. While
@@ -46,7 +46,7 @@ class Batcher(Generic[Asked, Answered]):
 
     def __init__(
         self,
-        work: Work[Asked, Answered],
+        work: Work[Input, Output],
         *,
         name: str,
         size: int,
@@ -54,7 +54,7 @@ class Batcher(Generic[Asked, Answered]):
         wait: float,
     ) -> None:
         self._work, self._size, self._limit, self._wait = work, size, queue, wait
-        self._queue: deque[_Waiting[Asked, Answered]] = deque()
+        self._queue: deque[_WaitingRequest[Input, Output]] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._last = 1
@@ -65,12 +65,12 @@ class Batcher(Generic[Asked, Answered]):
     def __len__(self) -> int:
         return len(self._queue)
 
-    async def ask(self, asked: Sequence[Asked]) -> list[Answered]:
-        """The answers to these, in order. `Refused` (503) when the queue is full or the service is closing.
+    async def ask(self, asked: Sequence[Input]) -> list[Output]:
+        """The answers to these, in order. `HttpError` (503) when the queue is full or the service is closing.
 
         Whoever is cancelled while waiting (the client has gone, the time is over) gives up the place at once.
         """
-        waiting = [_Waiting[Asked, Answered](one) for one in asked]
+        waiting = [_WaitingRequest[Input, Output](one) for one in asked]
         with self._changed:
             if self._closed:
                 raise busy("the service is closing.", 5, "another instance may answer")
@@ -92,14 +92,14 @@ class Batcher(Generic[Asked, Answered]):
             self._changed.notify()
         self._thread.join()
 
-    def _forget(self, gone: Sequence[_Waiting[Asked, Answered]]) -> None:
+    def _forget(self, gone: Sequence[_WaitingRequest[Input, Output]]) -> None:
         with self._changed:
             for one in gone:
                 one.future.cancel()
                 if one in self._queue:
                     self._queue.remove(one)
 
-    def _take(self) -> list[_Waiting[Asked, Answered]]:
+    def _take(self) -> list[_WaitingRequest[Input, Output]]:
         """What is to be answered together; nothing when the batcher was closed and all is done."""
         with self._changed:
             while not self._queue and not self._closed:
@@ -125,7 +125,7 @@ class Batcher(Generic[Asked, Answered]):
                 except RuntimeError:  # that loop has ended, and who waited in it with it
                     continue
 
-    def _answers(self, batch: Sequence[_Waiting[Asked, Answered]]) -> list[Answered | Exception]:
+    def _answers(self, batch: Sequence[_WaitingRequest[Input, Output]]) -> list[Output | Exception]:
         try:
             return list(self._work([one.asked for one in batch]))
         except Exception as fault:
@@ -134,7 +134,7 @@ class Batcher(Generic[Asked, Answered]):
             return [self._answers([one])[0] for one in batch]
 
 
-def _deliver(answered: Sequence[tuple[_Waiting[Asked, Answered], Answered | Exception]]) -> None:
+def _deliver(answered: Sequence[tuple[_WaitingRequest[Input, Output], Output | Exception]]) -> None:
     for one, result in answered:
         if one.future.done():
             continue

@@ -12,8 +12,8 @@ import struct
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from visir.library.service.errors import Refused, busy
-from visir.library.service.settings import Settings
+from visir.library.service.errors import HttpError, busy
+from visir.library.service.settings import ServiceSettings
 
 _HEADER_BYTES = 64 * 1024
 _HEADERS = 100
@@ -23,7 +23,7 @@ number: a client that sends requests without end and never reads an answer had h
 and never looked stalled, for the kernel takes the first MiB of answers as if they had arrived."""
 
 
-def protocol(settings: Settings) -> type[asyncio.Protocol]:
+def protocol(settings: ServiceSettings) -> type[asyncio.Protocol]:
     """A protocol for uvicorn (its `http`) that keeps these settings' limits."""
 
     class Connection(HttpToolsProtocol):
@@ -49,12 +49,12 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
                 self._header_bytes += len(data)
             super().data_received(data)
             if self._headers_since is not None and self._header_bytes > _HEADER_BYTES:
-                self._leave(Refused(431, f"the headers are larger than {_HEADER_BYTES:,} bytes."))
+                self._leave(HttpError(431, f"the headers are larger than {_HEADER_BYTES:,} bytes."))
 
         def on_header(self, name: bytes, value: bytes) -> None:
             super().on_header(name, value)
             if len(self.headers) > _HEADERS:
-                self._leave(Refused(431, f"there are more than {_HEADERS} headers."))
+                self._leave(HttpError(431, f"there are more than {_HEADERS} headers."))
 
         def on_headers_complete(self) -> None:
             self._headers_since, self._header_bytes = None, 0
@@ -62,7 +62,7 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
             if not self.transport.is_closing():
                 super().on_headers_complete()
             if len(self.pipeline) > _WAITING:
-                self._leave(Refused(429, f"more than {_WAITING} requests wait on this connection."))
+                self._leave(HttpError(429, f"more than {_WAITING} requests wait on this connection."))
 
         def on_message_complete(self) -> None:
             self._body_since = None
@@ -79,7 +79,7 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
                 self.flow.pause_reading()  # what has come is answered before more is read
 
         def send_400_response(self, msg: str) -> None:
-            self._leave(Refused(400, "not an HTTP request that can be understood."))
+            self._leave(HttpError(400, "not an HTTP request that can be understood."))
 
         def _watch(self) -> None:
             """Look at this connection once a second until it is closed."""
@@ -92,9 +92,9 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
                 self._drop()
                 return
             if self._headers_since is not None and now - self._headers_since > settings.header_timeout:
-                self._leave(Refused(408, f"the headers took longer than {settings.header_timeout:g} s."))
+                self._leave(HttpError(408, f"the headers took longer than {settings.header_timeout:g} s."))
             elif self._body_since is not None and now - self._body_since > settings.body_timeout:
-                self._leave(Refused(408, f"the body took longer than {settings.body_timeout:g} s."))
+                self._leave(HttpError(408, f"the body took longer than {settings.body_timeout:g} s."))
             self.loop.call_later(1.0, self._watch)
 
         def _drop(self) -> None:
@@ -103,7 +103,7 @@ def protocol(settings: Settings) -> type[asyncio.Protocol]:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("hh" if os.name == "nt" else "ii", 1, 0))
             self.transport.abort()
 
-        def _leave(self, refused: Refused) -> None:
+        def _leave(self, refused: HttpError) -> None:
             """Say why, unless an answer has begun or requests wait for theirs, and close."""
             if self.transport.is_closing():
                 return

@@ -30,7 +30,7 @@ CODES = {
 }
 
 
-class Refused(Exception):
+class HttpError(Exception):
     """A request that gets no answer but the reason: `status`, what was wrong, the next action, and the field if any."""
 
     def __init__(
@@ -60,17 +60,17 @@ class Refused(Exception):
         return Response(self.body(), self.status, self.headers, media_type="application/json")
 
 
-def unknown(what: str, name: str, known: Sequence[str]) -> Refused:
+def unknown(what: str, name: str, known: Sequence[str]) -> HttpError:
     """404 for a name that is not there, with the nearest that is."""
-    return Refused(404, f"there is no {what} {name[:100]!r}.", hint=nearest(name[:100], known))
+    return HttpError(404, f"there is no {what} {name[:100]!r}.", hint=nearest(name[:100], known))
 
 
-def busy(message: str, after: int, hint: str = "") -> Refused:
+def busy(message: str, after: int, hint: str = "") -> HttpError:
     """503 with the seconds after which asking again is worth while."""
-    return Refused(503, message, hint=hint or f"try again in {after} s", headers={"Retry-After": str(after)})
+    return HttpError(503, message, hint=hint or f"try again in {after} s", headers={"Retry-After": str(after)})
 
 
-def of_visir(fault: VisirError) -> Refused | VisirError:
+def of_visir(fault: VisirError) -> HttpError | VisirError:
     """A query or a condition that cannot be answered: 422 with the same message and next action; an unknown item: 404.
 
     Every other error of visir is not the client's, and its text may name places on this machine: it is given back as it
@@ -81,16 +81,16 @@ def of_visir(fault: VisirError) -> Refused | VisirError:
     from visir.library.query import QueryError
 
     if isinstance(fault, UnknownItemError):
-        return Refused(404, fault.message, hint="was it deleted meanwhile? search again")
-    return Refused(422, fault.message, hint=fault.hint) if isinstance(fault, FilterError | QueryError) else fault
+        return HttpError(404, fault.message, hint="was it deleted meanwhile? search again")
+    return HttpError(422, fault.message, hint=fault.hint) if isinstance(fault, FilterError | QueryError) else fault
 
 
-def unreadable() -> Refused:
+def unreadable() -> HttpError:
     """503 for a library that cannot be read just now: a disk that has gone, a file that was damaged meanwhile."""
     return busy("the library cannot be read just now.", 5, hint="the service's log says more")
 
 
-def of_validation(errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()) -> Refused:
+def of_validation(errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()) -> HttpError:
     """422 from pydantic's list: the first fault's field, all faults in the message."""
     said = [f"{_place(one)}: {_what(one)}" for one in errors[:8]]
     if len(errors) > 8:
@@ -100,8 +100,8 @@ def of_validation(errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()
     if first["type"] == "extra_forbidden" and known:
         hint = nearest(str(first["loc"][-1])[:100], known)
     if first["type"] == "json_invalid":
-        return Refused(400, f"the body is not JSON: {_what(first)}", hint="send one JSON object", code="not_json")
-    return Refused(422, "; ".join(said), hint=hint, field=_place(first))
+        return HttpError(400, f"the body is not JSON: {_what(first)}", hint="send one JSON object", code="not_json")
+    return HttpError(422, "; ".join(said), hint=hint, field=_place(first))
 
 
 def _place(error: Mapping[str, Any]) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from visir.library.service.errors import Refused, busy
+from visir.library.service.errors import HttpError, busy
 
 
 @dataclass(frozen=True)
-class _Known:
+class _LeaseState:
     """What the last looks found; replaced as a whole."""
 
     confirmed: float
@@ -37,13 +37,13 @@ class Lease:
     def __init__(self, seconds: float | None, generation: int) -> None:
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._known = _Known(time.monotonic(), _now(), generation, generation)
+        self._known = _LeaseState(time.monotonic(), _now(), generation, generation)
 
     def renew(self, began: float, generation: int) -> None:
         """What is served was found on disk by a look that began then (`time.monotonic()`)."""
         with self._lock:
             latest = max(began, self._known.confirmed)
-            self._known = _Known(latest, _now(), generation, generation)
+            self._known = _LeaseState(latest, _now(), generation, generation)
 
     def failed(self, fault: str, on_disk: int | None) -> None:
         """A look found something else on disk (of this generation, if it can be told) that cannot be served."""
@@ -62,7 +62,7 @@ class Lease:
             return "stale"
         return "current" if self._known.fault is None else "behind"
 
-    def refusal(self) -> Refused | None:
+    def refusal(self) -> HttpError | None:
         """503 when the lease has run out."""
         if self.status != "stale":
             return None
@@ -70,7 +70,7 @@ class Lease:
                     hint="/v1/ready and the service's log say more")  # fmt: skip
 
     def said(self) -> dict[str, Any]:
-        """As `wire.Held` has it."""
+        """As `wire.LibraryStatus` has it."""
         known = self._known
         fault = known.fault
         if fault is None and self.status == "stale":

@@ -6,12 +6,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from visir.library.service.errors import Refused, busy
+from visir.library.service.errors import HttpError, busy
 
 _REMEMBERED = 10_000
 
 
-class Rate:
+class RateLimiter:
     """A bucket for each caller: it holds `burst` requests and is filled by `rate` of them a second.
 
     The 10,000 callers last seen are remembered. One who is forgotten starts with a full bucket: with a rate of 20 and a
@@ -39,27 +39,27 @@ class Rate:
         return short / self.rate
 
 
-class Bodies:
+class BodyBudget:
     """How much all bodies together may take while they come in and are worked on."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.held = limit, 0
 
 
-class Body:
+class LimitedBody:
     """Counts a request's body while it comes in. With or without Content-Length: no header needs to be believed.
 
     `received` is called when the last byte is there. `release` gives back what was counted into `bodies`.
     """
 
     def __init__(
-        self, receive: Callable[[], Awaitable[Any]], limit: int, bodies: Bodies, received: Callable[[], None]
+        self, receive: Callable[[], Awaitable[Any]], limit: int, bodies: BodyBudget, received: Callable[[], None]
     ) -> None:
         self._receive, self._limit, self._bodies, self._received = receive, limit, bodies, received
         self._count, self._all = 0, False
 
     async def __call__(self) -> Any:
-        """The next message; `Refused` when the body has grown too large (413), or all bodies together have (503)."""
+        """The next message; `HttpError` when the body has grown too large (413), or all bodies together have (503)."""
         message = await self._receive()
         if message["type"] == "http.request" and not self._all:
             size = len(message.get("body", b""))
@@ -80,9 +80,9 @@ class Body:
         self._count = 0
 
 
-def too_large(limit: int) -> Refused:
+def too_large(limit: int) -> HttpError:
     """413, after which the connection is closed: the rest of the body is not worth reading."""
-    return Refused(
+    return HttpError(
         413,
         f"the body is larger than {limit:,} bytes.",
         hint="send a smaller photo: models look at a few hundred pixels",

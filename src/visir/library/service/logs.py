@@ -19,7 +19,7 @@ QUEUE = 10_000
 """Lines that wait to be written, some 4 MB: a reader may stand still for as long as it takes to make them."""
 
 
-class Log:
+class ServiceLog:
     """Writes one JSON object per line. Control characters in names and paths are escaped by JSON: no line is forged.
 
     What people look for is not written unless `queries`.
@@ -129,10 +129,10 @@ def _line(facts: dict[str, Any]) -> bytes:
     return safe(line.decode()).encode()
 
 
-class FromServer(logging.Handler):
+class ServerLogHandler(logging.Handler):
     """Puts what the HTTP server itself has to say (warnings and errors) into the same log."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: ServiceLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 

@@ -12,14 +12,16 @@ import threading
 from collections.abc import Callable, Iterator
 
 from visir.errors import ConfigurationError
-from visir.library.service.logs import FromServer, Log
-from visir.library.service.settings import Settings
+from visir.library.service.logs import ServerLogHandler, ServiceLog
+from visir.library.service.settings import ServiceSettings
 
 _BACKLOG = 1024
 """Connections that wait until they are taken."""
 
 
-def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None], *, log: Log | None = None) -> None:
+def serve(
+    settings: ServiceSettings, host: str, port: int, ready: Callable[[str], None], *, log: ServiceLog | None = None
+) -> None:
     """Serve until told to stop; `ready` is called with the address once requests are answered.
 
     On SIGTERM or SIGINT no connection is taken any more, requests that run get `settings.grace` seconds to finish, and
@@ -30,8 +32,8 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]
     from visir.library.service.app import create_app
     from visir.library.service.connections import protocol
 
-    log = log or Log(queries=settings.log_queries)
-    from_server = FromServer(log)
+    log = log or ServiceLog(queries=settings.log_queries)
+    from_server = ServerLogHandler(log)
     with _listening(host, port) as listening:
         app = create_app(settings, log=log)
         address = _address(listening)
@@ -72,7 +74,7 @@ def serve(settings: Settings, host: str, port: int, ready: Callable[[str], None]
 
 
 @contextlib.contextmanager
-def _into(log: FromServer) -> Iterator[None]:
+def _into(log: ServerLogHandler) -> Iterator[None]:
     """What the HTTP server, warnings and threads that end in an error have to say goes into the log alone.
 
     Whoever writes to standard error waits for its reader; the log does not.

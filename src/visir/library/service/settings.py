@@ -9,7 +9,7 @@ from visir.errors import ConfigurationError, raise_faults
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServiceSettings:
     """Everything `create_app` needs. Sizes are bytes, times are seconds.
 
     - `libraries`: folders made by `visir index`; each is served under its name

@@ -149,7 +149,7 @@ def revoke_token(folder: Path, name: str) -> None:
         to_disk(folder)
 
 
-class Tokens:
+class TokenFolder:
     """The tokens of a folder, read anew when its content has changed (looked at once a second).
 
     A folder that cannot be read, or is damaged, admits nobody until it is mended: going on with the tokens of before

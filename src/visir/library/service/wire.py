@@ -19,19 +19,19 @@ Scalar: TypeAlias = Whole | Annotated[float, Field(strict=True)] | Annotated[str
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """A body: unknown fields, infinities and NaN are refused."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
 
-class Photo(Asked):
+class ImageData(RequestBody):
     """A picture inside JSON."""
 
     data: str = Field(min_length=1, description="The bytes of an image file (JPEG, PNG, WebP, …) in base64.")
 
 
-class Where(Asked):
+class ConditionBody(RequestBody):
     """A condition on a field of a picture (`fields` of the library says which there are)."""
 
     field: str = Field(min_length=1, max_length=100, examples=["width"])
@@ -41,23 +41,23 @@ class Where(Asked):
     )
 
 
-class Conditions(Asked):
+class ConditionList(RequestBody):
     """Conditions alone, for a list that is looked through."""
 
-    where: list[Where] = Field([], max_length=MOST_CONDITIONS)
+    where: list[ConditionBody] = Field([], max_length=MOST_CONDITIONS)
 
 
-class Search(Asked):
+class SearchBody(RequestBody):
     """What to look for: a text, a picture, a picture of the library ("like this one"), or several of them together."""
 
     text: str | None = Field(None, min_length=1, max_length=MOST_TEXT, description="Words.")
-    image: Photo | None = None
+    image: ImageData | None = None
     item: str | None = Field(None, pattern=ITEM, description="Like this picture of the library.")
     share: Share = Field(0.5, description="Of the text, where there is a picture too; 1 is the text alone.")
     system: System | None = Field(None, description="Default: dense where the library has it.")
     fusion: Fusion = Field("rrf", description="How hybrid joins: reciprocal ranks, or weighted scores.")
     weight: Share = Field(0.5, description="Of the dense scores in weighted fusion.")
-    where: list[Where] = Field([], max_length=MOST_CONDITIONS, description="All of these must hold.")
+    where: list[ConditionBody] = Field([], max_length=MOST_CONDITIONS, description="All of these must hold.")
     category: str | None = Field(None, max_length=500, description="This category and those below it.")
     k: int = Field(10, ge=1, le=MOST_RESULTS, description="How many results.")
     offset: int = Field(0, ge=0, le=DEEPEST, description="How many of the best to pass over.")
@@ -78,7 +78,7 @@ class Search(Asked):
     )
 
     @model_validator(mode="after")
-    def _something(self) -> Search:
+    def _something(self) -> SearchBody:
         nothing = not (self.text and self.text.strip()) and self.image is None and self.item is None
         if nothing and not self.category:
             raise ValueError("nothing is asked: give a text, an image, an item, or a category")
@@ -89,7 +89,7 @@ class Search(Asked):
         return self
 
 
-class SearchForm(Asked):
+class SearchForm(RequestBody):
     """A photo as a file, and the fields of a search beside it; `where` is the JSON text of a list of conditions."""
 
     photo: bytes = Field(json_schema_extra={"format": "binary"}, description="An image file.")
@@ -105,30 +105,30 @@ class SearchForm(Asked):
     rerank: int = Field(0, ge=0, le=MOST_RERANKED)
 
 
-class Batch(Asked):
+class BatchBody(RequestBody):
     """Several searches at once; they are answered in order."""
 
-    queries: list[Search] = Field(min_length=1, max_length=MOST_QUERIES)
+    queries: list[SearchBody] = Field(min_length=1, max_length=MOST_QUERIES)
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"queries": [{"text": "a dog"}, {"text": "a cat", "k": 3}]}]}
     )
 
 
-class Part(BaseModel):
+class HitPart(BaseModel):
     """Where a result stood in one of the systems that were joined."""
 
     rank: int = Field(examples=[1])
     score: float = Field(examples=[0.3127])
 
 
-class Hit(BaseModel):
+class HitBody(BaseModel):
     """One result."""
 
     item: str = Field(examples=["0f343b0931126a20f133d67c2b018a3b"])
     rank: int = Field(examples=[1])
     score: float = Field(examples=[0.3127])
-    parts: dict[str, Part]
+    parts: dict[str, HitPart]
     thumbnail: str | None = Field(
         examples=["/v1/libraries/photos/items/0f343b0931126a20f133d67c2b018a3b/thumbnail"],
         description="A path of this service; null where there is no picture.",
@@ -142,7 +142,7 @@ class Hit(BaseModel):
 class Results(BaseModel):
     """An answer to a search."""
 
-    hits: list[Hit]
+    hits: list[HitBody]
     total: int = Field(description="Pictures that could be found: all, or those that satisfy the conditions.")
     next_offset: int | None = Field(description="The offset of the next page; null on the last.", examples=[10])
     system: System
@@ -150,20 +150,20 @@ class Results(BaseModel):
     generation: int
 
 
-class Answers(BaseModel):
+class BatchResults(BaseModel):
     """Answers to a batch, in the order of its queries."""
 
     answers: list[Results]
 
 
-class Word(BaseModel):
+class WeightedWord(BaseModel):
     """A word of a picture, and how heavy it is."""
 
     word: str = Field(examples=["dog"])
     weight: float = Field(examples=[1.87])
 
 
-class Term(BaseModel):
+class MatchedTerm(BaseModel):
     """A word of both sides: its weight on each, and what it gives to the score."""
 
     word: str = Field(examples=["dog"])
@@ -172,7 +172,7 @@ class Term(BaseModel):
     share: float
 
 
-class PartOf(BaseModel):
+class ExplainedPart(BaseModel):
     """What one system says of a picture, and what it gave to the score; no rank where it is beyond the list."""
 
     rank: int | None = Field(examples=[1])
@@ -187,16 +187,16 @@ class NearCaption(BaseModel):
     score: float
 
 
-class Explained(BaseModel):
+class ExplainedHit(BaseModel):
     """Why a picture is an answer."""
 
-    terms: list[Term]
+    terms: list[MatchedTerm]
     captions: list[NearCaption]
-    parts: dict[str, PartOf]
-    words: list[Word]
+    parts: dict[str, ExplainedPart]
+    words: list[WeightedWord]
 
 
-class File(BaseModel):
+class FileInfo(BaseModel):
     """Where an item's bytes lie."""
 
     path: str = Field(examples=["beach/dog.jpg"])
@@ -204,11 +204,11 @@ class File(BaseModel):
     category: str = Field(examples=["beach"])
 
 
-class Item(BaseModel):
+class ItemInfo(BaseModel):
     """Everything known of one picture."""
 
     item: str
-    files: list[File]
+    files: list[FileInfo]
     captions: list[str]
     fields: dict[str, Any]
     width: int | None
@@ -219,10 +219,10 @@ class Item(BaseModel):
     camera: str | None
     category: str | None
     duplicates: list[str] = Field(description="Items that look nearly the same.")
-    words: list[Word]
+    words: list[WeightedWord]
 
 
-class Browsed(BaseModel):
+class ItemSummary(BaseModel):
     """One picture of a list."""
 
     item: str
@@ -233,24 +233,24 @@ class Browsed(BaseModel):
     caption: str | None
 
 
-class Items(BaseModel):
+class ItemPage(BaseModel):
     """A page of pictures, by name."""
 
-    items: list[Browsed]
+    items: list[ItemSummary]
     total: int
     next_offset: int | None
 
 
-class Category(BaseModel):
+class CategoryNode(BaseModel):
     """A category, how many pictures it and those below it hold, and those below it."""
 
     name: str = Field(examples=["2024"])
     path: str = Field(examples=["holidays/2024"])
     items: int
-    children: list[Category]
+    children: list[CategoryNode]
 
 
-class FieldOf(BaseModel):
+class FieldInfo(BaseModel):
     """A field on which conditions can be put; `values` where there are few."""
 
     name: str = Field(examples=["width"])
@@ -258,7 +258,7 @@ class FieldOf(BaseModel):
     values: list[Any] | None = None
 
 
-class Held(BaseModel):
+class LibraryStatus(BaseModel):
     """Whether a library is served as it lies on disk.
 
     "behind": it is not, or was not to be read, and the service is trying; "stale": for too long, and is not served.
@@ -279,13 +279,13 @@ class LibraryInfo(BaseModel):
     systems: list[System]
     model: str
     head: str | None
-    fields: list[FieldOf]
+    fields: list[FieldInfo]
     categories: bool
     captions: bool
     rerank: bool
     texts: bool = Field(description="Whether it can be asked in words; if not, pictures alone.")
     generation: int
-    state: Held
+    state: LibraryStatus
 
 
 class Health(BaseModel):
@@ -295,7 +295,7 @@ class Health(BaseModel):
     version: str
 
 
-class Progress(BaseModel):
+class UpdateProgress(BaseModel):
     """The update that runs, and what the last one did."""
 
     running: bool
@@ -306,14 +306,14 @@ class Progress(BaseModel):
     error: str | None
 
 
-class Deleted(BaseModel):
+class DeletedItem(BaseModel):
     """An item that is no longer found."""
 
     item: str
     generation: int
 
 
-class Fault(BaseModel):
+class ErrorDetail(BaseModel):
     """What went wrong."""
 
     code: str = Field(examples=["not_found"])
@@ -322,13 +322,13 @@ class Fault(BaseModel):
     field: str | None = None
 
 
-class Error(BaseModel):
+class ErrorBody(BaseModel):
     """The one shape of every refusal."""
 
-    error: Fault
+    error: ErrorDetail
 
 
-class HeldLibrary(Held):
+class NamedLibraryStatus(LibraryStatus):
     """The state of one library."""
 
     name: str
@@ -337,10 +337,10 @@ class HeldLibrary(Held):
 class Ready(Health):
     """Requests may be sent here. A service with tokens names no library here: their states are in `/v1/libraries`."""
 
-    libraries: list[HeldLibrary]
+    libraries: list[NamedLibraryStatus]
 
 
-class NotReady(Error):
+class NotReady(ErrorBody):
     """Why no request should be sent here, and the same of each library."""
 
-    libraries: list[HeldLibrary]
+    libraries: list[NamedLibraryStatus]

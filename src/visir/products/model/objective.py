@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from visir.errors import ConfigurationError
 from visir.products.tree import NONE, CategoryTree
-from visir.training.objectives.base import Pairs
+from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.similarity import cosines
 from visir.training.objectives.temperature import Temperature
 from visir.training.settings import Settings
@@ -72,7 +72,7 @@ class CategoryInfoNCE(nn.Module):
         self.register_buffer("paths", torch.from_numpy(tree.paths), persistent=False)
         self.register_buffer("depths", torch.from_numpy(tree.depths), persistent=False)
 
-    def forward(self, pairs: Pairs) -> Tensor:
+    def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
         asked = self.settings
         logits: Tensor = self.temperature(cosines(pairs))
@@ -81,7 +81,7 @@ class CategoryInfoNCE(nn.Module):
         to_category = _loss(logits.T, None if up is None else up.T, asked)
         return asked.balance * to_category + (1 - asked.balance) * to_product
 
-    def levels(self, pairs: Pairs) -> Tensor:
+    def levels(self, pairs: VectorPairs) -> Tensor:
         """(n, n) integers up(j, k): levels from category j up to the first that product k belongs to; 0: it is right.
 
         In another tree there is none: one level above the root, depth(j) in all.

@@ -10,11 +10,10 @@ from typing import Any
 
 import orjson
 
-from visir.collections.descriptor import Option, one_of
+from visir.collections.descriptor import Format, Option, one_of
+from visir.collections.readers.rows import read_rows
 from visir.collections.readers.sniffing import head, plain_name, plain_stem
-from visir.products.descriptor import CatalogueFormat
 from visir.products.draft import ProductDraft
-from visir.products.readers.rows import read_rows
 from visir.products.readers.table import first_of, pairs, path_of
 
 IDS = ("asin", "parent_asin")
@@ -47,7 +46,7 @@ def read(path: Path, *, pictures: str = "id", page_facts: str = "drop") -> Produ
       `pictures="url"` the file name that ends the first address.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"Amazon metadata {path.name}")
-    for place, row in read_rows(draft, path, parse=_parse):
+    for place, row in read_rows(path, draft.reject_row, _parse):
         identifier = _first(row, IDS)
         label = f"{place}: {identifier!r}"
         draft.add(
@@ -86,7 +85,7 @@ def _path(draft: ProductDraft, place: str, value: object) -> object:
     if not isinstance(path, list) or not any(markup):
         return path
     end = markup.index(True)
-    draft.aside("levels of paths that are markup, or follow it (the product is kept)", place, len(path) - end)
+    draft.reject("levels of paths that are markup, or follow it (the product is kept)", place, len(path) - end)
     return path[:end]
 
 
@@ -97,11 +96,11 @@ def _attributes(draft: ProductDraft, place: str, row: Mapping[str, Any], *, drop
         if isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{")):
             for name, one in pairs(draft, place, value):
                 if drop and str(name).strip().rstrip(" :").casefold() in OF_THE_PAGE:
-                    draft.aside("attributes of the page, not of the product", f"{place}: {name!r}")
+                    draft.reject("attributes of the page, not of the product", f"{place}: {name!r}")
                 else:
                     found.append((name, one))
         elif value:
-            draft.aside(f"fields {field!r} that are no object (the product is kept)", place)
+            draft.reject(f"fields {field!r} that are no object (the product is kept)", place)
     found += [(field, row[field]) for field in SINGLE if row.get(field)]
     features = _first(row, FEATURES)
     return [*found, ("feature", features)] if features else found
@@ -134,7 +133,7 @@ def _sniff(path: Path) -> bool:
     return line.startswith((b"{", b"[")) and all(any(_KEYS[one].search(line) for one in keys) for keys in (IDS, PATHS))
 
 
-FORMAT = CatalogueFormat(
+FORMAT = Format(
     name="amazon",
     title="Amazon metadata (XMarket and alike)",
     layout="metadata_us_Electronics.json.gz or meta_Electronics.jsonl.gz: one object per line; downloaded pictures "
@@ -146,4 +145,5 @@ FORMAT = CatalogueFormat(
         Option("page_facts", "ranks, ratings and ids among the details: drop or keep", "drop", one_of("drop", "keep")),
     ),
     read=read,
+    one_file=True,
 )

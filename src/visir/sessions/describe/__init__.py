@@ -6,7 +6,7 @@
 """
 
 from visir.sessions.describe.describe import Characterisation, describe
-from visir.sessions.describe.log import Log, open_log
-from visir.sessions.describe.statistic import Statistic, Value, suppressed
+from visir.sessions.describe.session_log import SessionLog, open_log
+from visir.sessions.describe.statistic import Statistic, StatisticCell, suppressed
 
-__all__ = ["Characterisation", "Log", "Statistic", "Value", "describe", "open_log", "suppressed"]
+__all__ = ["Characterisation", "SessionLog", "Statistic", "StatisticCell", "describe", "open_log", "suppressed"]

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import replace
 
 from visir.sessions.describe.intervals import quantile, wilson
-from visir.sessions.describe.log import Log
-from visir.sessions.describe.statistic import Statistic, Value
+from visir.sessions.describe.session_log import SessionLog
+from visir.sessions.describe.statistic import Statistic, StatisticCell
 
 
-def devices_per_customer(log: Log) -> Statistic:
+def devices_per_customer(log: SessionLog) -> Statistic:
     """Shares of purchasers and of non-purchasers by the number of device types of their sessions.
 
     A purchaser is a customer with at least one purchase session; a non-purchaser one who was identified and never
@@ -58,8 +58,8 @@ def devices_per_customer(log: Log) -> Statistic:
     )
 
 
-def _share(count: int, of: int) -> Value:
+def _share(count: int, of: int) -> StatisticCell:
     if not of:
-        return Value(None, support=0)
+        return StatisticCell(None, support=0)
     low, high = wilson(count / of, of, quantile(of))
-    return Value(100 * count / of, 100 * low, 100 * high, support=count)
+    return StatisticCell(100 * count / of, 100 * low, 100 * high, support=count)

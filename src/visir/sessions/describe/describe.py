@@ -12,8 +12,8 @@ from visir.sessions.describe.customers import devices_per_customer
 from visir.sessions.describe.devices import devices
 from visir.sessions.describe.hours import hours
 from visir.sessions.describe.lengths import lengths
-from visir.sessions.describe.log import open_log
 from visir.sessions.describe.queries import queries
+from visir.sessions.describe.session_log import open_log
 from visir.sessions.describe.statistic import Statistic, suppressed
 from visir.sessions.describe.switches import READINGS, switches
 from visir.sessions.describe.totals import totals

@@ -21,7 +21,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.sessions.describe.statistic import Value
+from visir.sessions.describe.statistic import StatisticCell
 
 CONFIDENCE = 0.95
 DRAWS = 4000
@@ -59,15 +59,15 @@ class Moments:
         return p * (1 - p) / self.variance
 
 
-def share(of: Moments, *, scale: float = 100.0) -> Value:
+def share(of: Moments, *, scale: float = 100.0) -> StatisticCell:
     """y / n in percent with its interval; no value where n is 0."""
     if not of.n:
-        return Value(None, support=0)
+        return StatisticCell(None, support=0)
     low, high = wilson(of.y / of.n, of.effective, quantile(of.units))
-    return Value(scale * of.y / of.n, scale * low, scale * high, support=int(of.y))
+    return StatisticCell(scale * of.y / of.n, scale * low, scale * high, support=int(of.y))
 
 
-def mean(of: Moments, *, support: int) -> Value:
+def mean(of: Moments, *, support: int) -> StatisticCell:
     """y / n for a y that is no part of n (queries per session), with its interval; no value where n is 0.
 
     The interval is Garwood's for a Poisson count, of as many counts as the mean is worth by its variance over visitors:
@@ -77,15 +77,15 @@ def mean(of: Moments, *, support: int) -> Value:
     from scipy.special import chdtri
 
     if not of.n:
-        return Value(None, support=0)
+        return StatisticCell(None, support=0)
     value = of.y / of.n
     tail = (1 - CONFIDENCE) / 2
     if not of.y:
-        return Value(value, 0.0, float(chdtri(2, tail)) / 2 * of.nn / of.n**2, support=support)
+        return StatisticCell(value, 0.0, float(chdtri(2, tail)) / 2 * of.nn / of.n**2, support=support)
     spread = of.variance if 0 < of.variance < float("inf") else value / of.n
     counts = value**2 / spread
     low, high = (float(chdtri(2 * k, one)) / (2 * counts) for k, one in ((counts, 1 - tail), (counts + 1, tail)))
-    return Value(value, value * low, value * high, support=support)
+    return StatisticCell(value, value * low, value * high, support=support)
 
 
 def wilson(p: float, n: float, z: float) -> tuple[float, float]:
@@ -102,7 +102,7 @@ def quantile(units: int) -> float:
     return float(stdtrit(max(units - 1, 1), 0.5 + CONFIDENCE / 2))
 
 
-def standardised(of: Sequence[Moments]) -> list[Value]:
+def standardised(of: Sequence[Moments]) -> list[StatisticCell]:
     """Rates y / n, minus their mean over the groups, divided by their standard deviation over the groups.
 
     The deviation is that of a population: rates {0.5, 0.2, 0.3} give {1.34, −1.07, −0.27} (thesis section 6.2). That of
@@ -116,14 +116,14 @@ def standardised(of: Sequence[Moments]) -> list[Value]:
     """
     rates = np.array([one.y / one.n for one in of])
     if len(rates) < 2 or rates.std() <= 1e-12:
-        return [Value(None) for _ in of]
+        return [StatisticCell(None) for _ in of]
     worth = np.array([one.effective for one in of])
     drawn = np.random.default_rng(0).beta(rates * worth + 0.5, (1 - rates) * worth + 0.5, (DRAWS, len(rates)))
     ends = np.quantile(_standard(drawn), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
     z = _standard(rates[None])[0]
     # Near the bound of √(k − 1) all draws can lie on one side of the value.
     return [
-        Value(float(one), min(float(low), float(one)), max(float(high), float(one)))
+        StatisticCell(float(one), min(float(low), float(one)), max(float(high), float(one)))
         for one, low, high in zip(z, *ends, strict=True)
     ]
 

@@ -7,9 +7,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from visir.sessions.describe.intervals import Moments, quantile, wilson
-from visir.sessions.describe.log import Log
-from visir.sessions.describe.mix import OUTCOMES
-from visir.sessions.describe.statistic import Row, Statistic, Value
+from visir.sessions.describe.outcome_shares import OUTCOMES
+from visir.sessions.describe.session_log import SessionLog
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
 
 PERCENTILES = (50, 90)
 _SHORT, _PER_DECADE = 20, 16
@@ -36,7 +36,7 @@ class _Group:
         return self.lengths[min(bisect_left(self.upto, share * self.n - 1e-9), len(self.lengths) - 1)]
 
 
-def lengths(log: Log) -> tuple[Statistic, Statistic]:
+def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
     """The share of sessions longer than each length (the figure), and P50 and P90 (a table).
 
     Length is the number of actions: pages opened, queries, items put into or taken out of the basket (section 6.2); an
@@ -69,7 +69,7 @@ def lengths(log: Log) -> tuple[Statistic, Statistic]:
         notes=tuple(notes),
         sums="",
     )
-    rows: list[Row] = [_percentiles(groups, device) for device in log.devices]
+    rows: list[StatisticRow] = [_percentiles(groups, device) for device in log.devices]
     table = Statistic(
         "figure-6-2-percentiles",
         "Half of the sessions (P50), and nine in ten (P90), are no longer than",
@@ -84,7 +84,7 @@ def lengths(log: Log) -> tuple[Statistic, Statistic]:
     return figure, table
 
 
-def _groups(log: Log) -> dict[tuple[str, bool], _Group]:
+def _groups(log: SessionLog) -> dict[tuple[str, bool], _Group]:
     """Every group's lengths, counted; memory goes with the number of different lengths."""
     counted: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
     for device, bought, length, count in log.rows(
@@ -125,26 +125,26 @@ def _points(longest: int) -> list[int]:
     return points
 
 
-def _longer(group: _Group | None, x: int) -> Value:
+def _longer(group: _Group | None, x: int) -> StatisticCell:
     if group is None:
-        return Value(None, support=0)
+        return StatisticCell(None, support=0)
     count = group.longer(x)
     low, high = wilson(count / group.n, _effective(group), quantile(group.of.units))
-    return Value(100 * count / group.n, 100 * low, 100 * high, support=count)
+    return StatisticCell(100 * count / group.n, 100 * low, 100 * high, support=count)
 
 
-def _percentiles(groups: dict[tuple[str, bool], _Group], device: str) -> Row:
-    row: list[Value] = []
+def _percentiles(groups: dict[tuple[str, bool], _Group], device: str) -> StatisticRow:
+    row: list[StatisticCell] = []
     for bought in OUTCOMES:
         group = groups.get((device, bought))
         if group is None:
-            row += [Value(0, support=0), *(Value(None, support=0) for _ in PERCENTILES)]
+            row += [StatisticCell(0, support=0), *(StatisticCell(None, support=0) for _ in PERCENTILES)]
             continue
-        row.append(Value(group.n, support=group.n))
+        row.append(StatisticCell(group.n, support=group.n))
         for one in PERCENTILES:
             low, high = wilson(one / 100, _effective(group), quantile(group.of.units))
             ends = (group.percentile(low), group.percentile(high))
-            row.append(Value(group.percentile(one / 100), *ends, support=group.n))
+            row.append(StatisticCell(group.percentile(one / 100), *ends, support=group.n))
     return tuple(row)
 
 

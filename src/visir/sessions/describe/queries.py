@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from visir.sessions.describe.intervals import Moments, mean, share
-from visir.sessions.describe.log import Log, moments
-from visir.sessions.describe.mix import OUTCOMES
-from visir.sessions.describe.statistic import Row, Statistic, Value
+from visir.sessions.describe.outcome_shares import OUTCOMES
+from visir.sessions.describe.session_log import SessionLog, moments
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
 
 ALL = "All devices"
 _NONE = Moments(0, 0, 0, 0, 0, 0)
 
 
-def queries(log: Log) -> Statistic:
+def queries(log: SessionLog) -> Statistic:
     """Queries per session, and on which devices queries are submitted.
 
     Queries per session are over *all* sessions of that device and outcome, those without a query included: the row
@@ -36,20 +36,20 @@ def queries(log: Log) -> Statistic:
             f"SELECT purchase, device, count(*) FROM {log.sessions} WHERE {told} AND queries > 0 GROUP BY 1, 2"
         )
     }
-    cells: list[Row] = []
+    cells: list[StatisticRow] = []
     for device in log.devices:
-        row: list[Value] = []
+        row: list[StatisticCell] = []
         for bought in OUTCOMES:
             support = with_one.get((bought, device), 0)
             of = share(moments(shares, bought, device))
             row.append(mean(means.get(("y" if bought else "n") + device, _NONE), support=support))
-            row.append(Value(of.value, of.low, of.high, support=support))
+            row.append(StatisticCell(of.value, of.low, of.high, support=support))
         cells.append(tuple(row))
-    last: list[Value] = []
+    last: list[StatisticCell] = []
     for bought in OUTCOMES:
         support = sum(count for (one, _), count in with_one.items() if one == bought)
         last += [mean(means.get("y" if bought else "n", _NONE), support=support)]
-        last += [Value(100.0 if support else None)]
+        last += [StatisticCell(100.0 if support else None)]
     return Statistic(
         *name,
         corner="device",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class StatisticCell:
     """One cell: a number (or words), its 95 % interval where it is an estimate, and what it rests on.
 
     - `value`: None where it is not defined (a share of nothing) or hidden
@@ -24,7 +24,7 @@ class Value:
     hidden: bool = False
 
 
-Row = tuple[Value, ...]
+StatisticRow = tuple[StatisticCell, ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Statistic:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     units: tuple[str, ...]
-    cells: tuple[Row, ...]
+    cells: tuple[StatisticRow, ...]
     of: str = ""
     notes: tuple[str, ...] = ()
     cannot: str = ""
@@ -63,7 +63,7 @@ class Statistic:
         """What a log cannot tell, and why not."""
         return cls(name, title, source, "", (), (), (), (), cannot=f"Cannot be computed: {why}.")
 
-    def value(self, row: str, column: str) -> Value:
+    def value(self, row: str, column: str) -> StatisticCell:
         """One cell by its names. Raises `KeyError` with the names there are."""
         if row not in self.rows or column not in self.columns:
             raise KeyError(f"{self.name} has rows {self.rows} and columns {self.columns}")
@@ -114,7 +114,7 @@ def suppressed(statistic: Statistic, fewer_than: int) -> Statistic:
     if not count:
         return statistic
     cells = tuple(
-        tuple(Value(None, hidden=True) if gone else cell for cell, gone in zip(row, away, strict=True))
+        tuple(StatisticCell(None, hidden=True) if gone else cell for cell, gone in zip(row, away, strict=True))
         for row, away in zip(statistic.cells, hidden, strict=True)
     )
     said = f"{count} {'cell is' if count == 1 else 'cells are'} hidden: fewer than {fewer_than:,}, or would tell those."

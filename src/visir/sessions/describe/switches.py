@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from visir.sessions.describe.intervals import share
-from visir.sessions.describe.log import Log, moments
-from visir.sessions.describe.statistic import Row, Statistic, Value
+from visir.sessions.describe.session_log import SessionLog, moments
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
 
 Reading = Literal["last", "journey", "all"]
 READINGS: dict[Reading, tuple[str, str, str]] = {
@@ -38,7 +38,7 @@ _STEPS = """(
 )"""
 
 
-def switches(log: Log, reading: Reading = "last") -> Statistic:
+def switches(log: SessionLog, reading: Reading = "last") -> Statistic:
     """The probability of each next device, given the device of the session before; self-transitions included.
 
     Rows are the devices left, columns those gone to, and rows add up to 100 %: from TV, the thesis has 43.75 % to PC
@@ -62,10 +62,10 @@ def switches(log: Log, reading: Reading = "last") -> Statistic:
     found = log.shares("before", "device", source=_STEPS, where=f"{told} AND {_WHERE[reading]}", by="customers")
     if not found:
         return Statistic.without(name, title, "Figure 6.5", "no customer has two sessions in a row that count")
-    cells: list[Row] = []
+    cells: list[StatisticRow] = []
     for left in names:
         row = [moments(found, left, to) for to in names]
-        cells.append((*map(share, row), Value(int(row[0].n), support=int(row[0].n))))
+        cells.append((*map(share, row), StatisticCell(int(row[0].n), support=int(row[0].n))))
     return Statistic(
         name,
         title,

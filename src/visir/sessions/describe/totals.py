@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from visir.sessions.describe.log import Log
-from visir.sessions.describe.statistic import Statistic, Value
+from visir.sessions.describe.session_log import SessionLog
+from visir.sessions.describe.statistic import Statistic, StatisticCell
+from visir.sessions.dialect import DUCKDB
 
 
-def totals(log: Log) -> Statistic:
+def totals(log: SessionLog) -> Statistic:
     """The rows of Table 6.1, and what stands beside them here: purchases, visitors, the time the log covers.
 
     Queries are searches submitted (actions). The thesis has two sets of these numbers, in the table and in its text,
@@ -42,13 +43,12 @@ def totals(log: Log) -> Statistic:
         rows=tuple(row for row, _ in told),
         columns=("Total",),
         units=("",),
-        cells=tuple((Value(value),) for _, value in told),
+        cells=tuple((StatisticCell(value),) for _, value in told),
         notes=tuple(notes),
         sums="",
     )
 
 
-def local_day(log: Log) -> str:
+def local_day(log: SessionLog) -> str:
     """SQL of the day on which a session began, in the declared time zone."""
-    zone = str(log.declared["zone"]).replace("'", "''")
-    return f"CAST(timezone('{zone}', make_timestamptz(CAST(began AS BIGINT))) AS DATE)"
+    return f"CAST({DUCKDB.local('began', str(log.declared['zone']))} AS DATE)"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from visir.sessions.bucket import quoted_path
-from visir.sessions.describe.log import Log
-from visir.sessions.describe.mix import OUTCOMES
-from visir.sessions.describe.statistic import Row, Statistic, Value
+from visir.sessions.describe.outcome_shares import OUTCOMES
+from visir.sessions.describe.session_log import SessionLog
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
+from visir.sessions.dialect import path_literal
 
 TOTAL = "Total"
 
 
-def unique_queries(log: Log) -> Statistic:
+def unique_queries(log: SessionLog) -> Statistic:
     """Unique queries of each device and outcome: the different texts, and the texts that were submitted only once.
 
     Texts are compared as the log has them. The percentages are of the sum over the devices, as in the row "Total" of
@@ -32,8 +32,8 @@ def unique_queries(log: Log) -> Statistic:
     for sessions, events in log.parts:
         log.db.execute(
             "INSERT INTO texts SELECT s.purchase, s.device, e.query, count(*) "
-            f"FROM (SELECT visitor, session, query FROM '{quoted_path(events)}' WHERE action = 'query') e "
-            f"JOIN (SELECT visitor, session, purchase, device FROM '{quoted_path(sessions)}' WHERE queries > 0) s "
+            f"FROM (SELECT visitor, session, query FROM {path_literal(events)} WHERE action = 'query') e "
+            f"JOIN (SELECT visitor, session, purchase, device FROM {path_literal(sessions)} WHERE queries > 0) s "
             "USING (visitor, session) WHERE s.device IS NOT NULL GROUP BY ALL"
         )
     # A query without its words was submitted, but nobody can say whether it is unique.
@@ -64,22 +64,22 @@ def unique_queries(log: Log) -> Statistic:
             "WHERE queries > 0 AND device IS NOT NULL GROUP BY 1, 2"
         )
     }
-    cells: list[Row] = []
+    cells: list[StatisticRow] = []
     empty = (0, 0, 0, 0)
     whole = {bought: sum(one[0] for (at, _), one in counted.items() if at == bought) for bought in OUTCOMES}
     for device in log.devices:
-        row: list[Value] = []
+        row: list[StatisticCell] = []
         for bought in OUTCOMES:
             texts, once, all_, _ = counted.get((bought, device), empty)
             support = holding.get((bought, device), 0)
             numbers = (texts, _percent(texts, whole[bought]), _percent(texts, all_), once)
-            row += [Value(number, support=support) for number in numbers]
+            row += [StatisticCell(number, support=support) for number in numbers]
         cells.append(tuple(row))
-    last: list[Value] = []
+    last: list[StatisticCell] = []
     for bought in OUTCOMES:
         once, all_ = (sum(one[at] for (of, _), one in counted.items() if of == bought) for at in (1, 2))
-        last += [Value(whole[bought]), Value(_percent(whole[bought], whole[bought]))]
-        last += [Value(_percent(whole[bought], all_)), Value(once)]
+        last += [StatisticCell(whole[bought]), StatisticCell(_percent(whole[bought], whole[bought]))]
+        last += [StatisticCell(_percent(whole[bought], all_)), StatisticCell(once)]
     notes = ["Counts of this log, which grow with it: no intervals."]
     if wordless:
         notes.insert(0, f"{wordless:,} of {worded + wordless:,} queries are recorded without their words and left out.")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from visir.sessions.describe import Statistic, Value
+from visir.sessions.describe import Statistic, StatisticCell
 from visir.sessions.experiments.plots import over_steps, prediction_panels, shares
-from visir.sessions.log_words import DEVICES
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
-from visir.studies.shape import Drawing, Means, Printed
+from visir.sessions.table_labels import DEVICES
+from visir.studies.trend_check import Drawing, Means, PublishedValues
 
 OUTCOMES = ("Purchase sessions", "Non-purchase sessions")
 NAMES = ("sessions with a purchase", "sessions without")
@@ -19,7 +19,7 @@ MOST_ROUND = 6
 """Devices that the round diagram has room for."""
 
 
-def lengths(means: Means, said: Printed) -> Iterator[Drawing]:
+def lengths(means: Means, said: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.2: how many sessions are longer than so many actions."""
     curves = {name: one for name, one in means.items() if name.partition(", ")[2] in ("purchase", "non-purchase")}
     counts = {length for one in curves.values() for length in one}
@@ -32,7 +32,7 @@ def lengths(means: Means, said: Printed) -> Iterator[Drawing]:
         )
 
 
-def weekdays(means: Means, said: Printed) -> Iterator[Drawing]:
+def weekdays(means: Means, said: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.3: on which days sessions begin."""
     yield from _bars(
         "figure-6-3",
@@ -43,7 +43,7 @@ def weekdays(means: Means, said: Printed) -> Iterator[Drawing]:
     )
 
 
-def hours(means: Means, said: Printed) -> Iterator[Drawing]:
+def hours(means: Means, said: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.4: at which hours sessions begin."""
     yield from _bars("figure-6-4", "hour in which the session begins", "The thesis prints no number of it.", means)
 
@@ -56,7 +56,7 @@ def _bars(name: str, axis: str, thesis: str, means: Means) -> Iterator[Drawing]:
         yield svg, f"Bars of one colour add up to 100 %; intervals are in visir intent describe. {thesis}"
 
 
-def switches(means: Means, said: Printed) -> Iterator[Drawing]:
+def switches(means: Means, said: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.5: from which device people go on on which."""
     devices = [one for one in DEVICES if one in means]
     if not devices:
@@ -73,7 +73,7 @@ def switches(means: Means, said: Printed) -> Iterator[Drawing]:
         )
 
 
-def importance(means: Means, said: Printed) -> Iterator[Drawing]:
+def importance(means: Means, said: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.6: what a prediction rests on."""
     for setting, thesis in (
         ("anonymous", "The thesis: week day first, then dwell times and the page score."),
@@ -90,7 +90,7 @@ def importance(means: Means, said: Printed) -> Iterator[Drawing]:
         )
 
 
-def predictions(means: Means, said: Printed) -> Iterator[Drawing]:
+def predictions(means: Means, said: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.7: how well purchase is predicted, step by step."""
     if means:
         yield (
@@ -103,5 +103,5 @@ def predictions(means: Means, said: Printed) -> Iterator[Drawing]:
 
 def _statistic(name: str, rows: list[str], columns: Means) -> Statistic:
     """Values as `visir intent describe` has them, without their intervals: cells of a study keep none."""
-    cells = tuple(tuple(Value(column.get(row)) for column in columns.values()) for row in rows)
+    cells = tuple(tuple(StatisticCell(column.get(row)) for column in columns.values()) for row in rows)
     return Statistic(name, "", "", "", tuple(rows), tuple(columns), ("%",) * len(columns), cells)

@@ -11,9 +11,9 @@ from pydantic import Field
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
-from visir.sessions.experiments.logged import OfLog, sessions_of, told_of
+from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, sessions_of
 from visir.storage import locked, put
-from visir.studies.act import CannotTell, Measured, Work
+from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
 
 _SUMMARY = "summary.json"
 _STEP = "step {}"
@@ -21,13 +21,13 @@ MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "cali
 """What is measured → what stands before "step 0": nothing for F1, which is all that the thesis prints."""
 
 
-class Predict(OfLog):
+class PredictExperiment(SessionLogExperiment):
     """One curve of the prediction study (`visir intent predict`): a setting, a model, a feature set.
 
     - `setting`, `sessions` (at most; all by default), `min_pages`: which sessions are predicted. Fewer pages have fewer
       steps: the last is two before, and never the eleventh.
     - `folds`: of the cross-validation, grouped by person
-    - `gives`: "measures" of `model` with `features`, × 100; "all bought", those of calling every session a purchase,
+    - `quantity`: "measures" of `model` with `features`, × 100; "all bought", those of calling every session a purchase,
       which is what F1 is to be held against; of the random forest with the extended set "importance", percent of the
       decrease in impurity, mean over steps, or "static share", that of all static features by step
 
@@ -36,25 +36,25 @@ class Predict(OfLog):
     leaves the cell "not run", with the reason.
     """
 
-    run: Literal["predict"] = "predict"
+    experiment: Literal["predict"] = "predict"
     setting: Literal["anonymous", "identified"]
-    gives: Literal["measures", "all bought", "importance", "static share"] = "measures"
+    quantity: Literal["measures", "all bought", "importance", "static share"] = "measures"
     model: Literal["rf", "lr", "knn", "svm", "mlp", "gbdt"] = "rf"
     features: Literal["baseline", "extended"] = "extended"
     sessions: Annotated[int, Field(gt=0)] | None = None
     min_pages: Annotated[int, Field(ge=3)] = 12
     folds: Annotated[int, Field(ge=2)] = 10
 
-    def what(self) -> str:
-        """In a line."""
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
         return f"visir intent predict, {self.setting}, {self.folds} folds, on {self.log}"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
-        folder = sessions_of(self, work)
-        found, told = self._study(folder, work), told_of(folder)
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        folder = sessions_of(self, context)
+        found, told = self._study(folder, context), counts_of(folder)
         drawn = found["card"]["found"][self.setting]
-        if self.gives == "measures":
+        if self.quantity == "measures":
             rows = [one for one in found["rows"] if (one["model"], one["which"]) == (self.model, self.features)]
             values = {
                 before + _STEP.format(one["step"]): 100 * one["means"][measure]
@@ -62,10 +62,10 @@ class Predict(OfLog):
                 for one in rows
                 if one["means"][measure] is not None  # folds in which nobody buys have no ROC-AUC
             }
-        elif self.gives == "all bought":
+        elif self.quantity == "all bought":
             steps = sorted({one["step"] for one in found["rows"]})
             values = _all_bought(drawn["purchases"] / drawn["sessions"], steps)
-        elif self.gives == "importance":
+        elif self.quantity == "importance":
             part = found["importance"].get("impurity", {}).get(self.setting, {})
             values = {name: 100 * value for name, value in part.items()}
         else:
@@ -74,26 +74,26 @@ class Predict(OfLog):
         said = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages before an order"}
         said |= {"folds": f"{self.folds}, grouped by person"}
         said |= {f"version of {name}": one for name, one in found["card"]["versions"].items()}
-        return Measured(values, self.ran(told), {**self.protocol(told), **said})
+        return Measurement(values, self.provenance(told), {**self.protocol(told), **said})
 
-    def _study(self, folder: Path, work: Work) -> dict[str, Any]:
+    def _study(self, folder: Path, context: ExperimentContext) -> dict[str, Any]:
         """The summary of the study, which is run where it is not there yet."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.predict.study import STUDY, Plan, load_study, run_study
+        from visir.sessions.predict.study import STUDY, StudyPlan, load_study, run_study
         from visir.sessions.predict.summary import summarise
 
-        sample = Sample(self.setting, self.sessions, work.seed, self.min_pages)
-        plan = Plan((sample,), folds=self.folds, schemes=("grouped",), seed=work.seed)
-        key = hash_json({"sample": sample.told_as(), "folds": self.folds, "seed": work.seed})[:10]
+        sample = Sample(self.setting, self.sessions, context.seed, self.min_pages)
+        plan = StudyPlan((sample,), folds=self.folds, schemes=("grouped",), seed=context.seed)
+        key = hash_json({"sample": sample.to_dict(), "folds": self.folds, "seed": context.seed})[:10]
         out = folder / f"predict-{self.setting}-{key}"
         # One study at a time: it has a process for every core.
-        with work.locks.here, locked(folder / f"{out.name}.lock", waiting=f"{out}: waiting", elsewhere="--out"):
+        with context.locks.process, locked(folder / f"{out.name}.lock", waiting=f"{out}: waiting", elsewhere="--out"):
             if not (out / _SUMMARY).is_file():
                 if not (out / "study.json").is_file():
                     try:
                         draw(folder / "log", sample)
                     except VisirError as fault:
-                        raise CannotTell(fault.message.partition(": ")[2] or fault.message) from fault
+                        raise InsufficientDataError(fault.message.partition(": ")[2] or fault.message) from fault
                 cells = run_study(folder / "log", plan, out)
                 put(out, STUDY, {_SUMMARY: json_bytes(summarise(load_study(out)[0], cells).to_json())})
             found: dict[str, Any] = read_json(out / _SUMMARY)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from visir.sessions.describe import Characterisation, Statistic, Value
-from visir.sessions.describe.mix import BUYING, OTHER, RATE
+from visir.sessions.describe import Characterisation, Statistic, StatisticCell
+from visir.sessions.describe.outcome_shares import BUYING, OTHER, RATE
 from visir.sessions.describe.queries import ALL
 
 _SPACE = "\N{NO-BREAK SPACE}"
@@ -81,11 +81,11 @@ def _queries(one: Statistic) -> tuple[str, ...]:
     return (f"Queries per session: {_with(bought, '')} with a purchase, {_with(left, '')} without.",)
 
 
-def _number(one: Value) -> bool:
+def _number(one: StatisticCell) -> bool:
     return isinstance(one.value, (int, float))
 
 
-def _with(one: Value, unit: str = f"{_SPACE}%") -> str:
+def _with(one: StatisticCell, unit: str = f"{_SPACE}%") -> str:
     """A number with its interval, in as many digits as tell something."""
     whole = isinstance(one.value, int)
     digits = 0 if whole else 2 if float(one.value or 0) < 10 else 1

@@ -13,7 +13,7 @@ from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.predict.models import TITLES
-from visir.sessions.predict.summary import COMPARED, Row, Summary
+from visir.sessions.predict.summary import COMPARED, Summary, SummaryRow
 from visir.sessions.reports import intent_plots as plots
 
 _MEASURES = (
@@ -148,7 +148,7 @@ def write_intent_report(
             f"{counts['sessions']:,}",
             f"{counts['purchases']:,}",
         )
-        for setting, counts in summary.card["found"].items()
+        for setting, counts in summary.card["drawn"].items()
     ]
     return write_page(path, Page("purchase intent", _title(summary), sections, facts), replace=replace)
 
@@ -202,22 +202,24 @@ def _splits(summary: Summary) -> list[Block]:
 
 def _card(summary: Summary) -> list[tuple[str, str]]:
     """The protocol, as names and values."""
-    asked, log = summary.card["asked"], summary.card["log"]
-    sample = asked["samples"][0]
-    told = {"start": "its first request", "session": "the whole session (selects by the future)"}[sample["told"]]
+    plan, log = summary.card["plan"], summary.card["log"]
+    sample = plan["samples"][0]
+    origins = {"start": "its first request", "session": "the whole session (selects by the future)"}
+    origin = origins[sample["setting_from"]]
     return [
         ("log", f"{log['mapping']}; hours in {log['zone']}; sessions end after {log['idle_minutes']:g} idle minutes"),
         (
             "examples",
-            f"sessions of at least {sample['min_pages']} pages ({sample['count']}); the setting told by {told}",
+            f"sessions of at least {sample['min_pages']} pages ({sample['counted_pages']}); the setting told by "
+            f"{origin}",
         ),
         ("steps", "pages opened so far; dwell times of the pages left by then"),
         ("history", "sessions of the customer that were over, idle time included, before this one began"),
         ("learnt features", "page and device chains, conversion rates, switch matrix: from training folds alone"),
-        ("folds", f"{asked['folds']}, by person (visitors and customers tied by logins), dealt by a seeded hash"),
+        ("folds", f"{plan['folds']}, by person (visitors and customers tied by logins), dealt by a seeded hash"),
         ("class weights", "inverse to frequency in every model; a purchase is said from a balanced chance of ½ on"),
         ("intervals", "95 %, corrected for folds that share training sessions (Nadeau & Bengio 2003)"),
-        ("seed", str(asked["seed"])),
+        ("seed", str(plan["seed"])),
         ("made by", ", ".join(f"{name} {version}" for name, version in summary.card["versions"].items())),
         ("processor time", f"{summary.seconds:,.0f} s"),
     ]
@@ -232,10 +234,10 @@ def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
     return Figure(themed(svg, name, title), title, caption)
 
 
-def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], Row]:
+def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], SummaryRow]:
     return {(one.setting, one.scheme, one.model, one.which, one.step): one for one in summary.rows}
 
 
-def _percent(row: Row, measure: str) -> float | None:
+def _percent(row: SummaryRow, measure: str) -> float | None:
     value = row.means[measure]
     return None if value is None else 100 * value

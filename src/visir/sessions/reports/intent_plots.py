@@ -38,7 +38,7 @@ def f1_over_steps(summary: Summary, scheme: str = "grouped") -> str:
                         linewidth=1.7 if solid else 1.2,
                         label=TITLES[model] if solid else None,
                     )
-            drawn = summary.card["found"][setting]
+            drawn = summary.card["drawn"][setting]
             share = drawn["purchases"] / drawn["sessions"]
             axes.axhline(2 * share / (1 + share), color=INK, linestyle=DASHES[2], linewidth=1.4)
             axes.set_title(setting, loc="left")
@@ -97,4 +97,4 @@ def settings_of(summary: Summary) -> list[str]:
 
 def models_of(summary: Summary) -> list[str]:
     """The models of a study, in the order in which they were asked for."""
-    return [one for one in summary.card["asked"]["models"] if any(row.model == one for row in summary.rows)]
+    return [one for one in summary.card["plan"]["models"] if any(row.model == one for row in summary.rows)]

@@ -11,8 +11,8 @@ from visir.errors import VisirError
 from visir.reports.table import Cell, Column, Table
 from visir.sessions.describe import Characterisation, Statistic, describe
 from visir.sessions.examples import MIN_PAGES, SETTINGS, Sample, Setting, draw
-from visir.sessions.features import Learnt, features_of
-from visir.sessions.log_words import CHANNELS, DEVICES, TOTALS, row_of
+from visir.sessions.features import LearntFeatures, features_of
+from visir.sessions.table_labels import CHANNELS, DEVICES, TOTALS, table_label
 
 FEWER = (MIN_PAGES, 6, 4, 3)
 """Pages that are asked for in turn where a log has no session of as many, to see which features it has at all."""
@@ -67,7 +67,7 @@ def _described(found: Characterisation, name: str) -> str:
 
 
 def _lacking(one: Statistic) -> str:
-    named = {row_of(row) for row in one.rows} | set(one.rows)
+    named = {table_label(row) for row in one.rows} | set(one.rows)
     return _without([row for row in _OF_TABLE.get(one.name, ()) if row not in named])
 
 
@@ -85,7 +85,7 @@ def _features(folder: str | Path) -> str:
             said.append(f"{setting}: none")
             continue
         examples = draw(folder, sample)
-        learnt = Learnt.of(features, examples, np.ones(len(examples), bool))
+        learnt = LearntFeatures.of(features, examples, np.ones(len(examples), bool))
         values = np.concatenate([learnt.matrix(examples, step) for step in sample.steps])
         different = [len(np.unique(column[~np.isnan(column)])) for column in values.T]
         missing = [one.name for one, count in zip(features, different, strict=True) if not count]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing, to_svg
 from visir.reports.table import one_line
-from visir.sessions.describe import Statistic, Value
+from visir.sessions.describe import Statistic, StatisticCell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -226,7 +226,7 @@ def _short(name: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def _bar(axes: Axes, one: Value, middle: float, width: float, colour: str, *, upright: bool) -> None:
+def _bar(axes: Axes, one: StatisticCell, middle: float, width: float, colour: str, *, upright: bool) -> None:
     if one.hidden and not upright:
         axes.annotate("hidden", (0, middle), (4, 0), textcoords="offset points", va="center", fontsize=7.5, color=FAINT)
     if not isinstance(one.value, (int, float)):
@@ -238,7 +238,7 @@ def _bar(axes: Axes, one: Value, middle: float, width: float, colour: str, *, up
         axes.plot(*((places, ends) if upright else (ends, places)), color=INK, linewidth=1.1, solid_capstyle="butt")
 
 
-def _dot(axes: Axes, one: Value, place: float) -> None:
+def _dot(axes: Axes, one: StatisticCell, place: float) -> None:
     if not isinstance(one.value, (int, float)):
         return
     if one.low is not None and one.high is not None:

@@ -24,10 +24,10 @@ from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.describe import Characterisation, Statistic
-from visir.sessions.describe.mix import BUYING, OTHER, RATE
+from visir.sessions.describe.outcome_shares import BUYING, OTHER, RATE
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
-from visir.sessions.reports.tables import aside_table, cannot_table, card_rows, statistic_table, tidy_statistic
+from visir.sessions.reports.tables import cannot_table, card_rows, rejected_table, statistic_table, tidy_statistic
 from visir.storage import Change
 
 _OUTCOMES = ("sessions with a purchase", "sessions without")
@@ -65,7 +65,7 @@ def write_sessions_report(
         sections.append(Section("cannot", "What this log cannot tell", [table], short="What it cannot tell"))
     card = Table.of([Column("field"), Column("value")], card_rows(found))
     sections += [
-        Section("aside", "What was set aside, and why", [aside_table(found.counts)], short="Set aside"),
+        Section("rejected", "What was rejected, and why", [rejected_table(found.counts)], short="Rejected"),
         Section("made", "How it was made", [Group("Protocol card", [card]), *production(command, beside)]),
     ]
     hidden = inline("cells of fewer than <b>{}</b> sessions hidden", f"{found.suppress:,}")

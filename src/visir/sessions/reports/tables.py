@@ -7,7 +7,7 @@ from typing import Any
 
 from visir.reports.table import Cell, Column, Table
 from visir.sessions.definition import FLAGS, REASONS
-from visir.sessions.describe import Characterisation, Statistic, Value
+from visir.sessions.describe import Characterisation, Statistic, StatisticCell
 
 HIDDEN = "hidden"
 _DIGITS = {"%": 2, "σ": 2}
@@ -57,12 +57,12 @@ def cannot_table(found: Characterisation) -> Table:
     return Table.of([Column("thesis"), Column("what"), Column("why not")], rows, caption="What this log cannot tell")
 
 
-def aside_table(counts: Mapping[str, Any]) -> Table:
+def rejected_table(counts: Mapping[str, Any]) -> Table:
     """What was set aside and why, and what is remarkable among what was kept, as far as it occurred."""
     read = int(counts["read"])
     rows: list[list[Cell]] = [["rows read", read, 100.0 if read else None, ""]]
-    rows.append(["kept", int(counts["kept"]), _percent(int(counts["kept"]), read), ""])
-    for heading, told, words in (("set aside", counts["aside"], REASONS), ("kept", counts["flags"], FLAGS)):
+    rows.append(["accepted", int(counts["accepted"]), _percent(int(counts["accepted"]), read), ""])
+    for heading, told, words in (("rejected", counts["rejected"], REASONS), ("accepted", counts["flags"], FLAGS)):
         for name, count in told.items():
             if count:
                 label = f"{heading}: {name.replace('_', ' ')}"
@@ -92,14 +92,14 @@ def card_rows(found: Characterisation) -> list[tuple[str, str]]:
     return [(label, value) for label, value in rows if value]
 
 
-def _said(value: Value) -> Cell:
+def _said(value: StatisticCell) -> Cell:
     """A number among words and numbers of other kinds: in digits of its own."""
     if isinstance(value.value, float):
         return f"{value.value:,.2f}"
     return f"{value.value:,}" if isinstance(value.value, int) else value.value
 
 
-def _interval(value: Value, column: Column) -> str | None:
+def _interval(value: StatisticCell, column: Column) -> str | None:
     if value.low is None or value.high is None:
         return None
     return f"{column.text(value.low)} … {column.text(value.high)}"

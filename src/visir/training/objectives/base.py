@@ -9,13 +9,14 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class VectorPairs:
     """A batch in the common space; row i of one matches row i of the other.
 
     - `images`, `texts`: (n, d) unit vectors; `owners`: (n,) integers, equal for captions of one image
     - `targets`: (n, t) latent targets of the captions, or None
     - `tokens`: (n, L) token ids of the captions, 0 is padding, or None
     - `classes`: (n,) integers, what the captions are beyond the image they belong to, or None
+    - `rows`: (n,) integers, which captions of the split they are, or None
     """
 
     images: Tensor
@@ -24,6 +25,7 @@ class Pairs:
     targets: Tensor | None = None
     tokens: Tensor | None = None
     classes: Tensor | None = None
+    rows: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)

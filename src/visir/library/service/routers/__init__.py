@@ -8,11 +8,11 @@ from fastapi import Depends, Path, Request
 
 from visir.errors import nearest
 from visir.library.service import wire
-from visir.library.service.errors import Refused
-from visir.library.service.shelf import Desk, Shelf
+from visir.library.service.errors import HttpError
+from visir.library.service.registry import LibraryHandle, LibraryRegistry
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    code: {"model": wire.Error, "description": said}
+    code: {"model": wire.ErrorBody, "description": said}
     for code, said in {
         400: "Not understood.",
         401: "A token is needed, or it is not valid.",
@@ -24,28 +24,28 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 LARGE: dict[int | str, dict[str, Any]] = {
-    413: {"model": wire.Error, "description": "Too many bytes or pixels."},
-    415: {"model": wire.Error, "description": "Of another media type."},
+    413: {"model": wire.ErrorBody, "description": "Too many bytes or pixels."},
+    415: {"model": wire.ErrorBody, "description": "Of another media type."},
 }
 
 
-def shelf_of(request: Request) -> Shelf:
+def registry_of(request: Request) -> LibraryRegistry:
     """All libraries."""
-    shelf: Shelf = request.app.state.shelf
-    return shelf
+    registry: LibraryRegistry = request.app.state.registry
+    return registry
 
 
-def desk_of(
+def handle_of(
     request: Request, library: Annotated[str, Path(max_length=200, description="A name from `/v1/libraries`.")]
-) -> Desk:
+) -> LibraryHandle:
     """The library that the path names."""
-    return shelf_of(request).desk(library)
+    return registry_of(request).handle(library)
 
 
-def fresh_desk_of(desk: Annotated[Desk, Depends(desk_of)]) -> Desk:
+def current_handle_of(handle: Annotated[LibraryHandle, Depends(handle_of)]) -> LibraryHandle:
     """The library that the path names, if it may be served."""
-    desk.check_fresh()
-    return desk
+    handle.check_fresh()
+    return handle
 
 
 def item_of(item: Annotated[str, Path(pattern=wire.ITEM, description="32 hexadecimal digits.")]) -> str:
@@ -64,7 +64,7 @@ def known_only(request: Request) -> None:
     for name in request.query_params:
         if name not in known:
             hint = nearest(name[:100], known) if known else "this path takes none"
-            raise Refused(422, f"{name[:100]}: unknown parameter", hint=hint, field=name[:100])
+            raise HttpError(422, f"{name[:100]}: unknown parameter", hint=hint, field=name[:100])
 
 
 def has_already(request: Request, tag: str) -> bool:
@@ -76,9 +76,9 @@ def admin_only(request: Request) -> None:
     """Refuse whoever has not the scope "admin"."""
     caller = request.scope["state"]["caller"]
     if "admin" not in caller.scopes:
-        raise Refused(403, f"the token {caller.name!r} may not change a library.", hint="it has no scope 'admin'")
+        raise HttpError(403, f"the token {caller.name!r} may not change a library.", hint="it has no scope 'admin'")
 
 
-InLibrary = Annotated[Desk, Depends(fresh_desk_of)]
-ToUpdate = Annotated[Desk, Depends(desk_of)]
+InLibrary = Annotated[LibraryHandle, Depends(current_handle_of)]
+ToUpdate = Annotated[LibraryHandle, Depends(handle_of)]
 OfItem = Annotated[str, Depends(item_of)]

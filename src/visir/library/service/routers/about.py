@@ -12,8 +12,8 @@ from fastapi import APIRouter, Request, Response
 
 import visir
 from visir.library.service import wire
-from visir.library.service.errors import Refused, unknown
-from visir.library.service.routers import REFUSALS, has_already, shelf_of
+from visir.library.service.errors import HttpError, unknown
+from visir.library.service.routers import REFUSALS, has_already, registry_of
 
 router = APIRouter(tags=["about"])
 
@@ -40,13 +40,17 @@ async def health(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """Requests may be sent here: every library is loaded, with its models, and is served as it lies on disk."""
     if request.app.state.closing:
-        raise Refused(503, "the service is closing.", hint="another instance may answer", headers={"Retry-After": "5"})
-    shelf = shelf_of(request)
+        raise HttpError(
+            503, "the service is closing.", hint="another instance may answer", headers={"Retry-After": "5"}
+        )
+    registry = registry_of(request)
     may_know = "search" in request.scope["state"]["caller"].scopes
-    held = [{"name": name, **desk.lease.said()} for name, desk in shelf.desks.items()] if may_know else []
-    if shelf.stale:
-        count = f"{len(shelf.stale)} of {len(shelf.desks)} libraries"
-        refused = Refused(503, f"{count} cannot be served as on disk.", hint="the service's log says why", code="stale")
+    held = [{"name": name, **handle.lease.said()} for name, handle in registry.handles.items()] if may_know else []
+    if registry.stale:
+        count = f"{len(registry.stale)} of {len(registry.handles)} libraries"
+        refused = HttpError(
+            503, f"{count} cannot be served as on disk.", hint="the service's log says why", code="stale"
+        )
         answer = {**orjson.loads(refused.body()), "libraries": held}
         return Response(orjson.dumps(answer), 503, {"Retry-After": "5"}, media_type="application/json")
     return _json({"status": "ok", "version": visir.__version__, "libraries": held})
@@ -61,7 +65,7 @@ def metrics(request: Request) -> Response:
 @router.get("/v1/libraries", response_model=list[wire.LibraryInfo], responses=REFUSALS)
 def libraries(request: Request) -> Response:
     """What is served, and what each library offers."""
-    return _json([desk.info() for desk in shelf_of(request).desks.values()])
+    return _json([handle.info() for handle in registry_of(request).handles.values()])
 
 
 @router.get("/", include_in_schema=False)

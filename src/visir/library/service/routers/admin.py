@@ -6,36 +6,36 @@ import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
 from visir.library.service import wire
-from visir.library.service.reading import noted
+from visir.library.service.request_parsing import noted
 from visir.library.service.routers import REFUSALS, InLibrary, OfItem, ToUpdate, admin_only
 
 router = APIRouter(
     prefix="/v1/libraries/{library}",
     tags=["admin"],
     dependencies=[Depends(admin_only)],
-    responses={**REFUSALS, 409: {"model": wire.Error, "description": "An update is under way."}},
+    responses={**REFUSALS, 409: {"model": wire.ErrorBody, "description": "An update is under way."}},
 )
 
 
-@router.post("/update", response_model=wire.Progress, status_code=202)
-async def update(request: Request, desk: ToUpdate) -> Response:
+@router.post("/update", response_model=wire.UpdateProgress, status_code=202)
+async def update(request: Request, handle: ToUpdate) -> Response:
     """Look at the source again, in the background: new, changed, moved and deleted pictures."""
-    noted(request, library=desk.name)
-    desk.update()
-    return _json(desk.progress, 202)
+    noted(request, library=handle.name)
+    handle.update()
+    return _json(handle.progress, 202)
 
 
-@router.get("/update", response_model=wire.Progress)
-async def progress(desk: ToUpdate) -> Response:
+@router.get("/update", response_model=wire.UpdateProgress)
+async def progress(handle: ToUpdate) -> Response:
     """How far the update is, and what the last one did."""
-    return _json(desk.progress)
+    return _json(handle.progress)
 
 
-@router.delete("/items/{item}", response_model=wire.Deleted)
-def delete(request: Request, desk: InLibrary, item: OfItem) -> Response:
+@router.delete("/items/{item}", response_model=wire.DeletedItem)
+def delete(request: Request, handle: InLibrary, item: OfItem) -> Response:
     """Take a picture out of the library; later updates leave it out. The photo itself stays where it is."""
-    noted(request, library=desk.name, item=item)
-    return _json({"item": item, "generation": desk.remove(item)})
+    noted(request, library=handle.name, item=item)
+    return _json({"item": item, "generation": handle.remove(item)})
 
 
 def _json(value: object, status: int = 200) -> Response:

@@ -11,9 +11,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from visir.library.service import wire
-from visir.library.service.answers import sayable
-from visir.library.service.errors import Refused
-from visir.library.service.reading import (
+from visir.library.service.errors import HttpError
+from visir.library.service.request_parsing import (
     CONDITION,
     body_of,
     conditions_of,
@@ -22,11 +21,12 @@ from visir.library.service.reading import (
     queries_of,
     schema,
 )
+from visir.library.service.responses import sayable
 from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem, has_already
 
 if TYPE_CHECKING:
     from visir.library import Library
-    from visir.library.filters import Condition
+    from visir.library.filters import FieldCondition
 
 router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS)
 
@@ -40,10 +40,10 @@ _WHERE = "JSON text of a list of conditions, as `where` of a search; all of them
 _EXAMPLE = '[{"field": "width", "op": ">=", "value": 300}]'
 
 
-@router.get("/items", response_model=wire.Items)
+@router.get("/items", response_model=wire.ItemPage)
 def items(
     request: Request,
-    desk: InLibrary,
+    handle: InLibrary,
     category: Annotated[str, Query(max_length=500, description="This category and those below it.")] = "",
     offset: Annotated[int, Query(ge=0, le=_MOST_SKIPPED)] = 0,
     k: Annotated[int, Query(ge=1, le=wire.MOST_RESULTS)] = 50,
@@ -52,15 +52,15 @@ def items(
     """Pictures by name, and by where they lie where names are equal."""
     conditions = conditions_of(where)
     request.app.state.charge(request.scope["state"]["caller"], CONDITION * len(conditions))
-    ids, total = listed(desk.library, category, offset, k, conditions)
-    cards = desk.cards.of(ids)
+    ids, total = listed(handle.library, category, offset, k, conditions)
+    cards = handle.cards.of(ids)
     shown = [cards[one][0] for one in ids if one in cards]
     after = offset + k
     return _json({"items": shown, "total": total, "next_offset": after if after < total else None})
 
 
 def listed(
-    library: Library, category: str, offset: int, k: int, conditions: Sequence[Condition] = ()
+    library: Library, category: str, offset: int, k: int, conditions: Sequence[FieldCondition] = ()
 ) -> tuple[list[str], int]:
     """Ids of a page of items, and how many there are in all. Raises `FilterError` for conditions that fit no field."""
     tests: list[str] = []
@@ -77,10 +77,10 @@ def listed(
     return [one for (one,) in library.database.rows(page, [*values, k, offset])], total
 
 
-@router.get("/items/{item}", response_model=wire.Item)
-def item(desk: InLibrary, item: OfItem) -> Response:
+@router.get("/items/{item}", response_model=wire.ItemInfo)
+def item(handle: InLibrary, item: OfItem) -> Response:
     """Everything known of one picture, and its heaviest words where the library has a sparse head."""
-    known = desk.known(item)
+    known = handle.known(item)
     return _json(
         {
             "item": known.id,
@@ -97,8 +97,8 @@ def item(desk: InLibrary, item: OfItem) -> Response:
             "taken": known.taken,
             "camera": None if known.camera is None else sayable(known.camera),
             "category": sayable(known.category),
-            "duplicates": desk.duplicates(item),
-            "words": desk.words(item),
+            "duplicates": handle.duplicates(item),
+            "words": handle.words(item),
         }
     )
 
@@ -108,12 +108,12 @@ def item(desk: InLibrary, item: OfItem) -> Response:
     response_class=Response,
     responses={200: {"content": {"image/webp": {}}, "description": "WebP, at most 320 × 320 pixels."}, **_UNCHANGED},
 )
-def thumbnail(request: Request, desk: InLibrary, item: OfItem) -> Response:
+def thumbnail(request: Request, handle: InLibrary, item: OfItem) -> Response:
     """A small picture."""
-    data = desk.library.thumbnail(item)
+    data = handle.library.thumbnail(item)
     if data is None:
-        desk.known(item)
-        raise Refused(404, "there is no thumbnail of this item.", hint="its source has no picture of it")
+        handle.known(item)
+        raise HttpError(404, "there is no thumbnail of this item.", hint="its source has no picture of it")
     return _picture(request, data, "image/webp")
 
 
@@ -125,30 +125,32 @@ def thumbnail(request: Request, desk: InLibrary, item: OfItem) -> Response:
         **_UNCHANGED,
     },
 )
-def image(request: Request, desk: InLibrary, item: OfItem) -> Response:
+def image(request: Request, handle: InLibrary, item: OfItem) -> Response:
     """The original, as it lies on disk; only of types that browsers show."""
-    known = desk.known(item)
+    known = handle.known(item)
     if known.media_type not in SHOWN:
         message = f"the original is of a type that is not handed out: {known.format}."
-        raise Refused(404, message, hint="take its thumbnail")
-    data, media_type = desk.original(item)
+        raise HttpError(404, message, hint="take its thumbnail")
+    data, media_type = handle.original(item)
     return _picture(request, data, media_type, headers=_ALONE)
 
 
-@router.post("/items/{item}/explain", response_model=wire.Explained, openapi_extra=schema(wire.Search), responses=LARGE)
-async def explain(request: Request, desk: InLibrary, item: OfItem) -> Response:
+@router.post(
+    "/items/{item}/explain", response_model=wire.ExplainedHit, openapi_extra=schema(wire.SearchBody), responses=LARGE
+)
+async def explain(request: Request, handle: InLibrary, item: OfItem) -> Response:
     """Why this picture is an answer to a search: words of both sides, captions near the query, parts of the score."""
-    asked = await body_of(request, wire.Search)
+    asked = await body_of(request, wire.SearchBody)
     log_queries(request, [asked])
-    noted(request, library=desk.name)
-    (query,) = await queries_of(request, [asked], desk)
-    return _json(await run_in_threadpool(desk.explain, query, item))
+    noted(request, library=handle.name)
+    (query,) = await queries_of(request, [asked], handle)
+    return _json(await run_in_threadpool(handle.explain, query, item))
 
 
-@router.get("/categories", response_model=list[wire.Category])
-def categories(desk: InLibrary) -> Response:
+@router.get("/categories", response_model=list[wire.CategoryNode])
+def categories(handle: InLibrary) -> Response:
     """The tree of categories: the folders below a folder of photos, or what the source calls categories."""
-    return _json(desk.categories())
+    return _json(handle.categories())
 
 
 def _picture(request: Request, data: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:

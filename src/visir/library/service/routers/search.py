@@ -7,9 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from visir.library.query import Query as Asked
-from visir.library.service import answers, wire
-from visir.library.service.reading import (
+from visir.library.query import Query as LibraryQuery
+from visir.library.service import responses, wire
+from visir.library.service.registry import LibraryHandle
+from visir.library.service.request_parsing import (
     body_of,
     form_of,
     form_schema,
@@ -20,53 +21,52 @@ from visir.library.service.reading import (
     unless_gone,
 )
 from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem
-from visir.library.service.shelf import Desk
 
 router = APIRouter(prefix="/v1/libraries/{library}", tags=["search"], responses=REFUSALS)
 
 
-@router.post("/search", response_model=wire.Results, openapi_extra=schema(wire.Search), responses=LARGE)
-async def search(request: Request, desk: InLibrary) -> Response:
+@router.post("/search", response_model=wire.Results, openapi_extra=schema(wire.SearchBody), responses=LARGE)
+async def search(request: Request, handle: InLibrary) -> Response:
     """Search by words, by a picture (base64), by a picture of the library, or by words and one of these."""
-    asked = await body_of(request, wire.Search)
+    asked = await body_of(request, wire.SearchBody)
     log_queries(request, [asked])
-    (found,) = await _found(request, desk, await queries_of(request, [asked], desk))
+    (found,) = await _found(request, handle, await queries_of(request, [asked], handle))
     return Response(found, media_type="application/json")
 
 
 @router.post("/search/photo", response_model=wire.Results, openapi_extra=form_schema(wire.SearchForm), responses=LARGE)
-async def search_photo(request: Request, desk: InLibrary) -> Response:
+async def search_photo(request: Request, handle: InLibrary) -> Response:
     """Search by a photo sent as a file, as a browser's form sends it; the other fields as in a search."""
     asked, photo = await form_of(request)
     log_queries(request, [asked])
-    (found,) = await _found(request, desk, await queries_of(request, [asked], desk, photo))
+    (found,) = await _found(request, handle, await queries_of(request, [asked], handle, photo))
     return Response(found, media_type="application/json")
 
 
-@router.post("/search/batch", response_model=wire.Answers, openapi_extra=schema(wire.Batch), responses=LARGE)
-async def search_batch(request: Request, desk: InLibrary) -> Response:
+@router.post("/search/batch", response_model=wire.BatchResults, openapi_extra=schema(wire.BatchBody), responses=LARGE)
+async def search_batch(request: Request, handle: InLibrary) -> Response:
     """Several searches at once, answered in order; each counts as a request at least. One at fault refuses them all."""
-    asked = (await body_of(request, wire.Batch)).queries
+    asked = (await body_of(request, wire.BatchBody)).queries
     log_queries(request, asked)
-    queries = await queries_of(request, asked, desk)
-    return Response(answers.batch(await _found(request, desk, queries)), media_type="application/json")
+    queries = await queries_of(request, asked, handle)
+    return Response(responses.batch(await _found(request, handle, queries)), media_type="application/json")
 
 
 @router.get("/items/{item}/similar", response_model=wire.Results)
 async def similar(
     request: Request,
-    desk: InLibrary,
+    handle: InLibrary,
     item: OfItem,
     system: wire.System | None = None,
     k: Annotated[int, Query(ge=1, le=wire.MOST_RESULTS)] = 10,
     offset: Annotated[int, Query(ge=0, le=wire.DEEPEST - wire.MOST_RESULTS)] = 0,
 ) -> Response:
     """Pictures of the library that are like this one."""
-    (found,) = await _found(request, desk, [Asked(item=item, system=system, k=k, offset=offset)])
+    (found,) = await _found(request, handle, [LibraryQuery(item=item, system=system, k=k, offset=offset)])
     return Response(found, media_type="application/json")
 
 
-async def _found(request: Request, desk: Desk, queries: Sequence[Asked]) -> list[bytes]:
-    noted(request, library=desk.name)
+async def _found(request: Request, handle: LibraryHandle, queries: Sequence[LibraryQuery]) -> list[bytes]:
+    noted(request, library=handle.name)
     heavy = any(query.image is not None or query.rerank for query in queries)
-    return await unless_gone(request, desk.search(queries, heavy=heavy))
+    return await unless_gone(request, handle.search(queries, heavy=heavy))

@@ -1,0 +1,345 @@
+"""The libraries that are served: their models, and the queries that wait for each."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from visir.errors import ConfigurationError, VisirError, raise_faults
+from visir.library.layout import LibraryCard
+from visir.library.service.batching import Batcher
+from visir.library.service.errors import HttpError, of_visir, unknown
+from visir.library.service.lease import Lease
+from visir.library.service.logs import ServiceLog
+from visir.library.service.metrics import Metrics
+from visir.library.service.periodic import PeriodicTask
+from visir.library.service.responses import ItemCards, address, results
+from visir.library.service.settings import ServiceSettings
+from visir.progress import quiet
+
+if TYPE_CHECKING:
+    from visir.encoders.base import Encoder
+    from visir.library import Item, Library
+    from visir.library.query import Query
+
+_WORDS = 30
+_CAPTIONS = 5
+
+
+class LibraryHandle:
+    """One library that is served. Searches by words wait in one queue, searches with pictures or a second stage in
+    another, because one of them takes as long as a hundred by words.
+
+    When a library has been updated, or another one lies in its place, what lies there now is taken, and whoever is
+    being served keeps the old one to the end: it is closed when nobody holds it any more. It keeps the name that it had
+    at first. What cannot be compared with the disk is served no longer than its `lease`.
+    """
+
+    def __init__(
+        self, folder: Path, settings: ServiceSettings, metrics: Metrics, log: ServiceLog, loaded: dict[str, Encoder]
+    ) -> None:
+        from visir.library import Library, LibraryError
+        from visir.library.layout import check_library_name
+        from visir.library.searcher import Searcher
+
+        self.folder, self._settings, self._metrics, self._log = folder, settings, metrics, log
+        library = Library.open(folder)
+        self.name = library.name
+        try:
+            check_library_name(library.name)
+        except LibraryError as fault:
+            library.close()
+            hint = f"give it another one: visir index {folder} --name NAME"
+            raise LibraryError(f"{folder}: {fault.message}", hint=hint) from fault
+        self._at = address(library.name)
+        self.searcher = Searcher(library, device=settings.device, loaded=loaded)
+        self.searcher.load()
+        models = self.searcher.encoding.models
+        loaded[library.model] = models.encoder
+        if library.head is not None and models.sparse is not None:
+            loaded[library.head] = models.sparse
+        self._loaded = loaded
+        self._cards = ItemCards(library, self._at)
+        self.light = self._batcher("words", settings.batch)
+        self.heavy = self._batcher("pictures", min(8, settings.batch))
+        self.lease = Lease(settings.stale if settings.reload else None, library.generation)
+        self._updating = threading.Lock()
+        self._progress: dict[str, Any] = {
+            "running": False, "stage": None, "done": 0, "total": None, "last": None, "error": None
+        }  # fmt: skip
+        metrics.waiting(self.name, lambda: len(self.light) + len(self.heavy))
+        metrics.holds(self.name, len(library), library.generation)
+        metrics.unconfirmed(self.name, lambda: self.lease.age)
+
+    @property
+    def library(self) -> Library:
+        """The newest generation."""
+        return self.searcher.library
+
+    @property
+    def cards(self) -> ItemCards:
+        """What lists show of each picture, of the newest generation."""
+        library, cards = self.library, self._cards
+        return cards if cards.library is library else ItemCards(library, self._at)
+
+    async def search(self, queries: Sequence[Query], *, heavy: bool) -> list[bytes]:
+        """The answers, as JSON. `HttpError` for the first that cannot be answered."""
+        return await (self.heavy if heavy else self.light).ask(queries)
+
+    def known(self, item: str) -> Item:
+        """Everything known of an item; `HttpError` (404) when there is none."""
+        library = self.library
+        if not library.known([item]):
+            raise HttpError(404, f"there is no item {item!r}.", hint="was it deleted meanwhile? search again")
+        return library.item(item)
+
+    def original(self, item: str) -> tuple[bytes, str]:
+        """The bytes of an item and their media type; `HttpError` (404) when no file has them any more."""
+        from visir.library import LibraryError
+
+        try:
+            return self.library.open_image(item)
+        except LibraryError:  # its text names places on this machine
+            message = "the original is not where it was: moved, changed, or on a disk that is not there."
+            raise HttpError(404, message, hint="bring the library up to date") from None
+
+    def words(self, item: str) -> list[dict[str, Any]]:
+        """The heaviest words of an item; none in a library without weighted words."""
+        return [{"word": word, "weight": weight} for word, weight in self.searcher.words(item, _WORDS)]
+
+    def duplicates(self, item: str) -> list[str]:
+        """Items that look nearly the same, nearest first."""
+        return [one for one, _ in self.library.near_duplicates(item)]
+
+    def explain(self, query: Query, item: str) -> dict[str, Any]:
+        """Why an item is an answer, as `wire.ExplainedHit`."""
+        self.known(item)
+        said = self.searcher.explain(query, item, captions=_CAPTIONS, words=_WORDS)
+        return {
+            "terms": [
+                {"word": one.term, "query": one.query, "document": one.document, "share": one.share}
+                for one in said.terms
+            ],
+            "captions": [{"text": text, "score": score} for text, score in said.captions],
+            "parts": {name: asdict(part) for name, part in said.parts.items()},
+            "words": [{"word": word, "weight": weight} for word, weight in said.words],
+        }
+
+    def categories(self) -> list[dict[str, Any]]:
+        """The tree of categories, as `wire.CategoryNode`."""
+        return [asdict(category) for category in self.searcher.categories()]
+
+    def info(self) -> dict[str, Any]:
+        """What `/v1/libraries` says."""
+        library, searcher = self.library, self.searcher
+        fields = [
+            {"name": one.name, "type": one.type, "values": list(one.values) or None}
+            for one in searcher.fields().values()
+        ]
+        return {
+            "name": self.name,
+            "items": len(library),
+            "systems": list(searcher.systems),
+            "model": model_name(library.model),
+            "head": None if library.head is None else model_name(library.head),
+            "fields": fields,
+            "categories": bool(searcher.categories()),
+            "captions": library.captions is not None,
+            "rerank": searcher.matching,
+            "texts": searcher.takes_texts,
+            "generation": library.generation,
+            "state": self.lease.said(),
+        }
+
+    def check_fresh(self) -> None:
+        """`HttpError` (503) when what is held may not be served any more."""
+        if (refusal := self.lease.refusal()) is not None:
+            raise refusal
+
+    def refresh(self) -> bool:
+        """Take what lies on disk, if it is not what is served; whether it was not.
+
+        Raises whatever keeps it from being taken; then it is served as it was, for the length of the lease.
+        """
+        began = time.monotonic()
+        try:
+            changed = self.searcher.reload()
+        except BaseException as fault:
+            self.lease.failed(self._told(fault), _generation(self.folder))
+            raise
+        library = self.library
+        self.lease.renew(began, library.generation)
+        if not changed:
+            return False
+        self._cards = ItemCards(library, self._at)
+        # A generation is closed when nobody uses it any more. Errors that were answered refer to themselves by their
+        # frames, and would hold old generations open, with their files, until some collection comes by.
+        gc.collect()
+        self._loaded |= {library.model: self.searcher.encoding.models.encoder}
+        self._metrics.holds(self.name, len(library), library.generation)
+        self._log.write("info", "reload", library=self.name, generation=library.generation, items=len(library))
+        return True
+
+    def _told(self, fault: BaseException) -> str:
+        """A fault for strangers: no place on this machine is named."""
+        if not self.folder.is_dir():
+            return "its folder is not there"
+        return f"what lies on disk cannot be taken ({type(fault).__name__}); the service's log says more"
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """Of the update that runs, and what the last one did."""
+        return dict(self._progress)
+
+    def update(self) -> None:
+        """Update the library from its source, on a thread of its own. Raises `HttpError` (409) while an update runs.
+
+        The thread ends with the process: an update that is cut short goes on where it was when it is started again.
+        """
+        if not self._updating.acquire(blocking=False):
+            raise HttpError(409, "an update is under way.", hint="GET …/update says how far it is")
+        self._progress |= {"running": True, "stage": None, "done": 0, "total": None, "error": None}
+        threading.Thread(target=self._update, name=f"visir-{self.name}-update", daemon=True).start()
+
+    def _update(self) -> None:
+        from visir.library import update
+
+        began = time.perf_counter()
+
+        def tell(stage: str, done: int, total: int) -> None:
+            self._progress |= {"stage": stage, "done": done, "total": total or None}
+
+        try:
+            with quiet():  # nobody reads progress, and a reader that stands still would hold the update up
+                did = asdict(update(None, self.folder, loaded=self._loaded, device=self._settings.device, tell=tell))
+            did["broken"], did["away"] = len(did["broken"]), len(did["away"])
+            self.refresh()
+            self._progress |= {"last": did}
+            self._log.write("info", "update", library=self.name, **did)
+        except Exception as fault:  # whatever it is, the library is served as it was
+            said = "see the service's log"
+            if isinstance(fault, VisirError) and "is updating" in fault.message:
+                said = "another process is updating this library"
+            self._progress |= {"error": said}
+            took = round(time.perf_counter() - began, 3)
+            self._log.write("error", "update", library=self.name, fault=str(fault) or repr(fault), seconds=took)
+        finally:
+            self._progress |= {"running": False, "stage": None}
+            self._updating.release()
+
+    def remove(self, item: str) -> int:
+        """Take an item out of the library, for good; the photo stays. The generation without it.
+
+        `HttpError` (404) when there is none, (409) while an update is under way, here or in another process.
+        """
+        from visir.library.removal import remove
+
+        self.known(item)
+        busy = HttpError(409, "an update is under way.", hint="try again when it is done")
+        if not self._updating.acquire(blocking=False):
+            raise busy
+        try:
+            remove(self.folder, [item])
+        except VisirError as fault:
+            if "is updating" in fault.message:
+                raise busy from None
+            raise
+        finally:
+            self._updating.release()
+        self.refresh()
+        return self.library.generation
+
+    def close(self) -> None:
+        """Answer what waits, then close the library."""
+        self.light.close()
+        self.heavy.close()
+        self.library.close()
+
+    def _batcher(self, name: str, size: int) -> Batcher[Query, bytes]:
+        limits = self._settings
+        return Batcher(self._answer, name=f"{self.name}-{name}", size=size, queue=limits.queue, wait=limits.wait)
+
+    def _answer(self, queries: Sequence[Query]) -> list[bytes | Exception]:
+        """A whole batch at once, on the batcher's thread."""
+        if (refusal := self.lease.refusal()) is not None:
+            return [refusal for _ in queries]
+        answers = self.searcher.search_each(queries)
+        cards = self.cards  # of the newest generation: a photo that was deleted meanwhile is not shown
+        fine = [answer for answer in answers if not isinstance(answer, VisirError)]
+        if fine:
+            self._metrics.batch(self.name, len(queries), fine[0].seconds)
+        shown = cards.of(hit.item for answer in fine for hit in answer.hits)
+        return [of_visir(answer) if isinstance(answer, VisirError) else results(answer, shown) for answer in answers]
+
+
+class LibraryRegistry:
+    """All libraries, by name. Models that several of them have are loaded once."""
+
+    def __init__(self, settings: ServiceSettings, metrics: Metrics, log: ServiceLog) -> None:
+        _pin(settings.threads)
+        self.handles: dict[str, LibraryHandle] = {}
+        self._watching: list[PeriodicTask] = []
+        faults, loaded = [], dict[str, "Encoder"]()
+        for folder in settings.libraries:
+            handle = LibraryHandle(folder, settings, metrics, log, loaded)
+            if handle.name in self.handles:
+                faults.append(f"{folder} and {self.handles[handle.name].folder} are both called {handle.name!r}")
+            self.handles[handle.name] = handle
+        raise_faults(ConfigurationError, "libraries", faults, hint="rename one: visir index PLACE --name NAME")
+
+    def handle(self, name: str) -> LibraryHandle:
+        """The library of this name; `HttpError` (404) with the nearest name."""
+        if name not in self.handles:
+            raise unknown("library", name, list(self.handles))
+        return self.handles[name]
+
+    def watch(self, every: float, log: ServiceLog) -> None:
+        """Look every so many seconds whether other processes have changed the libraries, until `close`; 0: never."""
+        if every:
+            self._watching = [
+                PeriodicTask(handle.refresh, every=every, name=f"reload {name}", log=log)
+                for name, handle in self.handles.items()
+            ]
+
+    @property
+    def stale(self) -> list[str]:
+        """The libraries that are not served, because nobody knows whether they are what lies on disk."""
+        return [name for name, handle in self.handles.items() if handle.lease.status == "stale"]
+
+    def close(self) -> None:
+        """Close all."""
+        for watching in self._watching:
+            watching.stop()
+        for handle in self.handles.values():
+            handle.close()
+
+
+def model_name(name: str) -> str:
+    """A model's name for strangers: of a folder on this machine only its last part."""
+    return Path(name).name if Path(name).is_absolute() else name
+
+
+def _generation(folder: Path) -> int | None:
+    """Of the library that lies there; None where none can be read."""
+    try:
+        return LibraryCard.read(folder).generation
+    except (VisirError, OSError):
+        return None
+
+
+def _pin(threads: int) -> None:
+    """Matrix products run on so many threads, whichever thread asks for them: what a text's vector is, to the last bit,
+    may depend on their number.
+    """
+    from visir.threads import cores
+
+    with contextlib.suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(threads or cores())

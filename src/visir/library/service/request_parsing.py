@@ -1,0 +1,268 @@
+"""Reading what is asked: JSON bodies, photos, and clients that have gone."""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import contextlib
+from base64 import b64decode
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+
+from visir.collections.budget import DECODING
+from visir.collections.images import TooLargeError, header, opened
+from visir.errors import ImageError
+from visir.library.filters import FieldCondition
+from visir.library.query import Query
+from visir.library.service.errors import HttpError, busy, of_validation
+from visir.library.service.wire import ConditionBody, ConditionList, SearchBody
+
+if TYPE_CHECKING:
+    from visir.library.prepared_image import PreparedImage
+    from visir.library.service.registry import LibraryHandle
+    from visir.library.service.settings import ServiceSettings
+
+Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
+
+_DECODERS = ThreadPoolExecutor(2, "visir-decode")
+"""Two photos are decoded at a time, within the budget of the process."""
+CONDITION, RERANKED, PIXELS = 0.25, 0.1, 2_000_000
+"""What counts as a request: a quarter for a condition, a tenth for a re-ranked picture, one for so many pixels."""
+
+
+_MOST_FAULTS = 1_000
+_MOST_PARTS = 150_000
+"""Commas of a body. The largest that is no nonsense, 64 searches of 16 conditions on 100 values each, has 105,000; and
+16 MiB of nothing but fields that nobody knows take seconds and a GiB before the last of them is refused."""
+
+
+def schema(model: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI says of a JSON body that `body_of` reads."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def form_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI says of a form that `form_of` reads."""
+    content = {"multipart/form-data": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+async def body_of(request: Request, model: type[Model]) -> Model:
+    """The body as this model, straight from its bytes: no detour through dictionaries, and JSON as its standard has it
+    (no NaN, no half surrogates, no depth that ends in a stack overflow).
+    """
+    said = request.headers.get("content-type", "")
+    kind = said.partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HttpError(
+            415, f"the body is {kind[:100] or 'of no declared type'}, not JSON.", hint="Content-Type: application/json"
+        )
+    body = await request.body()
+    if body.count(b",") > _MOST_PARTS:
+        raise HttpError(422, f"the body has more than {_MOST_PARTS:,} parts.", hint="ask in several requests")
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as fault:
+        if fault.error_count() > _MOST_FAULTS:  # listing a hundred thousand takes a second
+            raise HttpError(422, f"the body has {fault.error_count():,} faults.", hint="see /v1/openapi.json") from None
+        raise of_validation(fault.errors(include_url=False), list(model.model_fields)) from None
+
+
+async def form_of(request: Request) -> tuple[SearchBody, bytes]:
+    """A form with a file called `photo` and the fields of `SearchBody` (`where` as JSON): the fields, and the photo."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "multipart/form-data":
+        raise HttpError(
+            415, f"the body is {kind[:100] or 'of no declared type'}, not a form.", hint="send multipart/form-data"
+        )
+    fields: dict[str, Any] = {}
+    photo: bytes | None = None
+    try:
+        async with request.form(max_files=1, max_fields=20, max_part_size=64 * 1024) as form:
+            for name, value in form.multi_items():
+                if name in fields or (name == "photo" and photo is not None):
+                    raise HttpError(422, f"{name[:100]!r} is given twice.", field=name[:100])
+                if name == "photo":
+                    if isinstance(value, str):
+                        raise HttpError(422, "photo: is text, not a file.", field="photo", hint="curl -F photo=@FILE")
+                    photo = await value.read()
+                elif isinstance(value, str):
+                    fields[name] = value
+                else:
+                    raise HttpError(422, f"{name[:100]!r} is a file; only photo may be one.", field=name[:100])
+    except (HttpError, ClientDisconnect):
+        raise
+    except Exception as fault:  # its parser raises what it likes: unknown character sets, broken boundaries, …
+        said = getattr(fault, "detail", None) or getattr(fault, "message", None) or type(fault).__name__
+        raise HttpError(400, f"the form cannot be read: {str(said)[:200]}", hint="send multipart/form-data") from fault
+    if not photo:
+        raise HttpError(422, "photo: missing, or an empty file.", field="photo", hint="curl -F photo=@FILE")
+    fields = {name: value for name, value in fields.items() if value != ""}  # a form sends fields that nobody filled
+    if "where" in fields:
+        try:
+            fields["where"] = orjson.loads(fields["where"])
+        except orjson.JSONDecodeError as fault:
+            raise HttpError(422, f"where: not JSON: {fault}", field="where") from None
+    if "image" in fields:
+        raise HttpError(422, "image: send the picture as the file photo.", field="image")
+    try:
+        return SearchBody.model_validate({**fields, "image": {"data": "-"}}), photo
+    except ValidationError as fault:
+        raise of_validation(fault.errors(include_url=False), list(SearchBody.model_fields)) from None
+
+
+def conditions_of(text: str) -> tuple[FieldCondition, ...]:
+    """Conditions from the JSON text of a list of them, as an address carries it."""
+    try:
+        return _conditions(ConditionList.model_validate({"where": orjson.loads(text)}).where)
+    except orjson.JSONDecodeError as fault:
+        raise HttpError(422, f"where: not JSON: {fault}", field="where", hint="see /v1/openapi.json") from None
+    except ValidationError as fault:
+        raise of_validation(fault.errors(include_url=False)) from None
+
+
+def _conditions(where: Sequence[ConditionBody]) -> tuple[FieldCondition, ...]:
+    return tuple(
+        FieldCondition(one.field, one.op, tuple(one.value) if isinstance(one.value, list) else one.value)
+        for one in where
+    )
+
+
+async def queries_of(
+    request: Request, searches: Sequence[SearchBody], handle: LibraryHandle, photo: bytes | None = None
+) -> list[Query]:
+    """What the library is asked; charged by its work before any of it is done.
+
+    Pictures come from the JSON bodies, or one from a form (`photo`). `HttpError` for what is no picture or has too many
+    pixels, for more work than the caller may ask (429), and for more pictures than may wait (503).
+    """
+    fields = ["photo" if photo is not None else "image.data"] * len(searches)
+    files = [photo if photo is not None else _file_of(search) for search in searches]
+    pixels = 0
+    for data, field in zip(files, fields, strict=True):
+        if data is not None:
+            pixels += await _decoding(partial(_pixels, data, field, request.app.state.limits), field)
+    request.app.state.charge(request.scope["state"]["caller"], cost_of(searches, pixels))
+    queries = []
+    for search, data, field in zip(searches, files, fields, strict=True):
+        picture = None if data is None else await _prepared(request, data, field, handle)
+        queries.append(query_of(search, picture))
+    return queries
+
+
+def cost_of(searches: Sequence[SearchBody], pixels: int) -> float:
+    """What searches with pictures of so many pixels count beside the request that brings them, in requests.
+
+    One for each search but the first, a quarter for each condition, a tenth for each picture that is re-ranked, one for
+    each two megapixels.
+    """
+    more = sum(CONDITION * len(search.where) + RERANKED * search.rerank for search in searches)
+    return len(searches) - 1 + more + pixels // PIXELS
+
+
+async def _prepared(request: Request, data: bytes, field: str, handle: LibraryHandle) -> PreparedImage:
+    """A picture as the library's models take it, a few hundred kilobytes: that is what waits for an answer.
+
+    It stands in the budget of the process until the request ends.
+    """
+
+    def prepare() -> PreparedImage:
+        pixels = request.app.state.limits.pixels
+        with opened(data, field, max_pixels=pixels, max_bytes=DECODING.most) as picture:
+            return handle.searcher.prepare(picture)
+
+    made = await _decoding(prepare, field)
+    if not DECODING.keep(made.nbytes):
+        raise busy("too many pictures are waiting to be searched with.", 2)
+    state: dict[str, Any] = request.scope["state"]
+    state["prepared"] = state.get("prepared", 0) + made.nbytes
+    return made
+
+
+def _file_of(search: SearchBody) -> bytes | None:
+    """The bytes of a picture inside a JSON body."""
+    if search.image is None:
+        return None
+    try:
+        return b64decode(search.image.data, validate=True)
+    except (binascii.Error, ValueError) as fault:
+        raise HttpError(422, f"image.data: not base64: {fault}", field="image.data") from None
+
+
+def _pixels(data: bytes, field: str, limits: ServiceSettings) -> int:
+    with header(data, field, max_pixels=limits.pixels, max_bytes=DECODING.most) as undecoded:
+        return undecoded.pixels
+
+
+async def _decoding(work: Callable[[], T], field: str) -> T:
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_DECODERS, work)
+    except ImageError as fault:
+        too_many = isinstance(fault, TooLargeError)
+        hint = "send a smaller photo" if too_many else "send a JPEG, PNG, WebP, GIF or AVIF file"
+        raise HttpError(413 if too_many else 422, fault.message, field=field, hint=hint) from None
+    except MemoryError:
+        raise HttpError(413, f"{field}: too large to decode.", field=field, hint="send a smaller photo") from None
+
+
+def query_of(search: SearchBody, picture: PreparedImage | None) -> Query:
+    """What the library is asked."""
+    return Query(
+        text=search.text,
+        image=picture,
+        item=search.item,
+        share=search.share,
+        system=search.system,
+        fusion=search.fusion,
+        weight=search.weight,
+        conditions=_conditions(search.where),
+        category=search.category,
+        k=search.k,
+        offset=search.offset,
+        rerank=search.rerank,
+    )
+
+
+async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
+    """The answer; or `ClientDisconnect` as soon as nobody waits for it any more, and then what waited gives way."""
+    me = asyncio.current_task()
+    assert me is not None
+    watch = asyncio.ensure_future(_gone(request, me))
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if watch.done() and not watch.cancelled():
+            me.uncancel()
+            raise ClientDisconnect from None
+        raise
+    finally:
+        watch.cancel()
+        with contextlib.suppress(Exception):
+            watch.done() and watch.result()
+
+
+async def _gone(request: Request, waiting: asyncio.Task[Any]) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    waiting.cancel()
+
+
+def log_queries(request: Request, searches: list[SearchBody]) -> None:
+    """Leave the texts for the log, where it is to have them."""
+    if request.app.state.log.queries:
+        noted: dict[str, Any] = request.scope["state"].setdefault("noted", {})
+        noted["queries"] = [search.text for search in searches]
+
+
+def noted(request: Request, **facts: Any) -> None:
+    """Leave facts for the line of the log that this request gets."""
+    said: dict[str, Any] = request.scope["state"].setdefault("noted", {})
+    said.update(facts)

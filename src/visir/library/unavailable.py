@@ -1,0 +1,90 @@
+"""Pictures that are away, not gone: in a folder that cannot be looked into, or on a disk that is not there.
+
+An unmounted disk leaves an empty folder, or a link that leads nowhere. A library remembers which of its folders lay on
+another disk than the place itself; one of them that is empty now, and no other disk any more, is taken for unmounted.
+An empty folder that was always on the place's own disk is one whose pictures were deleted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path, PurePosixPath
+
+import orjson
+
+from visir.library.database import Database
+from visir.library.scan import Scan
+from visir.library.source import PhotoSource, SourceEntry
+
+_GONE = (errno.ENOENT, errno.ENOTDIR)
+
+
+def keep_unavailable(source: PhotoSource, database: Database, found: Scan) -> dict[str, str]:
+    """Leave the pictures of folders that are away as they were known; those folders, and why."""
+    root, disks = Path(source.collection.root), _disks(database)
+    reasons: dict[str, str] = {}
+    columns = "path, item, mark, name, place, archive, category"
+    for path, item, mark, name, place, archive, category in database.rows(f"SELECT {columns} FROM files"):
+        if path in found.items or path in found.broken or place is None or archive is not None:
+            continue
+        parent = str(PurePosixPath(place).parent)
+        if parent not in reasons:
+            reasons[parent] = _why(root, parent, disks)
+        if reasons[parent]:
+            found.items[path] = item
+            found.entries[path] = SourceEntry(-1, path, mark, name, place, archive, category)
+    return {folder: why for folder, why in sorted(reasons.items()) if why}
+
+
+def disks_of(source: PhotoSource, database: Database, found: Scan) -> str:
+    """The folders of the pictures that lie on other disks than the place, or did before they were away; as JSON."""
+    root = Path(source.collection.root)
+    before = _disks(database)
+    places = {one.place for path, one in found.entries.items() if path in found.items and one.archive is None}
+    parents = {str(PurePosixPath(place).parent) for place in places if place is not None}
+    folders = {str(one) for parent in parents for one in _upwards(parent)} - {"."}
+    home = _disk(root)
+    other = {
+        one for one in folders if _disk(root / one) not in (None, home) or (one in before and _is_left(root / one))
+    }
+    return orjson.dumps(sorted(other)).decode()
+
+
+def _disks(database: Database) -> frozenset[str]:
+    return frozenset(orjson.loads(database.value("SELECT value FROM meta WHERE name = 'disks'") or "[]"))
+
+
+def _disk(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_dev
+    except OSError:
+        return None
+
+
+def _upwards(folder: str) -> list[PurePosixPath]:
+    return [PurePosixPath(folder), *PurePosixPath(folder).parents]
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether this is what an unmounted disk leaves: an empty folder on the disk of the folder above it."""
+    try:
+        return _disk(folder) == _disk(folder.parent) and not any(os.scandir(folder))
+    except OSError:
+        return False
+
+
+def _why(root: Path, parent: str, disks: frozenset[str]) -> str:
+    """Why a folder is away; empty where it is there, or gone."""
+    try:
+        next(os.scandir(root / parent), None)
+    except OSError as fault:
+        if fault.errno not in _GONE:
+            return fault.strerror or str(fault)
+    for one in _upwards(parent):
+        folder = root / one
+        if folder.is_symlink() and not folder.exists():
+            return "a link that leads nowhere"
+        if str(one) in disks and _is_left(folder):
+            return "its disk is not there"
+    return ""
