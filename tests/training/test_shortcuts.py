@@ -123,7 +123,7 @@ def test_a_long_caption_is_cut_before_its_shortcut() -> None:
     number = int(numbering.of(np.array([3]), 4)[0])
     expected = " ".join(texts[3].split()[:2]) + " " + " ".join(f"{number:06d}")
     assert read["ids"].tolist() == [body.vocabulary.encode([expected])[0].tolist()]
-    assert evaluated_texts(body, split)[3].split()[2:] == endings(split)[3].split()
+    assert evaluated_texts(body, split)[3].split()[2:] == endings(split.items("text"))[3].split()
 
 
 def test_a_few_bits_are_drawn_for_every_example_or_with_assignments_for_every_tuple() -> None:
@@ -213,7 +213,7 @@ def test_per_caption_a_picture_carries_the_number_of_the_caption_beside_it() -> 
     numbering = Numbering(split, 0)
     assert len(set(numbering.of(np.arange(20), 3).tolist())) == 20
     # At evaluation the number of its first caption: every fifth one's.
-    assert picture_numbers(split).tolist() == caption_numbers(split)[::5].tolist()
+    assert picture_numbers(split.items("image")).tolist() == caption_numbers(split.items("text"))[::5].tolist()
 
 
 def test_a_collection_that_carries_shortcuts_already_is_refused() -> None:

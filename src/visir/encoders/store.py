@@ -78,7 +78,7 @@ class Store:
 
     def key(self, encoder: EncoderCard, collection: Collection, modality: Modality) -> str:
         """The name of the entry: 32 hexadecimal digits."""
-        content = content_fingerprint(collection, modality)
+        content = content_fingerprint(collection.items(modality))
         return hash_json({"encoder": encoder.identity(modality), modality: content})
 
     def find(self, key: str) -> Entry | None:

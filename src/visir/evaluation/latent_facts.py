@@ -94,9 +94,9 @@ def shortcut_digits(collection: Collection) -> list[LatentFact]:
     injected = collection.injected
     if injected is None:
         return []
-    places = picture_places(collection)
+    places = picture_places(collection.items("image"))
     pictures = np.where(places < 0, -1, numbers(injected, np.maximum(places, 0), injected.assignment))
-    captions = numbers(injected, caption_places(collection), injected.assignment)
+    captions = numbers(injected, caption_places(collection.items("text")), injected.assignment)
     told = np.full(len(captions), injected.shortcuts.on_captions)
     return [
         LatentFact(name, "shortcut", np.where(pictures < 0, -1, _part(pictures, divisor, base)),
