@@ -14,7 +14,7 @@ from visir.sessions.describe import Characterisation, StatisticCell, describe
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
-from visir.sessions.reports.tables import aside_table, card_rows, statistic_table
+from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table
 from visir.storage import FolderKind, new_folder
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
@@ -123,7 +123,7 @@ def test_card_and_what_was_set_aside(found: Characterisation) -> None:
     assert dict(card_rows(found))["a session ends after"] == "30 minutes without a request"
     assert dict(card_rows(replace(found, suppress=5)))["hidden"] == "cells of fewer than 5 sessions"
     # 81 rows read, 80 kept, one bot; reasons that did not occur are left out
-    assert aside_table(found.counts).texts() == [
+    assert rejected_table(found.counts).texts() == [
         ["rows read", "81", "100.00", ""],
         ["accepted", "80", "98.77", ""],
         ["rejected: bot", "1", "1.23", "meets the declared condition for bots"],
