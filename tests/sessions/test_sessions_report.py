@@ -40,7 +40,7 @@ def test_the_page(found: Characterisation, tmp_path: Path) -> None:
     assert page == write_sessions_report(tmp_path / "b.html", found, **told).read_text()  # type: ignore[arg-type]
     assert "<script" not in page
     assert "made &lt;b&gt;by hand&lt;/b&gt;" in page  # what the mapping says of the log
-    for name in [one.name for one in found.statistics if not one.cannot]:
+    for name in [one.name for one in found.statistics if not one.unavailable]:
         assert f'id="{name}"' in page
     assert page.count("<svg") == 10
     assert "20 sessions of which the log does not tell the device are left out." in page
@@ -100,7 +100,7 @@ def test_a_table_is_printed_with_its_intervals(found: Characterisation) -> None:
     assert texts["pc"][1] == "0.00"
     assert texts[EVIL][1] == "100.00"
     with pytest.raises(ValueError, match="Cannot be computed"):
-        statistic_table(replace(found.statistic("table-6-4"), cannot="Cannot be computed: x."))
+        statistic_table(replace(found.statistic("table-6-4"), unavailable="Cannot be computed: x."))
     hidden = replace(found.statistic("table-6-4"), cells=((StatisticCell(None, hidden=True),) * 4,) * 2)
     assert statistic_table(hidden).texts()[0][1] == "hidden"
 

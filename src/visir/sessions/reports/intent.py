@@ -13,7 +13,7 @@ from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.predict.models import TITLES
-from visir.sessions.predict.summary import COMPARED, Summary, SummaryRow
+from visir.sessions.predict.summary import COMPARED, FeatureSetComparison, Summary, SummaryRow
 from visir.sessions.reports import intent_plots as plots
 
 _MEASURES = (
@@ -26,13 +26,13 @@ _MEASURES = (
 
 def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
     """F1 in per cent, a row per model and feature set, a column per step."""
-    found = _by_key(summary)
-    steps = sorted({one.step for one in summary.rows if (one.setting, one.scheme) == (setting, scheme)})
+    rows_by_key = _by_key(summary)
+    steps = sorted({row.step for row in summary.rows if (row.setting, row.scheme) == (setting, scheme)})
     rows = []
     for model in plots.models_of(summary):
         for which in FEATURE_SETS:
-            cells = [found.get((setting, scheme, model, which, step)) for step in steps]
-            rows.append([TITLES[model], which, *(None if one is None else _percent(one, "f1") for one in cells)])
+            cells = [rows_by_key.get((setting, scheme, model, which, step)) for step in steps]
+            rows.append([TITLES[model], which, *(None if cell is None else _percent(cell, "f1") for cell in cells)])
     return Table.of(
         [Column("model"), Column("features"), *(Column(str(step), 1, best="max") for step in steps)],
         rows,
@@ -44,10 +44,10 @@ def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
 def measures_table(summary: Summary, setting: str, step: int) -> Table:
     """All measures at one step, grouped folds."""
     rows = [
-        [TITLES[one.model], one.which, _percent(one, "f1"), 100 * one.low, 100 * one.high]
-        + [_percent(one, name) for name, _, _ in _MEASURES]
-        for one in summary.rows
-        if (one.setting, one.scheme, one.step) == (setting, "grouped", step)
+        [TITLES[row.model], row.which, _percent(row, "f1"), 100 * row.low, 100 * row.high]
+        + [_percent(row, name) for name, _, _ in _MEASURES]
+        for row in summary.rows
+        if (row.setting, row.scheme, row.step) == (setting, "grouped", step)
     ]
     heads = [Column(title, 1, best=best) for _, title, best in _MEASURES]  # type: ignore[arg-type]
     return Table.of(
@@ -64,19 +64,16 @@ def measures_table(summary: Summary, setting: str, step: int) -> Table:
 def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Table:
     """Extended minus baseline, a row per model, a column per step; what is significant is starred."""
     title = {"f1": "F1", "roc_auc": "ROC-AUC"}[measure]
-    found = {
-        (one.model, one.step): one for one in summary.comparisons if (one.setting, one.measure) == (setting, measure)
+    comparisons = {
+        (comparison.model, comparison.step): comparison
+        for comparison in summary.comparisons
+        if (comparison.setting, comparison.measure) == (setting, measure)
     }
-    steps = sorted({step for _, step in found})
+    steps = sorted({step for _, step in comparisons})
     rows = [
         [
             TITLES[model],
-            *(
-                f"{100 * one.difference:+.1f}{'°' if isnan(one.corrected) else '*' if one.corrected < 0.05 else ''}"
-                if (one := found.get((model, step))) is not None
-                else None
-                for step in steps
-            ),
+            *(_starred(comparisons[model, step]) if (model, step) in comparisons else None for step in steps),
         ]
         for model in plots.models_of(summary)
     ]
@@ -93,17 +90,15 @@ def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Tab
 
 def optimism_table(summary: Summary) -> Table:
     """Ungrouped folds minus grouped ones, and the temporal split minus grouped folds; the extended set."""
-    found = _by_key(summary)
+    rows_by_key = _by_key(summary)
     rows = []
-    for one in summary.optimism:
-        apart = found.get((one.setting, "temporal", one.model, "extended", one.step))
-        honest = found[one.setting, "grouped", one.model, "extended", one.step]
-        later = [
-            None if apart is None or (mine := _percent(apart, name)) is None or (own := _percent(honest, name)) is None
-            else mine - own
-            for name in ("f1", "roc_auc")
-        ]  # fmt: skip
-        rows.append([one.setting, TITLES[one.model], one.step, 100 * one.f1, 100 * one.roc_auc, *later])
+    for optimism in summary.optimism:
+        temporal = rows_by_key.get((optimism.setting, "temporal", optimism.model, "extended", optimism.step))
+        grouped = rows_by_key[optimism.setting, "grouped", optimism.model, "extended", optimism.step]
+        later = [_difference(temporal, grouped, measure) for measure in ("f1", "roc_auc")]
+        rows.append(
+            [optimism.setting, TITLES[optimism.model], optimism.step, 100 * optimism.f1, 100 * optimism.roc_auc, *later]
+        )
     signed = [
         Column(name, 1, signed=True)
         for name in ("ungrouped, F1", "ungrouped, ROC-AUC", "temporal, F1", "temporal, ROC-AUC")
@@ -204,14 +199,15 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
     """The protocol, as names and values."""
     plan, log = summary.card["plan"], summary.card["log"]
     sample = plan["samples"][0]
-    origins = {"start": "its first request", "session": "the whole session (selects by the future)"}
-    origin = origins[sample["setting_from"]]
+    setting_from = {"start": "its first request", "session": "the whole session (selects by the future)"}[
+        sample["setting_from"]
+    ]
     return [
         ("log", f"{log['mapping']}; hours in {log['zone']}; sessions end after {log['idle_minutes']:g} idle minutes"),
         (
             "examples",
-            f"sessions of at least {sample['min_pages']} pages ({sample['counted_pages']}); the setting told by "
-            f"{origin}",
+            f"sessions of at least {sample['min_pages']} pages ({sample['counted_pages']}); the setting follows from "
+            f"{setting_from}",
         ),
         ("steps", "pages opened so far; dwell times of the pages left by then"),
         ("history", "sessions of the customer that were over, idle time included, before this one began"),
@@ -234,8 +230,19 @@ def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
     return Figure(themed(svg, name, title), title, caption)
 
 
+def _starred(comparison: FeatureSetComparison) -> str:
+    mark = "°" if isnan(comparison.corrected) else "*" if comparison.corrected < 0.05 else ""
+    return f"{100 * comparison.difference:+.1f}{mark}"
+
+
+def _difference(row: SummaryRow | None, other: SummaryRow, measure: str) -> float | None:
+    value = None if row is None else _percent(row, measure)
+    other_value = _percent(other, measure)
+    return None if value is None or other_value is None else value - other_value
+
+
 def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], SummaryRow]:
-    return {(one.setting, one.scheme, one.model, one.which, one.step): one for one in summary.rows}
+    return {(row.setting, row.scheme, row.model, row.which, row.step): row for row in summary.rows}
 
 
 def _percent(row: SummaryRow, measure: str) -> float | None:
