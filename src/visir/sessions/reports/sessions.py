@@ -28,7 +28,7 @@ from visir.sessions.describe.outcome_shares import BUYING, OTHER, RATE
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table, tidy_statistic, unavailable_table
-from visir.storage import Change
+from visir.storage import FolderChange
 
 _OUTCOMES = ("sessions with a purchase", "sessions without")
 _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -115,7 +115,7 @@ def _statistic(statistic: Statistic) -> Group:
     return Group(title, blocks, statistic.name)
 
 
-def write_sessions_tables(change: Change, folder: str, characterisation: Characterisation) -> dict[str, str]:
+def write_sessions_tables(change: FolderChange, folder: str, characterisation: Characterisation) -> dict[str, str]:
     """Write every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value) into a subfolder.
 
     Args:
