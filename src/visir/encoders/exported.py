@@ -27,7 +27,7 @@ def export(place: str | Path, embeddings: Mapping[Modality, Embeddings], *, repl
     Atomic here. Elsewhere (`s3://bucket/vectors`) `visir.json` is written last, and without it nothing is read. An
     existing folder is an error unless `replace`.
     """
-    refuse_existing(place, replace=replace)
+    check_new_place(place, replace=replace)
     if is_url(place):
         above, _, name = str(place).rstrip("/").rpartition("/")
         with Scratch.temporary("vectors") as scratch:
@@ -53,7 +53,7 @@ def _ids_file(side: Modality) -> str:
     return f"{side}.ids.parquet"
 
 
-def refuse_existing(place: str | Path, *, replace: bool) -> None:
+def check_new_place(place: str | Path, *, replace: bool) -> None:
     """Raise when there is something already and it is not to be replaced: before encoding rather than after."""
     if not is_url(place):
         check_new_folder(place, Layout.of("embeddings", ()).kind, replace=replace)

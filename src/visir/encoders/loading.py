@@ -1,4 +1,4 @@
-"""`load`: a name in, an encoder out; `load_matcher`: its matching head."""
+"""`load`: a name in, an encoder out; `load_cross_encoder`: its matching head."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from visir.encoders.base import Encoder
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import Family, family_of
-from visir.encoders.matching import Matcher
 from visir.errors import EncoderError, nearest, raise_faults, require
 from visir.remote import here
 
@@ -43,20 +43,20 @@ def load(
     return import_module(family.module).load_family(name, device, dtype, revision)  # type: ignore[no-any-return]
 
 
-def load_matcher(
+def load_cross_encoder(
     name: str | Path, *, device: str | None = None, dtype: str = "float32", revision: str | None = None
-) -> Matcher:
-    """The matcher of the model called `name` (the options of `visir.encoders.load`): `load(name).matcher`.
+) -> CrossEncoder:
+    """The cross-encoder of the model called `name` (the options of `visir.encoders.load`): `load(name).cross_encoder`.
 
     Raises `EncoderError` for a model that has no matching head; otherwise as `load` does.
     """
     encoder = load(name, device=device, dtype=dtype, revision=revision)
-    if encoder.matcher is None:
+    if encoder.cross_encoder is None:
         raise EncoderError(
             f"{encoder.card.name} ({encoder.card.family}) has no image–text matching head: it makes vectors only.",
             hint="name a model that has one, e.g. Salesforce/blip-itm-base-coco (BLIP; X-VLM and ALBEF have one too)",
         )
-    return encoder.matcher
+    return encoder.cross_encoder
 
 
 def require_packages(family: Family) -> None:

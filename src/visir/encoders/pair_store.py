@@ -1,8 +1,8 @@
 """Scores of pairs on disk: what was matched once is found again, and a kill loses two seconds.
 
-A file `pairs.bin` per matcher holds frames: a count (uint32), a hash chained over all frames before it (16 bytes), and
-so many records of image key, text key (uint64 each) and score (float32), little-endian. A torn or altered frame ends
-what holds; the file is cut there and goes on.
+A file `pairs.bin` per cross-encoder holds frames: a count (uint32), a hash chained over all frames before it (16
+bytes), and so many records of image key, text key (uint64 each) and score (float32), little-endian. A torn or altered
+frame ends what holds; the file is cut there and goes on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _FLUSH_SECONDS = 2.0
 
 
 class PairStore:
-    """The scores that one matcher gave, by what image and text *are* (`keys_of`), whatever collection they lie in.
+    """The scores that one cross-encoder gave, by what image and text *are* (`keys_of`), whatever collection they lie
+    in.
 
     `count`: how many scores there are. Use `pair_store`, which locks the file: there is one writer at a time.
     """
@@ -112,11 +113,11 @@ PAIRS = FolderKind("pairs", "a folder of scores", remedy="delete it: the pairs a
 
 @contextmanager
 def pair_store(card: EncoderCard, root: str | Path | None = None) -> Iterator[PairStore]:
-    """The scores of the matcher with this card, under `root` (default: `VISIR_CACHE`/matching).
+    """The scores of the cross-encoder with this card, under `root` (default: `VISIR_CACHE`/matching).
 
     The folder is named by the card (`EncoderCard.identity`). It can be deleted at any time. Whatever ends the block,
-    whole appended parts are kept. Scores of a matcher whose card has neither weights nor a revision are gone at the
-    end: nothing would tell that its code changed.
+    whole appended parts are kept. Scores of a cross-encoder whose card has neither weights nor a revision are gone at
+    the end: nothing would tell that its code changed.
     """
     if not card.is_versioned:
         with Scratch.temporary("pairs") as scratch, _opened(scratch.file("pairs.bin"), "00") as store:

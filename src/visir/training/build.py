@@ -8,7 +8,7 @@ import torch
 
 from visir.encoders.base import Encoder
 from visir.encoders.towers.base import Tower
-from visir.encoders.towers.pretrained import own_temperature
+from visir.encoders.towers.pretrained_backbone import own_temperature
 from visir.encoders.towers.words import Vocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality
@@ -40,9 +40,9 @@ class TrainingModel:
         return {modality: side.tower for modality, side in self.sides.items()}
 
     @property
-    def backbones(self) -> dict[Modality, Encoder | None]:
+    def base_encoders(self) -> dict[Modality, Encoder | None]:
         """The frozen encoders of the sides that have one."""
-        return {modality: side.backbone for modality, side in self.sides.items()}
+        return {modality: side.base_encoder for modality, side in self.sides.items()}
 
 
 def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel:
@@ -78,7 +78,7 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
 def _digits(recipe: Recipe, train: Collection) -> list[str]:
     """Texts from which a vocabulary learns all ten digits, when captions end in them, however few there are."""
     least = recipe.text.min_count if isinstance(recipe.text, GRU) else 1
-    return ["0 1 2 3 4 5 6 7 8 9"] * least if endings(train) is not None else []
+    return ["0 1 2 3 4 5 6 7 8 9"] * least if endings(train.items("text")) is not None else []
 
 
 def _refuse_collapse(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:

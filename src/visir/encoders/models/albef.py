@@ -1,4 +1,4 @@
-"""ALBEF: ViT-B/16 at 384 pixels, BERT in two halves, and a matching head.
+"""ALBEF: ViT-B/16 at 384 pixels, BERT in two towers, and a matching head.
 
 Source: Li et al. 2021, Align before Fuse (NeurIPS; arXiv 2107.07651), and the layout of the checkpoints that its
 authors publish.

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from visir.encoders.models.halves import temperature
+from visir.encoders.models.pretrained_towers import temperature
 from visir.encoders.models.tokens import Padding
 
 
@@ -29,7 +29,7 @@ class DualFamily:
     - `limit`: tokens a text may have, from the model's configuration
     - `padding`, `inputs`: see `Tokens`; as the family's published processor and training did it
     - `dimension`: of the common space, from the model's configuration
-    - `parts`: the children of the model that each half uses; `unused`: what lies in them and is never computed
+    - `parts`: the children of the model that each tower uses; `unused`: what lies in them and is never computed
     - `image`, `text`: the projections before normalisation, from the model and a batch
     - `temperature`: the one that the model was trained to
     """

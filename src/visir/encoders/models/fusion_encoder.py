@@ -15,13 +15,13 @@ from torch import Tensor
 from visir.encoders.devices import pick_device
 from visir.encoders.models.captions import find_vocabulary
 from visir.encoders.models.fusion_config import Sizes, read_config, scalars
-from visir.encoders.models.fusion_halves import ImageHalf, TextHalf
-from visir.encoders.models.fusion_matcher import FusionMatcher
+from visir.encoders.models.fusion_cross_encoder import FusionCrossEncoder
 from visir.encoders.models.fusion_model import UNUSED, Family, FusionModel
-from visir.encoders.models.halves import HalvesEncoder, random_weights
+from visir.encoders.models.fusion_towers import ImageTower, TextTower
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import positive_number, template_of
 from visir.encoders.models.official_weights import check_weights, read_checkpoint
+from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, random_weights
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError
 from visir.options import split_options
@@ -32,25 +32,25 @@ MAX_WORDS = 30
 """Both authors' evaluations cut captions to 30 words."""
 
 
-class FusionEncoder(HalvesEncoder):
+class FusionEncoder(PretrainedTowersEncoder):
     """X-VLM or ALBEF for retrieval.
 
     Vectors are the projections of the first token of either tower before normalisation; their cosine is what the
-    authors' evaluation orders the first stage by. `matcher` is its second stage.
+    authors' evaluation orders the first stage by. `cross_encoder` is its second stage.
     """
 
     def __init__(
         self,
         card: EncoderCard,
         model: FusionModel,
-        image: ImageHalf,
-        text: TextHalf,
+        image: ImageTower,
+        text: TextTower,
         *,
         device: str,
         temperature: float | None,
     ) -> None:
         super().__init__(card, {"image": image, "text": text}, device=device, temperature=temperature)
-        self.matcher = FusionMatcher(card, model.eval(), image, text, device=device)
+        self.cross_encoder = FusionCrossEncoder(card, model.eval(), image, text, device=device)
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def load_fusion(
         sizes = sizes_of(source)
         files = find_vocabulary(name, chosen.get("tokenizer"), path)
         model = build(family, source, sizes).to(device, getattr(torch, dtype))
-        image = ImageHalf(model)
-        text = TextHalf(
+        image = ImageTower(model)
+        text = TextTower(
             model,
             files,
             max_length=positive_number(name, chosen, "max_length") or _tokens(source, max_length),

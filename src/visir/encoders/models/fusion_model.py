@@ -1,4 +1,4 @@
-"""What X-VLM and ALBEF share: BERT cut in two, a text half and a half that looks at the image, and the heads.
+"""What X-VLM and ALBEF share: BERT cut in two, a text tower and a tower that looks at the image, and the heads.
 
 Source: Li et al. 2021, ALBEF (arXiv 2107.07651); Zeng et al. 2022, X-VLM (arXiv 2111.08276). The lower layers of BERT
 read the text alone; the upper ones begin with the text's tokens and attend to the image's tokens (cross-attention)

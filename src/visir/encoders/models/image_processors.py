@@ -74,7 +74,7 @@ class ImageProcessor:
     def _levels_table(self) -> NDArray[np.float32] | None:
         """What the processor makes of each grey level of each channel, (3, 256), found by asking it.
 
-        Rescaling and normalising a whole image in NumPy costs 0.8 to 2.6 ms (224 to 384 pixels), up to half of all
+        Rescaling and normalising a whole image in NumPy costs 0.8 to 2.6 ms (224 to 384 pixels), up to tower of all
         preprocessing; looking values up costs a fraction of that and gives the same bits. None when a trial image does
         not come out the same: the processor then does more to values than that.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
-from visir.records import EncoderCard
+from visir.records import EncoderCard, Role
 
 _LONGER_THAN_ANY = 1 << 16
 """Tokens of a text, at most: so the lengths of two parts fit into one number."""
@@ -35,6 +36,7 @@ class JoinedTexts(Encoder):
         self.parts = tuple(parts)
         self.dimension = sum(part.dimension for part in parts)
         self.modalities = frozenset({"text"})
+        self.distinguishes_roles = any(part.distinguishes_roles for part in parts)
         self.batch_size = min(part.batch_size for part in parts)
         self.card = EncoderCard(
             name=" + ".join(part.card.name for part in parts),
@@ -49,6 +51,14 @@ class JoinedTexts(Encoder):
             },
             dtype=parts[0].card.dtype,
         )
+
+    def for_role(self, role: Role) -> JoinedTexts:
+        """The same with every part in this role."""
+        if not self.distinguishes_roles:
+            return self
+        encoder = copy(self)
+        encoder.parts = tuple(part.for_role(role) for part in self.parts)
+        return encoder
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, sum of the parts' dimensions): the unit vectors of every part, in the order of the parts."""
@@ -78,10 +88,10 @@ class JoinedTexts(Encoder):
             joined = joined * _LONGER_THAN_ANY + lengths
         return joined
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """Cut for the part that reads least: every part is given the same text."""
         for part in self.parts:
-            texts = part.room_for(texts, ending)
+            texts = part.truncate(texts, ending)
         return list(texts)
 
     def save(self, folder: Path) -> None:

@@ -14,10 +14,10 @@ import torch
 
 from visir.encoders.devices import pick_device
 from visir.encoders.loading import hub_unreachable
-from visir.encoders.models.halves import HalvesEncoder, temperature
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import template_of
-from visir.encoders.models.openclip_halves import CONFIG_FILE, ImageHalf, TextHalf
+from visir.encoders.models.openclip_towers import CONFIG_FILE, ImageTower, TextTower
+from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, temperature
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
 from visir.files import read_json
@@ -41,7 +41,7 @@ class Source:
     quick_gelu: bool = False
 
 
-def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> HalvesEncoder:
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> PretrainedTowersEncoder:
     """Load `openclip:ARCHITECTURE/PRETRAINED`, `openclip:hf-hub:ORGANISATION/NAME` or a folder with
     `open_clip_config.json`.
 
@@ -109,7 +109,7 @@ def _quick_gelu(name: str, architecture: str, trained: bool) -> bool:
     return trained and not built
 
 
-def _load(name: str, source: Source, template: str, device: str, dtype: str) -> HalvesEncoder:
+def _load(name: str, source: Source, template: str, device: str, dtype: str) -> PretrainedTowersEncoder:
     import open_clip
 
     _refuse_torchscript(name, source)
@@ -122,8 +122,8 @@ def _load(name: str, source: Source, template: str, device: str, dtype: str) -> 
     tokenizer = open_clip.get_tokenizer(source.model)
     model = model.to(device, getattr(torch, dtype))
     preprocessing = model.visual.preprocess_cfg
-    image = ImageHalf(model, configuration, preprocessing)
-    text = TextHalf(model, configuration, preprocessing, tokenizer, template)
+    image = ImageTower(model, configuration, preprocessing)
+    text = TextTower(model, configuration, preprocessing, tokenizer, template)
     card = EncoderCard(
         name=name,
         family="openclip",
@@ -133,7 +133,7 @@ def _load(name: str, source: Source, template: str, device: str, dtype: str) -> 
         dtype=dtype,
     )
     own = temperature(model.logit_scale)
-    return HalvesEncoder(card, {"image": image, "text": text}, device=device, temperature=own)
+    return PretrainedTowersEncoder(card, {"image": image, "text": text}, device=device, temperature=own)
 
 
 def _refuse_torchscript(name: str, source: Source) -> None:

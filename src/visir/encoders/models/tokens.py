@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from visir.encoders.room import make_room
+from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ class Tokens:
             )
         return [np.asarray(one, dtype=np.int32) for one in encoded]
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut word by word from their end where f"{text} {ending}" would be truncated. Thread-safe."""
-        return make_room(texts, ending, self._fits, limit=self.limit)
+        return truncate_texts(texts, ending, self._fits, limit=self.limit)
 
     def collate(self, ids: Sequence[NDArray[np.int32]]) -> dict[str, torch.Tensor]:
         """`inputs` of texts given by their ids, each (n, length) int64 on the CPU, padded."""

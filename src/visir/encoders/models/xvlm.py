@@ -1,4 +1,4 @@
-"""X-VLM: a Swin transformer at 384 pixels, BERT in two halves, and a matching head.
+"""X-VLM: a Swin transformer at 384 pixels, BERT in two towers, and a matching head.
 
 Source: Zeng, Zhang and Li 2022, Multi-Grained Vision Language Pre-Training (ICML; arXiv 2111.08276), and the layout of
 the checkpoints that its authors publish. Swin: Liu et al. 2021. The token for the whole image is the mean of its

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from visir.encoders.towers import packed_gru
-from visir.encoders.towers.base import LENGTHS, Body, Inputs
+from visir.encoders.towers.base import LENGTHS, Backbone, Inputs
 from visir.encoders.towers.word_vectors import read_vectors
 from visir.encoders.towers.words import PADDING, TOKENISER, Vocabulary
 from visir.errors import EncoderError
@@ -20,7 +20,7 @@ from visir.errors import EncoderError
 VOCABULARY_FILE = "vocabulary.txt"
 
 
-class GRUBody(Body):
+class GRUBackbone(Backbone):
     """Word embeddings, then a gated recurrent unit (Cho et al. 2014), then one vector per text.
 
     - `words`: width of the embeddings; `hidden`: of the states; `outputs` is `hidden`, twice that when `bidirectional`

@@ -1,4 +1,4 @@
-"""Heads: small networks that bring the features of a body, or of a frozen encoder, into the common space."""
+"""Heads: small networks that bring the features of a backbone, or of a frozen encoder, into the common space."""
 
 from __future__ import annotations
 

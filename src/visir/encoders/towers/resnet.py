@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from visir.encoders.towers.pixel_body import PixelBody
+from visir.encoders.towers.pixel_backbone import PixelBackbone
 from visir.errors import EncoderError, nearest, require
 
 Depth = Literal[18, 50, 101, 152]
@@ -20,7 +20,7 @@ _TRAINED_AT = 224
 _SCALED_TO = 256
 
 
-class ResNetBody(PixelBody):
+class ResNetBackbone(PixelBackbone):
     """A residual network up to and with its average pooling: 512 features (18 layers) or 2,048 (50, 101, 152).
 
     - `weights`: "imagenet" (torchvision's IMAGENET1K_V1, VSE++'s and LTD's), "imagenet-v2" (IMAGENET1K_V2, the same

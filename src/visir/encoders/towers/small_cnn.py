@@ -10,14 +10,14 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from visir.encoders.towers.pixel_body import PixelBody
+from visir.encoders.towers.pixel_backbone import PixelBackbone
 from visir.errors import EncoderError
 
 _GROUPS = 8
 _GRID = 4
 
 
-class SmallCNNBody(PixelBody):
+class SmallCNNBackbone(PixelBackbone):
     """Four convolutions of 3 × 3, the first three halving the picture, read out both in places and as a whole.
 
     - `size`: pixels of the square that enters; `width`: channels of the first convolution, doubled twice. A multiple of
