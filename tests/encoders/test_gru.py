@@ -141,9 +141,9 @@ def test_vectors_from_a_file_are_given_and_the_others_look_like_them(tmp_path: P
     vectors = rng.normal([5, 0, 0, 0, -5], [0.1, 1, 2, 0.1, 1], (1000, 5)).astype(np.float32)
     lines = [f"w{number} {' '.join(map(repr, row.tolist()))}" for number, row in enumerate(vectors)]
     (tmp_path / "glove.txt").write_text("\n".join(lines))
-    assert list(one.given()) == []
+    assert list(one.pretrained_modules()) == []
     assert one.read_vectors(tmp_path / "glove.txt") == 1000
-    assert list(one.given()) == [one.embedding]
+    assert list(one.pretrained_modules()) == [one.embedding]
     weights = one.embedding.weight.detach().numpy()
     np.testing.assert_array_equal(weights[SPECIAL : SPECIAL + 1000], vectors)
     assert not weights[0].any()  # padding

@@ -82,7 +82,7 @@ def test_only_our_words_are_read_and_the_first_vector_counts(tmp_path: Path) -> 
     path = tmp_path / "glove.txt"
     path.write_text(GLOVE)
     found = read_vectors(path, ["at", "größe", "dog", "the"], 2)
-    assert found.known.tolist() == [True, True, False, True]
+    assert found.has_vector.tolist() == [True, True, False, True]
     np.testing.assert_array_equal(found.vectors, np.array([[2, 3], [4, 5], [0, 0], [0.5, -1]], np.float32))
     (tmp_path / "glove.txt.gz").write_bytes(gzip.compress(GLOVE.encode()))
     np.testing.assert_array_equal(read_vectors(tmp_path / "glove.txt.gz", ["at"], 2).vectors, [[2, 3]])
@@ -91,7 +91,7 @@ def test_only_our_words_are_read_and_the_first_vector_counts(tmp_path: Path) -> 
 def test_the_first_line_of_word2vec_is_no_word(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("6 2\r\n" + GLOVE.replace("\n", " \r\n"))
-    assert read_vectors(path, ["the", "6"], 2).known.tolist() == [True, False]
+    assert read_vectors(path, ["the", "6"], 2).has_vector.tolist() == [True, False]
     with pytest.raises(EncoderError, match=r"line 1: vectors of 2 numbers; the embeddings have 3") as caught:
         read_vectors(path, ["the"], 3)
     assert "text.words" in str(caught.value)

@@ -217,7 +217,7 @@ class Trunk(Backbone):
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
         return cls(spec["modality"], spec["inputs"])
 
-    def given(self) -> Sequence[nn.Module]:
+    def pretrained_modules(self) -> Sequence[nn.Module]:
         return [self.trunk]
 
 

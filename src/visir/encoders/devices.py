@@ -24,10 +24,11 @@ def pick_device(device: str | None) -> str:
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as fault:
-        there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-        there += ["mps"] if torch.backends.mps.is_available() else []
+        devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        devices += ["mps"] if torch.backends.mps.is_available() else []
         raise EncoderError(
-            f"the device {device!r} cannot be used: {str(fault).splitlines()[0]}", hint=f"there is: {', '.join(there)}"
+            f"the device {device!r} cannot be used: {str(fault).splitlines()[0]}",
+            hint=f"there is: {', '.join(devices)}",
         ) from fault
     return device
 

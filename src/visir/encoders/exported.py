@@ -40,12 +40,12 @@ def export(place: str | Path, embeddings: Mapping[Modality, Embeddings], *, repl
 
 
 def _write(folder: Path, embeddings: Mapping[Modality, Embeddings]) -> dict[str, Any]:
-    for side, one in embeddings.items():
-        np.save(folder / f"{side}.npy", one.vectors, allow_pickle=False)
-        pq.write_table(pa.table({"id": one.ids}), folder / _ids_file(side))
+    for side, vectors in embeddings.items():
+        np.save(folder / f"{side}.npy", vectors.vectors, allow_pickle=False)
+        pq.write_table(pa.table({"id": vectors.ids}), folder / _ids_file(side))
     return {
-        side: {"encoder": one.encoder.to_dict(), "count": len(one), "dimension": one.dimension}
-        for side, one in embeddings.items()
+        side: {"encoder": vectors.encoder.to_dict(), "count": len(vectors), "dimension": vectors.dimension}
+        for side, vectors in embeddings.items()
     }
 
 

@@ -95,7 +95,7 @@ class CaptionTokens(Tokens):
         return [plain_caption(self.template.replace("{}", text)) for text in texts]
 
 
-def find_vocabulary(name: str, given: str | None, checkpoint: Path) -> dict[str, bytes]:
+def find_vocabulary(name: str, vocabulary: str | None, checkpoint: Path) -> dict[str, bytes]:
     """The files of BERT's uncased tokenizer, by name.
 
     - `given`: a vocabulary file, a folder with one, or None: beside the checkpoint, or in a folder `bert-base-uncased`
@@ -103,17 +103,17 @@ def find_vocabulary(name: str, given: str | None, checkpoint: Path) -> dict[str,
 
     Of a folder the vocabulary alone is taken; lower-casing and lengths are those of the model.
     """
-    if given is not None:
-        at = Path(given).expanduser()
-        tried = [at] if at.is_file() else [at / file for file in _VOCABULARIES]
+    if vocabulary is not None:
+        location = Path(vocabulary).expanduser()
+        tried = [location] if location.is_file() else [location / file for file in _VOCABULARIES]
     else:
         folders = (checkpoint.parent, checkpoint.parent / "bert-base-uncased")
         tried = [folder / file for folder in folders for file in _VOCABULARIES]
-    path = next((one for one in tried if one.is_file()), None)
+    path = next((candidate for candidate in tried if candidate.is_file()), None)
     if path is None:
         raise EncoderError(
             f"{name}: there is no vocabulary ({', '.join(map(str, tried))}).",
             hint="put vocab.txt of bert-base-uncased beside the checkpoint, or name it: ?tokenizer=FILE or FOLDER",
         )
-    kept = "tokenizer.json" if path.suffix == ".json" else "vocab.txt"
-    return {kept: path.read_bytes(), "tokenizer_config.json": orjson.dumps(_UNCASED)}
+    file_name = "tokenizer.json" if path.suffix == ".json" else "vocab.txt"
+    return {file_name: path.read_bytes(), "tokenizer_config.json": orjson.dumps(_UNCASED)}

@@ -60,7 +60,7 @@ class FusionCrossEncoder(CrossEncoder):
         with inference():
             words = self._text.network.tokens(to_device(self._text.collate(ids), self._device))
             # A copy of its own for each text: a view would keep the padded batch.
-            return [row[: len(one)].clone() for row, one in zip(words, ids, strict=True)]
+            return [row[: len(tokens)].clone() for row, tokens in zip(words, ids, strict=True)]
 
     def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
         """(n,) logits of "match"."""
@@ -68,7 +68,7 @@ class FusionCrossEncoder(CrossEncoder):
         with inference():
             for image, pairs in of_one_image(images):
                 words = pad_sequence(list(texts[pairs]), batch_first=True)
-                lengths = torch.tensor([len(one) for one in texts[pairs]], device=words.device)
+                lengths = torch.tensor([len(tokens) for tokens in texts[pairs]], device=words.device)
                 mask = (torch.arange(words.shape[1], device=words.device) < lengths[:, None]).long()
                 scores[pairs] = to_vectors(self._model.match(words, mask, image))
         return scores

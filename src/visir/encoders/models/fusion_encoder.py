@@ -120,8 +120,8 @@ def load_fusion(
 def build(family: Family, source: Source, sizes: Sizes) -> FusionModel:
     """The model with the weights of `source`; one `EncoderError` lists all that do not fit."""
     with random_weights(), torch.device("meta"):  # shapes alone: a file of another model is refused without the memory
-        wanted = FusionModel(family, sizes).wanted()
-    check_weights(source.name, source.state, wanted, (*UNUSED, *family.unused))
+        expected = FusionModel(family, sizes).expected_shapes()
+    check_weights(source.name, source.state, expected, (*UNUSED, *family.unused))
     with random_weights():
         model = FusionModel(family, sizes)
     model.take(source.state)
@@ -145,6 +145,6 @@ def _tokens(source: Source, default: int) -> int:
 
 def _fingerprint(model: FusionModel, state: Mapping[str, Tensor]) -> str:
     """Over weights and sizes: the number of heads does not show in the weights."""
-    used = hash_state({key: state[key] for key in model.wanted()})
+    used = hash_state({key: state[key] for key in model.expected_shapes()})
     sizes = orjson.dumps(model.sizes.to_dict(), option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(used.encode() + sizes, digest_size=16).hexdigest()

@@ -64,7 +64,7 @@ class FusionModel(nn.Module):
         fused = int(self.sizes.text["fusion_layer"])
         return {key: _official(key, self.family, fused) for key in self.state_dict()}
 
-    def wanted(self) -> dict[str, Sequence[int]]:
+    def expected_shapes(self) -> dict[str, Sequence[int]]:
         """The shape of every weight, by its name in the authors' files."""
         names = self.official_names()
         return {names[key]: tuple(value.shape) for key, value in self.state_dict().items()}
@@ -113,12 +113,12 @@ def _text_settings(sizes: Sizes) -> dict[str, Any]:
 
 def _official(key: str, family: Family, fused: int) -> str:
     """ "fusion.encoder.layer.0.output.dense.bias" is layer 6 there, where `fused` is 6."""
-    part, _, rest = key.partition(".")
+    part, _, name = key.partition(".")
     if part == "vision":
-        return f"{family.vision_name}.{family.vision_key(rest)}"
+        return f"{family.vision_name}.{family.vision_key(name)}"
     if part == "text":
-        return f"text_encoder.{rest}"
+        return f"text_encoder.{name}"
     if part == "fusion":
-        layer, _, rest = rest.removeprefix("encoder.layer.").partition(".")
-        return f"text_encoder.encoder.layer.{int(layer) + fused}.{rest}"
+        layer, _, name = name.removeprefix("encoder.layer.").partition(".")
+        return f"text_encoder.encoder.layer.{int(layer) + fused}.{name}"
     return key

@@ -136,7 +136,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (int, float)):
         return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     if hasattr(value, "items"):
-        return {str(key): _plain(one) for key, one in value.items() if one is not None}
+        return {str(key): _plain(entry) for key, entry in value.items() if entry is not None}
     return str(value)

@@ -32,19 +32,19 @@ class Imported(Encoder):
         self.card = next(iter(self._cards.values()))
         self._rows: dict[Modality, Rows | Embeddings] = {}
         self.modalities = frozenset(rows)
-        dimensions = {side: one.vectors.shape[-1] for side, one in rows.items()}
+        dimensions = {side: vectors.vectors.shape[-1] for side, vectors in rows.items()}
         if len(set(dimensions.values())) > 1:
             stated = ", ".join(f"{side} {size}" for side, size in dimensions.items())
             raise EmbeddingError(
                 f"{self.card.name}: the vectors differ in dimension ({stated}).", hint="are both from the same model?"
             )
         self.dimension = next(iter(dimensions.values()))
-        for side, one in rows.items():
+        for side, vectors in rows.items():
             # Those with ids are checked once, here; those without when a collection gives them ids.
             self._rows[side] = (
-                one
-                if one.ids is None
-                else Embeddings(side, one.ids, one.vectors, self._cards[side], origin=self.origin)
+                vectors
+                if vectors.ids is None
+                else Embeddings(side, vectors.ids, vectors.vectors, self._cards[side], origin=self.origin)
             )
 
     def existing_vectors(self, items: Items) -> Embeddings:

@@ -68,7 +68,7 @@ def find_source(name: str) -> Source:
     architecture, _, pretrained = spec.partition("/")
     if architecture not in open_clip.list_models():
         # OpenAI writes ViT-B/32, open_clip ViT-B-32: then the slash that parts off the weights is another one.
-        meant = [known for known in open_clip.list_models() if spec.replace("/", "-").startswith(f"{known}-")]
+        meant = [model for model in open_clip.list_models() if spec.replace("/", "-").startswith(f"{model}-")]
         hint = f"did you mean {max(meant, key=len)!r}?" if meant else nearest(architecture, open_clip.list_models())
         raise EncoderError(
             f"{name}: open_clip has no architecture {architecture!r}.", hint=f"{hint}; see open_clip.list_pretrained()"
@@ -179,8 +179,8 @@ def _configuration(source: Source) -> dict[str, Any]:
     elif source.model.startswith("hf-hub:"):
         path = Path(download_pretrained_from_hf(source.model.removeprefix("hf-hub:"), filename=CONFIG_FILE))
     else:
-        known = open_clip.get_model_config(source.model)
-        return {**known, "quick_gelu": source.quick_gelu or bool(known.get("quick_gelu", False))}
+        configuration = open_clip.get_model_config(source.model)
+        return {**configuration, "quick_gelu": source.quick_gelu or bool(configuration.get("quick_gelu", False))}
     return dict(read_json(path)["model_cfg"])
 
 

@@ -59,7 +59,7 @@ class SentenceTower(PretrainedTower):
                 "those that begin with a transformer can.",
                 hint='tower = "frozen" trains a head over it',
             )
-        self.network.constant = {name: one for name, one in tried.items() if not isinstance(one, Tensor)}
+        self.network.constant = {name: value for name, value in tried.items() if not isinstance(value, Tensor)}
 
     def prepare(self, items: Sequence[Any]) -> list[Any]:
         """int32 token ids of each text: prompt and template included, cut, not padded."""
@@ -89,9 +89,9 @@ class SentenceTower(PretrainedTower):
     def files(self) -> dict[str, bytes]:
         """All of the model's folder but the weights of the transformer; modules after it need theirs to be built."""
         first = Path(read_json(self.folder / MODULES_FILE)[0].get("path", ""))
-        kept = read_small_files(self.folder, [*SMALL_FILES, *(f"*/{one}" for one in SMALL_FILES)])
+        contents = read_small_files(self.folder, [*SMALL_FILES, *(f"*/{name}" for name in SMALL_FILES)])
         weights = read_small_files(self.folder, [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"])
-        return kept | {name: content for name, content in weights.items() if Path(name).parent != first}
+        return contents | {name: content for name, content in weights.items() if Path(name).parent != first}
 
     def checkpoint_gradients(self) -> None:
         """Compute the transformer's activations again."""
@@ -165,8 +165,8 @@ def sentence_room(model: Any, prompt: str, template: str, texts: Sequence[str], 
     if limit is None:
         return list(texts)
 
-    def fits(some: list[str]) -> list[bool]:
-        filled = [prompt + template.replace("{}", text) for text in some]
+    def fits(candidates: list[str]) -> list[bool]:
+        filled = [prompt + template.replace("{}", text) for text in candidates]
         # Word vectors come with a tokenizer of the library's own, which puts no end tokens.
         own = not callable(tokenizer)
         counts = [len(tokenizer.tokenize(text)) for text in filled] if own else token_counts(tokenizer, filled)

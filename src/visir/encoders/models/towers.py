@@ -65,9 +65,9 @@ class TowersEncoder(Encoder):
         self._temperature = temperature
         self.dimension = outputs[0]
         self.modalities = frozenset(SIDES)
-        frozen = {side: one.card for side, one in self.base_encoders.items() if one is not None}
+        frozen = {side: encoder.card for side, encoder in self.base_encoders.items() if encoder is not None}
         self.distinguishes_roles = any(
-            one is not None and one.distinguishes_roles for one in self.base_encoders.values()
+            encoder is not None and encoder.distinguishes_roles for encoder in self.base_encoders.values()
         )
         own = [side for side in SIDES if side not in frozen]
         self.card = EncoderCard(
@@ -106,7 +106,7 @@ class TowersEncoder(Encoder):
         if not self.distinguishes_roles:
             return self
         encoder = copy(self)
-        encoder.base_encoders = {side: one and one.for_role(role) for side, one in self.base_encoders.items()}
+        encoder.base_encoders = {side: base and base.for_role(role) for side, base in self.base_encoders.items()}
         return encoder
 
     def preprocess(self, image: Image) -> Pixels:

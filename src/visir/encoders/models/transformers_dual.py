@@ -51,7 +51,7 @@ class _DualTower(PretrainedTower):
 
     family: ClassVar[str] = "transformers"
     network: _Network
-    kept: ClassVar[tuple[str, ...]]
+    small_files: ClassVar[tuple[str, ...]]
 
     def __init__(self, kind: str, model: Any, folder: Path, parts: tuple[str, ...], project: Any) -> None:
         family = FAMILIES[kind]
@@ -60,7 +60,7 @@ class _DualTower(PretrainedTower):
 
     def files(self) -> dict[str, bytes]:
         """What `save_pretrained` wrote for this tower, but the weights."""
-        return read_small_files(self.folder, self.kept)
+        return read_small_files(self.folder, self.small_files)
 
     def checkpoint_gradients(self) -> None:
         """Compute activations again, where the model has a switch for it."""
@@ -71,7 +71,7 @@ class ImageTower(_DualTower):
     """Images through the model's own image processor, its vision tower and projection."""
 
     modality: Modality = "image"
-    kept = ("config.json", "*processor_config.json")
+    small_files = ("config.json", "*processor_config.json")
 
     def __init__(self, kind: str, model: Any, folder: Path, *, processor: str) -> None:
         super().__init__(kind, model, folder, FAMILIES[kind].image_parts, FAMILIES[kind].image)
@@ -97,7 +97,7 @@ class ImageTower(_DualTower):
 class TextTower(TokenTower, _DualTower):
     """Texts through the model's own tokenizer, its text tower and projection."""
 
-    kept = SMALL_FILES
+    small_files = SMALL_FILES
 
     def __init__(self, kind: str, model: Any, folder: Path, *, template: str, max_length: int | None) -> None:
         family = FAMILIES[kind]

@@ -52,8 +52,8 @@ def read_vectors(name: str) -> tuple[dict[Modality, Rows], str]:
 
     Raises `EmbeddingError` naming the file and what it holds instead.
     """
-    kind, _, rest = name.partition(":")
-    path = Path(rest.partition("?")[0])
+    kind, _, location = name.partition(":")
+    path = Path(location.partition("?")[0])
     _, options = split_options(name, SIDES if kind == "npz" else (), error=EmbeddingError)
     if not (path.is_dir() if kind == "npy" else path.is_file()):
         raise EmbeddingError(f"{path}: no such {'folder' if kind == 'npy' else 'file'}.", hint="check the path")
@@ -69,12 +69,12 @@ def _npz(path: Path, options: dict[str, str]) -> dict[Modality, Rows]:
         stored = np.load(path, allow_pickle=False)
     except (ValueError, OSError, zipfile.BadZipFile) as fault:
         raise EmbeddingError(f"{path}: not a readable NPZ ({fault}).", hint="is the download complete?") from fault
-    found: dict[Modality, Rows] = {}
+    rows: dict[Modality, Rows] = {}
     with stored:
         for side in SIDES:
             if side in options and options[side] not in stored:
                 raise EmbeddingError(f"{path}: has no array {options[side]!r}.", hint=nearest(options[side], stored))
-            names = [options[side]] if side in options else [one for one in NAMES[side] if one in stored]
+            names = [options[side]] if side in options else [name for name in NAMES[side] if name in stored]
             if len(names) > 1:
                 raise EmbeddingError(
                     f"{path}: both {names[0]!r} and {names[1]!r} could be the {side} vectors.",
@@ -83,13 +83,13 @@ def _npz(path: Path, options: dict[str, str]) -> dict[Modality, Rows]:
             if names:
                 keys = [key for key in (f"{side}_ids", f"{names[0]}_ids") if key in stored]
                 ids = _array(path, stored, keys[0]) if keys else None
-                found[side] = Rows(_matrix(_array(path, stored, names[0]), f"{path}: {names[0]!r}"), _ids(ids))
-        if not found:
+                rows[side] = Rows(_matrix(_array(path, stored, names[0]), f"{path}: {names[0]!r}"), _ids(ids))
+        if not rows:
             raise EmbeddingError(
                 f"{path}: no array has a name that says which modality it is; there are {', '.join(stored)}.",
                 hint=f"say it: npz:{path}?image=KEY&text=KEY",
             )
-    return found
+    return rows
 
 
 def _array(path: Path, stored: Any, key: str) -> NDArray[Any]:
@@ -105,7 +105,7 @@ def _array(path: Path, stored: Any, key: str) -> NDArray[Any]:
 
 
 def _npy(folder: Path) -> tuple[dict[Modality, Rows], str]:
-    found: dict[Modality, Rows] = {}
+    rows: dict[Modality, Rows] = {}
     digest = hashlib.blake2b(digest_size=16)
     for side in SIDES:
         file = folder / f"{side}.npy"
@@ -116,12 +116,12 @@ def _npy(folder: Path) -> tuple[dict[Modality, Rows], str]:
         except (ValueError, OSError) as fault:
             raise EmbeddingError(f"{file}: not a readable NPY ({fault}).", hint="is the download complete?") from fault
         beside = [folder / f"{side}.ids{suffix}" for suffix in (".parquet", ".csv", ".txt")]
-        ids = next((_id_file(one) for one in beside if one.is_file()), None)
-        found[side] = Rows(_matrix(vectors, str(file)), ids)
+        ids = next((_id_file(file) for file in beside if file.is_file()), None)
+        rows[side] = Rows(_matrix(vectors, str(file)), ids)
         digest.update(hash_file(file).encode())
-    if not found:
+    if not rows:
         raise EmbeddingError(f"{folder}: neither image.npy nor text.npy is there.", hint="name the files so")
-    return found, digest.hexdigest()
+    return rows, digest.hexdigest()
 
 
 def _id_file(file: Path) -> pa.StringArray:
@@ -143,10 +143,10 @@ def _parquet(path: Path) -> dict[Modality, Rows]:
     except (pa.ArrowInvalid, OSError) as fault:
         raise EmbeddingError(f"{path}: not a readable Parquet file ({fault}).") from fault
     names = table.column_names
-    column = _only([one for one in names if pa.types.is_list(table.schema.field(one).type)
-                    or pa.types.is_fixed_size_list(table.schema.field(one).type)
-                    or pa.types.is_large_list(table.schema.field(one).type)], VECTOR_COLUMNS, path)  # fmt: skip
-    key = _only([one for one in names if one not in (column, "modality")], ID_COLUMNS, path)
+    column = _only([name for name in names if pa.types.is_list(table.schema.field(name).type)
+                    or pa.types.is_fixed_size_list(table.schema.field(name).type)
+                    or pa.types.is_large_list(table.schema.field(name).type)], VECTOR_COLUMNS, path)  # fmt: skip
+    key = _only([name for name in names if name not in (column, "modality")], ID_COLUMNS, path)
     if "modality" not in names:
         side: Modality = "text" if key == "caption_id" else "image"
         if key not in ("image_id", "caption_id"):
@@ -178,19 +178,19 @@ def _rows(table: pa.Table, key: str, column: str, path: Path) -> Rows:
     return Rows(_matrix(values.reshape(len(lists), -1), f"{path}: {column}"), ids)
 
 
-def _only(there: list[str], usual: Iterable[str], path: Path) -> str:
+def _only(names: list[str], usual: Iterable[str], path: Path) -> str:
     """The one column that is meant: the only one there, or the one with a usual name."""
-    named = [one for one in there if one in usual]
-    if len(there) == 1 or len(named) == 1:
-        return named[0] if named else there[0]
+    named = [name for name in names if name in usual]
+    if len(names) == 1 or len(named) == 1:
+        return named[0] if named else names[0]
     raise EmbeddingError(
-        f"{path}: cannot tell which column is meant; candidates: {', '.join(there) or 'none'}.",
+        f"{path}: cannot tell which column is meant; candidates: {', '.join(names) or 'none'}.",
         hint=f"call it {next(iter(usual))!r}",
     )
 
 
 def _ids(values: NDArray[Any] | None) -> pa.StringArray | None:
-    return None if values is None else strings([str(one) for one in values.tolist()])
+    return None if values is None else strings([str(value) for value in values.tolist()])
 
 
 def _matrix(vectors: NDArray[Any], where: str) -> NDArray[Any]:

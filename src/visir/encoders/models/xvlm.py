@@ -68,7 +68,7 @@ def _matching_head(width: int) -> nn.Module:
 def _vision_key(key: str) -> str:
     """timm merges patches at the beginning of a stage, the first Swin code at the end of the one before."""
     return re.sub(
-        r"^layers\.(\d+)\.downsample", lambda found: f"layers.{int(found[1]) - 1}.downsample", key.removeprefix("swin.")
+        r"^layers\.(\d+)\.downsample", lambda match: f"layers.{int(match[1]) - 1}.downsample", key.removeprefix("swin.")
     )
 
 
@@ -105,17 +105,19 @@ def _sizes(source: Source) -> Sizes:
             f"{name}: X-VLM with RoBERTa, CLIP's ViT or DeiT is not read.",
             hint="the published retrieval checkpoints have Swin-B and BERT (use_swin: True, use_roberta: False)",
         )
-    given = config.get("vision_config")
+    vision_config = config.get("vision_config")
     table = source.state.get(_TABLE)
     defaults = dict(SWIN) if table is None else {**SWIN, "window_size": (int(len(table) ** 0.5) + 1) // 2}
-    vision = merged(name, "vision_config", defaults, given)
+    vision = merged(name, "vision_config", defaults, vision_config)
     text = merged(name, "text_config", BERT, config.get("text_config"))
     stages = len(vision["depths"])
     whole = vision["window_size"] * _PATCH * 2 ** (stages - 1)
-    asked = {config["image_res"]} if source.declared and "image_res" in config else set()
-    asked |= {given["image_res"]} if given and "image_res" in given else set()
-    if len(asked) > 1:
-        raise EncoderError(f"{name}: image_res is {' and '.join(map(str, sorted(asked)))} in the configuration.")
-    sizes = Sizes(asked.pop() if asked else whole, vision, text, config.get("embed_dim", 256))
+    declared_sizes = {config["image_res"]} if source.declared and "image_res" in config else set()
+    declared_sizes |= {vision_config["image_res"]} if vision_config and "image_res" in vision_config else set()
+    if len(declared_sizes) > 1:
+        raise EncoderError(
+            f"{name}: image_res is {' and '.join(map(str, sorted(declared_sizes)))} in the configuration."
+        )
+    sizes = Sizes(declared_sizes.pop() if declared_sizes else whole, vision, text, config.get("embed_dim", 256))
     whole_numbers(name, {"image_res": sizes.image, "embed_dim": sizes.dimension}, ("image_res", "embed_dim"))
     return sizes

@@ -64,15 +64,17 @@ class GRUBackbone(Backbone):
         The others begin at random, with the mean and the deviation that each dimension has over those found. Raises
         `EncoderError` as `visir.encoders.towers.word_vectors.read_vectors` does.
         """
-        found = read_vectors(path, self.vocabulary.words, self.embedding.embedding_dim)
-        known = torch.from_numpy(np.concatenate([np.zeros(len(self.vocabulary) - len(found.known), bool), found.known]))
-        vectors = torch.from_numpy(found.vectors[found.known])
+        pretrained = read_vectors(path, self.vocabulary.words, self.embedding.embedding_dim)
+        known = torch.from_numpy(
+            np.concatenate([np.zeros(len(self.vocabulary) - len(pretrained.has_vector), bool), pretrained.has_vector])
+        )
+        vectors = torch.from_numpy(pretrained.vectors[pretrained.has_vector])
         with torch.no_grad():
             spread = torch.randn(len(known) - PADDING - 1, vectors.shape[1]) * vectors.std(0, correction=0)
             self.embedding.weight[PADDING + 1 :] = vectors.mean(0) + spread
             self.embedding.weight[known] = vectors
         self._from_file = True
-        return int(found.known.sum())
+        return int(pretrained.has_vector.sum())
 
     def prepare(self, item: str) -> NDArray[np.int32]:
         """The ids of the words, at least one."""
@@ -80,10 +82,10 @@ class GRUBackbone(Backbone):
 
     def collate(self, prepared: Sequence[Any]) -> dict[str, Tensor]:
         """`ids` (n, L) int64, padded with 0 to the longest, and `lengths` (n,) int64."""
-        lengths = np.array([len(one) for one in prepared], np.int64)
+        lengths = np.array([len(ids) for ids in prepared], np.int64)
         ids = np.full((len(prepared), lengths.max(initial=1)), PADDING, np.int64)
-        for row, one in zip(ids, prepared, strict=True):
-            row[: len(one)] = one
+        for row, sequence in zip(ids, prepared, strict=True):
+            row[: len(sequence)] = sequence
         return {"ids": torch.from_numpy(ids), LENGTHS: torch.from_numpy(lengths)}
 
     def forward(self, inputs: Inputs) -> Tensor:
@@ -146,6 +148,6 @@ class GRUBackbone(Backbone):
         """From what `save` wrote."""
         return cls(Vocabulary.load(folder / VOCABULARY_FILE), **spec)
 
-    def given(self) -> Sequence[nn.Module]:
+    def pretrained_modules(self) -> Sequence[nn.Module]:
         """The embeddings, when they were read from a file."""
         return (self.embedding,) if self._from_file else ()

@@ -34,7 +34,7 @@ class PixelBackbone(Backbone):
         super().__init__()
         self.size = size
         self._input = ImageInput((size, size), "imagenet", "crop", shorter, "bilinear")
-        mean, deviation = (torch.tensor(one, dtype=torch.float64) for one in NORMALISATIONS["imagenet"])
+        mean, deviation = (torch.tensor(values, dtype=torch.float64) for values in NORMALISATIONS["imagenet"])
         # (p/255 - m)/s = p·1/(255 s) - m/s; constants, so they are no part of a checkpoint.
         self.register_buffer("_scale", (1 / (255 * deviation)).float().view(3, 1, 1), persistent=False)
         self.register_buffer("_shift", (mean / deviation).float().view(3, 1, 1), persistent=False)

@@ -81,7 +81,7 @@ class PretrainedBackbone(Backbone):
         vectors: Tensor = self.network(inputs)
         return vectors
 
-    def given(self) -> Sequence[nn.Module]:
+    def pretrained_modules(self) -> Sequence[nn.Module]:
         """The whole tower: all of it came trained."""
         return (self.network,)
 

@@ -61,7 +61,9 @@ class Vocabulary:
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(tokenise(text))
-        chosen = sorted((one for one in counts.items() if one[1] >= min_count), key=lambda one: (-one[1], one[0]))
+        chosen = sorted(
+            (entry for entry in counts.items() if entry[1] >= min_count), key=lambda entry: (-entry[1], entry[0])
+        )
         if not chosen:
             if not counts:
                 raise EncoderError("there is not one word in all the texts.", hint="are the captions empty?")
