@@ -15,7 +15,7 @@ from torch import Tensor
 from visir.encoders.towers.base import to_device
 from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.packed_gru import Packing, _Recurrence
-from visir.encoders.towers.words import SPECIAL, UNKNOWN, Vocabulary
+from visir.encoders.towers.words import SPECIAL, UNKNOWN, WordVocabulary
 
 SHAPES: list[dict[str, Any]] = [
     {"bidirectional": True},
@@ -28,7 +28,7 @@ SHAPES: list[dict[str, Any]] = [
 
 def backbone(words: int = 20, **shape: Any) -> GRUBackbone:
     torch.manual_seed(0)
-    return GRUBackbone(Vocabulary([f"w{number}" for number in range(words)]), words=5, hidden=4, **shape)
+    return GRUBackbone(WordVocabulary([f"w{number}" for number in range(words)]), words=5, hidden=4, **shape)
 
 
 def batch(one: GRUBackbone, lengths: list[int]) -> dict[str, Tensor]:

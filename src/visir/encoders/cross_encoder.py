@@ -36,10 +36,11 @@ class CrossEncoder(ABC):
     every text that they are paired with, and dropped, so that each image passes its tower exactly once. Tokens of texts
     are fifty times smaller; they are kept up to a bound, beyond it the oldest are dropped and made again if need be.
 
-    - `card`: the key under which scores are kept, as an encoder's card is for vectors: everything that changes a score
-      has to be in it (the family too: two heads of one checkpoint are two cross-encoders)
-    - `head`: what the protocol calls the score ("itm")
-    - `images_at_once`, `texts_at_once`, `pairs_at_once`: how many go through the model together
+    Attributes:
+        card: The key under which scores are kept, as an encoder's card is for vectors: everything that changes a score
+            has to be in it (the family too: two heads of one checkpoint are two cross-encoders).
+        head: What the protocol calls the score ("itm").
+        images_at_once, texts_at_once, pairs_at_once: How many go through the model together.
     """
 
     card: EncoderCard
@@ -79,7 +80,9 @@ class CrossEncoder(ABC):
         """(n,) scores of n (picture, text) pairs, for a handful of them; `match_pairs` does it for collections.
 
         A picture that occurs several times (the same object) goes through the image tower once, and an equal text once.
-        Raises `EncoderError` when there are not as many texts as pictures.
+
+        Raises:
+            EncoderError: There are not as many texts as pictures.
         """
         from visir.collections.images import to_rgb
 

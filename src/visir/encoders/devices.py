@@ -12,8 +12,9 @@ def pick_device(device: str | None) -> str:
     Of several processes that a launcher started on this machine each takes a GPU of its own: None and "cuda" mean the
     one with the number of the process (`LOCAL_RANK`).
 
-    Raises `EncoderError` when the device asked for is not there: falling back silently would change speed and, with
-    other kernels, the last digits.
+    Raises:
+        EncoderError: The device is not available: falling back silently would change speed and, with other kernels,
+            the last digits.
     """
     import torch
 
@@ -36,7 +37,8 @@ def pick_device(device: str | None) -> str:
 def own_gpu(number: int, processes: int, gpus: int) -> str:
     """The GPU of process `number` (from 0) of so many on a machine; one process alone takes "cuda", torch's current.
 
-    Raises `EncoderError` when there are more processes than GPUs: two on one would take twice its memory.
+    Raises:
+        EncoderError: There are more processes than GPUs: two on one would take twice its memory.
     """
     if processes == 1:
         return "cuda"

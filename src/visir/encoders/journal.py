@@ -69,7 +69,8 @@ class Journal:
     def append(self, stop: int, vectors: NDArray[np.float32], broken: Mapping[str, str]) -> None:
         """The vectors of the inputs from where the last call ended up to `stop`, without those of the `broken` ones.
 
-        Raises `EmbeddingError` that names the ids of NaN and infinite values, before anything of this part is kept.
+        Raises:
+            EmbeddingError: A value is NaN or infinite; the message names the ids. Nothing of this part is kept.
         """
         start = self._waiting_stop or self.done
         ids = [name for name in self._ids[start:stop].to_pylist() if name not in broken]

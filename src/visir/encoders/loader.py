@@ -50,7 +50,8 @@ def load_images(
     between processes. Batches end at multiples of `batch_size`, whatever `start` is and whichever images are broken, so
     a resumed encode computes the same batches as an uninterrupted one.
 
-    Raises `ImageError` for a broken image unless `skip_broken`.
+    Raises:
+        ImageError: An image is broken, and `skip_broken` is false.
     """
     reader = ImageReader(items)
     spoil, stamp = spoilt(items), stamped(items, encoder.preprocess)

@@ -40,8 +40,10 @@ class CaptionTokens(Tokens):
     The authors' own tokenizer puts [CLS] before a caption and nothing behind it, in training and in evaluation. BERT's
     usual [SEP] there would be a token that the model has not seen in this place, and gives other vectors.
 
-    - `files`: what the tokenizer is made of, by file name (`find_vocabulary`)
-    - `max_words`: captions are cut to so many words before they are tokenised, `max_length`: and to so many tokens then
+    Args:
+        files: What the tokenizer is made of, by file name (`find_vocabulary`).
+        max_words: Captions are cut to so many words before they are tokenised.
+        max_length: Then they are cut to so many tokens.
     """
 
     def __init__(
@@ -98,10 +100,12 @@ class CaptionTokens(Tokens):
 def find_vocabulary(name: str, vocabulary: str | None, checkpoint: Path) -> dict[str, bytes]:
     """The files of BERT's uncased tokenizer, by name.
 
-    - `given`: a vocabulary file, a folder with one, or None: beside the checkpoint, or in a folder `bert-base-uncased`
-      there. Nothing is fetched: the vocabulary (230 kB) is `vocab.txt` of bert-base-uncased, which other models share.
-
     Of a folder the vocabulary alone is taken; lower-casing and lengths are those of the model.
+
+    Args:
+        vocabulary: A vocabulary file, a folder with one, or None: beside the checkpoint, or in a folder
+            `bert-base-uncased` there. Nothing is fetched: the vocabulary (230 kB) is `vocab.txt` of bert-base-uncased,
+            which other models share.
     """
     if vocabulary is not None:
         location = Path(vocabulary).expanduser()

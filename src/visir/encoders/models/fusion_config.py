@@ -32,9 +32,11 @@ _PARTS = ("vision_config", "text_config", "bert_config")
 class Sizes:
     """What decides the architecture beside the family; plain values.
 
-    - `image`: side of the square input in pixels; `vision`: the image tower's own sizes, as the family names them
-    - `text`: BERT's, under the names of `BERT`; layers from `fusion_layer` on look at the image
-    - `dimension`: of the common space
+    Attributes:
+        image: Side of the square input in pixels.
+        vision: The image tower's own sizes, as the family names them.
+        text: BERT's, under the names of `BERT`; layers from `fusion_layer` on look at the image.
+        dimension: Of the common space.
     """
 
     image: int

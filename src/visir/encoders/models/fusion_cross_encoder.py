@@ -16,7 +16,7 @@ from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, to_vectors
 from visir.encoders.models.fusion_model import FusionModel
-from visir.encoders.models.fusion_towers import ImageTower, TextTower
+from visir.encoders.models.fusion_towers import FusionImageTower, FusionTextTower
 from visir.encoders.towers.base import to_device
 from visir.records import EncoderCard
 
@@ -36,7 +36,7 @@ class FusionCrossEncoder(CrossEncoder):
     """
 
     def __init__(
-        self, card: EncoderCard, model: FusionModel, image: ImageTower, text: TextTower, *, device: str
+        self, card: EncoderCard, model: FusionModel, image: FusionImageTower, text: FusionTextTower, *, device: str
     ) -> None:
         self.card = replace(card, family=f"{card.family}-itm")
         self._model, self._image, self._text, self._device = model, image, text, device

@@ -39,13 +39,14 @@ CHANNELS = ("RGB", "BGR")
 class ImageInput:
     """From an upright RGB image to the input of a backbone.
 
-    - `size`: (height, width) of the input
-    - `normalise`: a key of `NORMALISATIONS`, or "m,m,m/s,s,s" with mean and deviation in units of [0, 1]
-    - `resize`: "crop" scales the shorter side to `shorter` (default: the size) and cuts out the centre, as
-      torchvision's evaluation transforms do; "squash" scales both sides at once, so nothing is lost at the edges;
-      "pad" scales the longer side and fills up with grey 127
-    - `interpolation`: Pillow's filters, which smooth when scaling down
-    - `layout`, `channels`: order of the axes and of the colours
+    Attributes:
+        size: (height, width) of the input.
+        normalise: A key of `NORMALISATIONS`, or "m,m,m/s,s,s" with mean and deviation in units of [0, 1].
+        resize: "crop" scales the shorter side to `shorter` (default: the size) and cuts out the centre, as
+            torchvision's evaluation transforms do; "squash" scales both sides at once, so nothing is lost at the edges;
+            "pad" scales the longer side and fills up with grey 127.
+        interpolation: Pillow's filters, which smooth when scaling down.
+        layout, channels: Order of the axes and of the colours.
     """
 
     size: tuple[int, int]

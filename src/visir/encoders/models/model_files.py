@@ -66,7 +66,8 @@ def find_model(name: str, revision: str | None, *, parts: bool = False) -> Model
     A snapshot that is already in the hub's cache is used without a download when the hub cannot be reached (or when
     `HF_HUB_OFFLINE=1`). `parts`: see `ModelFiles`.
 
-    Raises `EncoderError`: no such folder, no such repository or revision, no access, no network.
+    Raises:
+        EncoderError: No such folder, no such repository or revision, no access, no network.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():

@@ -54,8 +54,9 @@ def read_checkpoint(name: str, path: Path) -> tuple[dict[str, Tensor], dict[str,
 def check_weights(name: str, state: State, expected: Mapping[str, Sequence[int]], ignored: Sequence[str]) -> None:
     """Raise one `EncoderError` that lists every weight that is of another shape, missing, or not known.
 
-    - `wanted`: the shape of every weight that is used, by its name in the file
-    - `ignored`: patterns of names that may be in the file, and are used in training only
+    Args:
+        expected: The shape of every weight that is used, by its name in the file.
+        ignored: Patterns of names that may be in the file, and are used in training only.
     """
     missing = [f"missing: {key} {tuple(shape)}" for key, shape in expected.items() if key not in state]
     shapes = [

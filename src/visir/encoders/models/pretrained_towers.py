@@ -36,7 +36,8 @@ class PretrainedTowersEncoder(Encoder):
     Vectors are the projections before normalisation. The same towers are what is tuned, so there is one way from an
     image or a text to its vector.
 
-    - `temperature`: the one the model was trained to, or None
+    Args:
+        temperature: The one the model was trained to, or None.
     """
 
     def __init__(
@@ -101,8 +102,9 @@ class PretrainedTowersEncoder(Encoder):
 def part(module: M, *, only: Sequence[str] = (), without: Sequence[str] = ()) -> M:
     """`module` with fewer weights, sharing those it keeps; what is left out is None in it.
 
-    - `only`: names of the children and tensors that are kept at the top; all, when empty
-    - `without`: patterns of dotted names that are left out at any depth ("encoder.layer.*.crossattention")
+    Args:
+        only: Names of the children and tensors that are kept at the top; all, when empty.
+        without: Patterns of dotted names that are left out at any depth ("encoder.layer.*.crossattention").
     """
     taken = copy.copy(module)
     for table in ("_modules", "_parameters", "_buffers"):

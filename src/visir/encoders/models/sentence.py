@@ -132,7 +132,8 @@ class SentenceEncoder(Encoder):
     def pretrained_tower(self, modality: Modality) -> SentenceTower:
         """The text tower, sharing its weights with this encoder.
 
-        Raises `EncoderError` for a model that does not begin with a transformer (word vectors, bags of words).
+        Raises:
+            EncoderError: The model does not begin with a transformer (word vectors, bags of words).
         """
         if modality != "text":
             raise self.cannot(modality)
@@ -192,7 +193,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 def packaged_model() -> Path | None:
     """The folder of all-MiniLM-L6-v2 inside the installed package; None when it is not installed.
 
-    Raises `EncoderError` when a file in it is not the published one.
+    Raises:
+        EncoderError: A file in it is not the published one.
     """
     package = find_spec(PACKAGE)
     if package is None or not package.submodule_search_locations:

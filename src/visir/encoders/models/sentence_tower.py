@@ -38,18 +38,19 @@ class SentenceTower(PretrainedTower):
 
     A model that ends in a normalisation gives unit vectors here too.
 
-    - `max_length`: what was asked for, or None for the model's own
+    Args:
+        max_length: What was asked for, or None for the model's own.
     """
 
     family: ClassVar[str] = "sentence-transformers"
     modality: Modality = "text"
-    network: _Network
+    network: _SentenceNetwork
 
     def __init__(self, model: Any, folder: Path, *, outputs: int, template: str, max_length: int | None) -> None:
         self.folder, self.outputs = folder, outputs
         self._template, self._max_length, self._lock = template, max_length, threading.Lock()
         # A BERT here has a pooler that the library's own pooling takes no notice of.
-        self.network = _Network(part(model, without=("0.*.pooler",)), outputs)
+        self.network = _SentenceNetwork(part(model, without=("0.*.pooler",)), outputs)
         tried = self._tokenise(["a"])
         if not {"input_ids", "attention_mask"} <= set(tried) or bool(
             np.any(np.asarray(tried.get("token_type_ids", 0)))
@@ -106,7 +107,7 @@ class SentenceTower(PretrainedTower):
         return encoded
 
 
-class _Network(nn.Module):
+class _SentenceNetwork(nn.Module):
     """All modules, one after the other. `constant`: what the tokenizer adds that is no tensor."""
 
     constant: Mapping[str, Any]

@@ -25,11 +25,12 @@ TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.sp
 class Tokens:
     """The tokenizer saved in a model's folder.
 
-    - `limit`: texts are cut to so many tokens, end tokens included, as the tokenizer itself cuts (the end token stays)
-    - `padding`: "longest" pads to the longest text of the batch, for models that mask padding; "max_length" to `limit`,
-      for models trained without a mask, where the number of padding tokens changes the vector
-    - `inputs`: which of the tokenizer's outputs the model is given
-    - `template`: a text with one `{}` for the place of the text
+    Args:
+        limit: Texts are cut to so many tokens, end tokens included, as the tokenizer itself cuts (the end token stays).
+        padding: "longest" pads to the longest text of the batch, for models that mask padding; "max_length" to `limit`,
+            for models trained without a mask, where the number of padding tokens changes the vector.
+        inputs: Which of the tokenizer's outputs the model is given.
+        template: A text with one `{}` for the place of the text.
     """
 
     def __init__(
@@ -122,8 +123,10 @@ def pad(
 ) -> dict[str, torch.Tensor]:
     """ "input_ids" and "attention_mask" (1 where there is text) of a batch, each (n, L) int64.
 
-    - `token`: what is padded with; `side`: "right" or "left"
-    - `length`: L; None is that of the longest text
+    Args:
+        token: What is padded with.
+        side: "right" or "left".
+        length: L; None is that of the longest text.
     """
     import torch
 

@@ -66,8 +66,9 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
     """Read what `write_towers` wrote.
 
-    Raises `EncoderError` when a file is missing or damaged, and when a frozen encoder is not the one the head was
-    trained over (its weights or its preprocessing differ): the vectors would look right and mean nothing.
+    Raises:
+        EncoderError: A file is missing or damaged, or a frozen encoder is not the one the head was trained over (its
+            weights or its preprocessing differ): the vectors would look right and mean nothing.
     """
     description = read_description(folder)
     tensors = _read_weights(folder / WEIGHTS_FILE)
@@ -105,7 +106,7 @@ def _build(
     if "base_encoder" not in entry:
         return build_tower(_backbone_folder(folder, side), entry), None
     base_encoder = load_part(folder, entry["base_encoder"], device, dtype)
-    _refuse_another(folder, side, entry["card"], base_encoder.card)
+    _check_base_encoder(folder, side, entry["card"], base_encoder.card)
     return Tower(None, Head(HeadSpec.from_dict(entry["head"]))), base_encoder
 
 
@@ -148,7 +149,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _refuse_another(folder: Path, side: Modality, trained: dict[str, Any], card: EncoderCard) -> None:
+def _check_base_encoder(folder: Path, side: Modality, trained: dict[str, Any], card: EncoderCard) -> None:
     fields = ("weights", f"{side}_preprocessing")
     now = card.to_dict()
     differing = [f"{field}: trained with {trained[field]!r}, found {now[field]!r}" for field in fields

@@ -35,22 +35,23 @@ VECTOR_COLUMNS = ("vector", "vectors", "embedding", "embeddings", "features")
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class VectorRows:
     """An (n, d) matrix and the ids of its rows; `ids` None means: one row per input of the collection, in its order."""
 
     vectors: NDArray[Any]
     ids: pa.StringArray | None
 
 
-def read_vectors(name: str) -> tuple[dict[Modality, Rows], str]:
+def read_vectors(name: str) -> tuple[dict[Modality, VectorRows], str]:
     """The vectors that a name such as "npz:FILE" means, by modality, and a hash over the files they come from.
 
     - `npz:FILE`: arrays called as in `NAMES` (or as `?image=KEY&text=KEY` says), with the ids in `image_ids` and
-      `text_ids`. Without ids the rows stand for the inputs of the collection in its order.
-    - `npy:FOLDER`: `image.npy` and `text.npy` (one suffices), ids in `image.ids.txt`, `.csv` or `.parquet`
-    - `parquet:FILE`: columns `id`, `vector` (a list of floats) and, with both modalities in it, `modality`
+      `text_ids`. Without ids the rows stand for the items in their order.
+    - `npy:FOLDER`: `image.npy` and `text.npy` (one suffices), ids in `image.ids.txt`, `.csv` or `.parquet`.
+    - `parquet:FILE`: columns `id`, `vector` (a list of floats) and, with both modalities in it, `modality`.
 
-    Raises `EmbeddingError` naming the file and what it holds instead.
+    Raises:
+        EmbeddingError: The file holds something else; the message names the file and what it holds.
     """
     kind, _, location = name.partition(":")
     path = Path(location.partition("?")[0])
@@ -64,12 +65,12 @@ def read_vectors(name: str) -> tuple[dict[Modality, Rows], str]:
     return _npy(path)
 
 
-def _npz(path: Path, options: dict[str, str]) -> dict[Modality, Rows]:
+def _npz(path: Path, options: dict[str, str]) -> dict[Modality, VectorRows]:
     try:
         stored = np.load(path, allow_pickle=False)
     except (ValueError, OSError, zipfile.BadZipFile) as fault:
         raise EmbeddingError(f"{path}: not a readable NPZ ({fault}).", hint="is the download complete?") from fault
-    rows: dict[Modality, Rows] = {}
+    rows: dict[Modality, VectorRows] = {}
     with stored:
         for side in SIDES:
             if side in options and options[side] not in stored:
@@ -83,7 +84,7 @@ def _npz(path: Path, options: dict[str, str]) -> dict[Modality, Rows]:
             if names:
                 keys = [key for key in (f"{side}_ids", f"{names[0]}_ids") if key in stored]
                 ids = _array(path, stored, keys[0]) if keys else None
-                rows[side] = Rows(_matrix(_array(path, stored, names[0]), f"{path}: {names[0]!r}"), _ids(ids))
+                rows[side] = VectorRows(_matrix(_array(path, stored, names[0]), f"{path}: {names[0]!r}"), _ids(ids))
         if not rows:
             raise EmbeddingError(
                 f"{path}: no array has a name that says which modality it is; there are {', '.join(stored)}.",
@@ -104,8 +105,8 @@ def _array(path: Path, stored: Any, key: str) -> NDArray[Any]:
     return array
 
 
-def _npy(folder: Path) -> tuple[dict[Modality, Rows], str]:
-    rows: dict[Modality, Rows] = {}
+def _npy(folder: Path) -> tuple[dict[Modality, VectorRows], str]:
+    rows: dict[Modality, VectorRows] = {}
     digest = hashlib.blake2b(digest_size=16)
     for side in SIDES:
         file = folder / f"{side}.npy"
@@ -117,7 +118,7 @@ def _npy(folder: Path) -> tuple[dict[Modality, Rows], str]:
             raise EmbeddingError(f"{file}: not a readable NPY ({fault}).", hint="is the download complete?") from fault
         beside = [folder / f"{side}.ids{suffix}" for suffix in (".parquet", ".csv", ".txt")]
         ids = next((_id_file(file) for file in beside if file.is_file()), None)
-        rows[side] = Rows(_matrix(vectors, str(file)), ids)
+        rows[side] = VectorRows(_matrix(vectors, str(file)), ids)
         digest.update(hash_file(file).encode())
     if not rows:
         raise EmbeddingError(f"{folder}: neither image.npy nor text.npy is there.", hint="name the files so")
@@ -137,7 +138,7 @@ def _id_file(file: Path) -> pa.StringArray:
     return strings([row[column] for row in rows])
 
 
-def _parquet(path: Path) -> dict[Modality, Rows]:
+def _parquet(path: Path) -> dict[Modality, VectorRows]:
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as fault:
@@ -163,7 +164,7 @@ def _parquet(path: Path) -> dict[Modality, Rows]:
             for side in SIDES if side in kinds}  # fmt: skip
 
 
-def _rows(table: pa.Table, key: str, column: str, path: Path) -> Rows:
+def _rows(table: pa.Table, key: str, column: str, path: Path) -> VectorRows:
     ids = strings(table[key])
     lists = table[column].combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
@@ -175,7 +176,7 @@ def _rows(table: pa.Table, key: str, column: str, path: Path) -> Rows:
         named = ", ".join(map(repr, ids.filter(odd)[:3].to_pylist()))
         raise EmbeddingError(f"{path}: most vectors have {usual} values; other lengths (or none) have {named}.")
     values = lists.flatten().to_numpy(zero_copy_only=False)
-    return Rows(_matrix(values.reshape(len(lists), -1), f"{path}: {column}"), ids)
+    return VectorRows(_matrix(values.reshape(len(lists), -1), f"{path}: {column}"), ids)
 
 
 def _only(names: list[str], usual: Iterable[str], path: Path) -> str:

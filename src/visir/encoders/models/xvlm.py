@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from visir.encoders.models.fusion_config import BERT, Sizes, merged, whole_numbers
-from visir.encoders.models.fusion_encoder import FusionEncoder, Source, load_fusion
-from visir.encoders.models.fusion_model import Family
+from visir.encoders.models.fusion_encoder import FusionEncoder, FusionSource, load_fusion
+from visir.encoders.models.fusion_model import FusionFamily
 from visir.errors import EncoderError
 
 SWIN: Mapping[str, Any] = {
@@ -72,7 +72,7 @@ def _vision_key(key: str) -> str:
     )
 
 
-FAMILY = Family(
+FAMILY = FusionFamily(
     kind="xvlm",
     vision_name="vision_encoder",
     build_vision=SwinTokens,
@@ -94,7 +94,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     return load_fusion(name, FAMILY, _sizes, max_length=MAX_TOKENS, device=device, dtype=dtype)
 
 
-def _sizes(source: Source) -> Sizes:
+def _sizes(source: FusionSource) -> Sizes:
     """The published sizes, changed by the configuration; the window is read off the weights where it says nothing.
 
     The last stage is one window, so the window gives the input's side: 7, 12 and 15 are 224, 384 and 480 pixels.

@@ -39,8 +39,10 @@ class Backbone(nn.Module, ABC):
     Preparing is split from the forward pass so that threads can do it while the model computes. What `prepare` gives is
     the same in training and in use; augmentation changes the picture, or the words, before or after it, never inside.
 
-    - `kind`: its key in `visir.encoders.towers.kinds.BACKBONES`
-    - `modality`: what it reads; `outputs`: the width of its features
+    Attributes:
+        kind: Its key in `visir.encoders.towers.kinds.BACKBONES`.
+        modality: What it reads.
+        outputs: The width of its features.
     """
 
     kind: ClassVar[str]

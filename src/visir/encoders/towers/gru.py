@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from visir.encoders.towers import packed_gru
 from visir.encoders.towers.base import LENGTHS, Backbone, Inputs
 from visir.encoders.towers.word_vectors import read_vectors
-from visir.encoders.towers.words import PADDING, TOKENISER, Vocabulary
+from visir.encoders.towers.words import PADDING, TOKENISER, WordVocabulary
 from visir.errors import EncoderError
 
 VOCABULARY_FILE = "vocabulary.txt"
@@ -23,16 +23,18 @@ VOCABULARY_FILE = "vocabulary.txt"
 class GRUBackbone(Backbone):
     """Word embeddings, then a gated recurrent unit (Cho et al. 2014), then one vector per text.
 
-    - `words`: width of the embeddings; `hidden`: of the states; `outputs` is `hidden`, twice that when `bidirectional`
-    - `layers`: one over the other, each over both directions of the one below
-    - `pooling`: the "last" state of each direction, or the "mean" or the "max" of every dimension over all states
-
     Each direction is read to its own end: the backward one's last state stands at the first word. The code that was
     released with LTD takes the state at the last word for both, where the backward direction has seen one word only;
     half of the vector then says little more than how the caption ends.
 
     A text's vector does not depend on what it is batched with, beyond rounding. A text without a word is read as one
     unknown word. Nothing marks a sentence's start and end; VSE++'s code adds two words for that.
+
+    Args:
+        words: Width of the embeddings.
+        hidden: Of the states; `outputs` is `hidden`, twice that when `bidirectional`.
+        layers: One over the other, each over both directions of the one below.
+        pooling: The "last" state of each direction, or the "mean" or the "max" of every dimension over all states.
     """
 
     kind = "gru"
@@ -40,7 +42,7 @@ class GRUBackbone(Backbone):
 
     def __init__(
         self,
-        vocabulary: Vocabulary,
+        vocabulary: WordVocabulary,
         *,
         words: int = 300,
         hidden: int = 1024,
@@ -61,8 +63,10 @@ class GRUBackbone(Backbone):
     def read_vectors(self, path: str | Path) -> int:
         """Take the embeddings of all words that a file of word vectors holds; returns how many were found.
 
-        The others begin at random, with the mean and the deviation that each dimension has over those found. Raises
-        `EncoderError` as `visir.encoders.towers.word_vectors.read_vectors` does.
+        The others begin at random, with the mean and the deviation that each dimension has over those found.
+
+        Raises:
+            EncoderError: As `visir.encoders.towers.word_vectors.read_vectors` does.
         """
         pretrained = read_vectors(path, self.vocabulary.words, self.embedding.embedding_dim)
         known = torch.from_numpy(
@@ -146,7 +150,7 @@ class GRUBackbone(Backbone):
     @classmethod
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
         """From what `save` wrote."""
-        return cls(Vocabulary.load(folder / VOCABULARY_FILE), **spec)
+        return cls(WordVocabulary.load(folder / VOCABULARY_FILE), **spec)
 
     def pretrained_modules(self) -> Sequence[nn.Module]:
         """The embeddings, when they were read from a file."""

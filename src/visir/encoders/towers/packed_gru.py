@@ -19,9 +19,11 @@ class Packing:
 
     So the sequences that still run are always the first ones, and no step computes padding.
 
-    - `sizes`: how many sequences run at each step; `rows`, `times`: (T,) sequence and step at each place of the layout
-    - `mirror`: (T,) the place of the same sequence's step counted from its other end; its own inverse
-    - `ends`: (n,) the place of each sequence's last step
+    Args:
+        sizes: How many sequences run at each step.
+        rows, times: (T,) sequence and step at each place of the layout.
+        mirror: (T,) the place of the same sequence's step counted from its other end; its own inverse.
+        ends: (n,) the place of each sequence's last step.
     """
 
     def __init__(self, lengths: Tensor) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from visir.encoders.models.image_input import NORMALISATIONS, ImageInput
-from visir.encoders.models.image_processors import refuse_sliver
+from visir.encoders.models.image_processors import check_sliver
 from visir.encoders.towers.base import Backbone, Inputs
 from visir.errors import EncoderError
 
@@ -41,7 +41,7 @@ class PixelBackbone(Backbone):
 
     def prepare(self, item: Image) -> NDArray[np.uint8]:
         """One upright RGB image to (3, size, size) bytes; raises `ImageError` for a sliver that would blow up."""
-        refuse_sliver(item, self._input.shorter)
+        check_sliver(item, self._input.shorter)
         return np.ascontiguousarray(self._input.prepare(item).transpose(2, 0, 1))
 
     def prepare_sized(self, item: Image) -> NDArray[np.uint8]:

@@ -23,16 +23,17 @@ _SCALED_TO = 256
 class ResNetBackbone(PixelBackbone):
     """A residual network up to and with its average pooling: 512 features (18 layers) or 2,048 (50, 101, 152).
 
-    - `weights`: "imagenet" (torchvision's IMAGENET1K_V1, VSE++'s and LTD's), "imagenet-v2" (IMAGENET1K_V2, the same
-      network trained longer and better; not for 18 layers), "random", or a file: `.safetensors`, or `.pth` (read
-      without running code). None leaves them to be put in, as `load` does.
-    - `size`: pixels of the square that enters. The picture's shorter side is scaled to 256/224 of that (bilinear), as
-      for ImageNet's validation set, and the centre is cut out, whatever the weights (torchvision judges V2 at 232/224).
-      The papers scaled training pictures likewise and cropped
-      them at random: that is the recipe's augmentation.
-
     While the network is held fixed its batch normalisation has to be in evaluation mode (the loop sees to that); when
     it is tuned, statistics are of the batch, so that a vector in training depends on its neighbours.
+
+    Args:
+        weights: "imagenet" (torchvision's IMAGENET1K_V1, VSE++'s and LTD's), "imagenet-v2" (IMAGENET1K_V2, the same
+            network trained longer and better; not for 18 layers), "random", or a file: `.safetensors`, or `.pth` (read
+            without running code). None leaves them to be put in, as `load` does.
+        size: Pixels of the square that enters. The picture's shorter side is scaled to 256/224 of that (bilinear), as
+            for ImageNet's validation set, and the centre is cut out, whatever the weights (torchvision judges V2 at
+            232/224). The papers scaled training pictures likewise and cropped them at random: that is the recipe's
+            augmentation.
     """
 
     kind = "resnet"

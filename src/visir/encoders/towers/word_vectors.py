@@ -19,7 +19,12 @@ _BROKEN = "is the download complete? compare its size"
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """Row i belongs to word i of those asked for: its (d,) float32 vector; `has_vector[i]` is False where there is none."""
+    """The vectors of some words, in their order.
+
+    Attributes:
+        vectors: (words, d) float32; zeros where a word has no vector.
+        has_vector: (words,) whether the file has a vector of the word.
+    """
 
     vectors: NDArray[np.float32]
     has_vector: NDArray[np.bool_]
@@ -32,9 +37,10 @@ def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVect
     what is left of the last `width` numbers: a few hundred tokens of glove.840B hold spaces. Of a word that comes twice
     the first vector is taken. A first line of two integers, as word2vec writes it, is passed over.
 
-    Raises `EncoderError` for a missing file, saying where to get one; for a file of another width, or without any of
-    the words; and, naming the line, for a word that is not UTF-8 or a vector of one of `words` that is cut short or
-    holds what is no finite number.
+    Raises:
+        EncoderError: The file is missing (the message says where to get one), has another width, or has none of the
+            words; a word is not UTF-8, or a vector of one of `words` is cut short or not finite (the message names the
+            line).
     """
     if not Path(path).is_file():
         raise EncoderError(
@@ -50,7 +56,7 @@ def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVect
             if number == 1 and _is_header(path, line, width):
                 continue
             if not word.isascii():
-                _refuse_other_encoding(path, number, word)
+                _check_encoding(path, number, word)
             # Nearly every line is of none of our words: one look-up decides.
             row = places.get(word)
             if row is not None and not known[row]:
@@ -77,7 +83,7 @@ def _is_header(path: str | Path, line: bytes, width: int) -> bool:
     return header
 
 
-def _refuse_other_encoding(path: str | Path, number: int, word: bytes) -> None:
+def _check_encoding(path: str | Path, number: int, word: bytes) -> None:
     try:
         word.decode()
     except UnicodeDecodeError as fault:
