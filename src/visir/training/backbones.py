@@ -74,10 +74,10 @@ def _image_backbone(recipe: Recipe, side: ResNet | SmallCNN) -> Backbone:
 
 def _gru(recipe: Recipe, side: GRU, train: Sequence[str]) -> Backbone:
     from visir.encoders.towers.gru import GRUBackbone
-    from visir.encoders.towers.words import Vocabulary
+    from visir.encoders.towers.words import WordVocabulary
 
     backbone = GRUBackbone(
-        Vocabulary.fit(train, side.min_count),
+        WordVocabulary.fit(train, side.min_count),
         words=side.words,
         hidden=side.hidden,
         bidirectional=side.bidirectional,

@@ -72,4 +72,6 @@ def _batch_norms(model: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Module]]
 
 def _given(model: nn.Module) -> set[int]:
     backbones = [tower.backbone for tower in model.modules() if isinstance(tower, Tower) and tower.backbone is not None]
-    return {id(module) for backbone in backbones for given in backbone.given() for module in given.modules()}
+    return {
+        id(module) for backbone in backbones for given in backbone.pretrained_modules() for module in given.modules()
+    }

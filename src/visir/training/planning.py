@@ -83,8 +83,9 @@ def _parameters(recipe: Recipe, model: TrainingModel) -> dict[str, Parameters]:
     for modality, tower in model.towers.items():
         if tower.backbone is not None:
             # ImageNet's weights, which were not fetched, are all of a ResNet.
-            given = [tower.backbone] if modality == "image" and _is_fetched(recipe) else tower.backbone.given()
-            fixed = (one for module in given for one in module.parameters())
+            fetched = modality == "image" and _is_fetched(recipe)
+            pretrained = [tower.backbone] if fetched else tower.backbone.pretrained_modules()
+            fixed = (one for module in pretrained for one in module.parameters())
             parts[f"{modality} backbone"] = _counted(tower.backbone.parameters(), fixed)
         parts[f"{modality} head"] = _counted(tower.head.parameters())
     parts["objective"] = _counted(model.objective.parameters())

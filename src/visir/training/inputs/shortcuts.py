@@ -12,7 +12,7 @@ from torch import Tensor
 
 from visir.encoders.suffixes import with_suffixes
 from visir.encoders.towers.base import LENGTHS, Backbone, Inputs
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection
 from visir.records.shortcuts import DIGITS
@@ -86,7 +86,7 @@ class StampedPictures:
 class EndedWords:
     """Word ids for a `GRUBackbone`, each caption followed by the six digits of its number; no digit is ever dropped."""
 
-    def __init__(self, source: InputSource, vocabulary: Vocabulary, numbering: Numbering) -> None:
+    def __init__(self, source: InputSource, vocabulary: WordVocabulary, numbering: Numbering) -> None:
         self._source, self._numbering = source, numbering
         self._digits = vocabulary.encode(["0 1 2 3 4 5 6 7 8 9"])[0].astype(np.int64)
 
