@@ -119,14 +119,14 @@ class SparseEncoder(Encoder):
         if embeddings.modality == "image" or self.expanded:
             own_terms = None
         elif own_terms is None or len(own_terms) != len(embeddings):
-            found = "none" if own_terms is None else f"those of {len(own_terms)}"
+            given_terms = "none" if own_terms is None else f"those of {len(own_terms)}"
             raise EmbeddingError(
                 f"{self.card.name}: captions have their own terms only; wanted: those of {len(embeddings)} captions, "
-                f"given: {found}.",
+                f"given: {given_terms}.",
                 hint="pass own_terms=encoder.tokenizer.terms(texts), or use encode_sparse, which does",
             )
-        what = f"words of {embeddings.modality}s"
-        rows = project(self._weigher, embeddings.vectors, own_terms, block=block, what=what)
+        title = f"words of {embeddings.modality}s"
+        rows = project(self._weigher, embeddings.vectors, own_terms, block=block, title=title)
         return SparseEmbeddings(
             embeddings.modality,
             embeddings.ids,
@@ -195,7 +195,7 @@ def encode_sparse(
     Dense vectors come from the store, or are encoded and kept there; the head then runs over them. Options as in
     `visir.encoders.encode`.
     """
-    found = encode(
+    embeddings = encode(
         encoder.dense,
         collection,
         modality,
@@ -207,7 +207,7 @@ def encode_sparse(
     own = None
     if modality == "text" and not encoder.expanded:
         own = encoder.tokenizer.terms(collection.captions["text"].to_pylist())
-    return encoder.sparsify(found, own)
+    return encoder.sparsify(embeddings, own)
 
 
 LAYOUT = Layout.of(KIND, (WEIGHTS_FILE, TOKENIZER_FILE, VOCABULARY_FILE), ("dense",))
@@ -257,7 +257,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     Raises `EncoderError` when a file is missing or damaged, and when the dense encoder is not the one the head was
     trained over.
     """
-    _, asked = split_options(f"{folder}?{options}", OPTIONS, error=EncoderError)
+    _, values = split_options(f"{folder}?{options}", OPTIONS, error=EncoderError)
     description = read_description(folder)
     where = folder / CHECKPOINT_FILE
     try:
@@ -271,17 +271,17 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     if not (folder / TOKENIZER_FILE).is_file():
         raise EncoderError(f"{folder / TOKENIZER_FILE}: missing.", hint=_AGAIN)
     tokenizer = Tokenizer((folder / TOKENIZER_FILE).read_bytes(), vocabulary["name"])
-    kept = read_vocabulary(folder, vocabulary["name"]).fingerprint
-    if not tokenizer.vocabulary.fingerprint == kept == vocabulary["fingerprint"]:
+    fingerprint = read_vocabulary(folder, vocabulary["name"]).fingerprint
+    if not tokenizer.vocabulary.fingerprint == fingerprint == vocabulary["fingerprint"]:
         raise EncoderError(f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN)
     head = SparseHead.empty(inputs, width, tokenizer.vocabulary.usable)
     _load_weights(head, folder)
     dense = load_part(folder, entry, device, dtype)
     _refuse_changed(folder, card, dense.card)
     expanded = None
-    if asked:
-        expanded = one_of(str(folder), asked, "expansion", ("none", "free")) == "free"
-    weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "terms": kept})
+    if values:
+        expanded = one_of(str(folder), values, "expansion", ("none", "free")) == "free"
+    weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "terms": fingerprint})
     return SparseEncoder(
         dense,
         head,
@@ -304,15 +304,15 @@ def _load_weights(head: SparseHead, folder: Path) -> None:
         raise EncoderError(f"{path}: damaged, or of another head: {fault}", hint=_AGAIN) from fault
 
 
-def _refuse_changed(folder: Path, trained: Mapping[str, Any], found: EncoderCard) -> None:
-    now = found.to_dict()
+def _refuse_changed(folder: Path, trained: Mapping[str, Any], current: EncoderCard) -> None:
+    now = current.to_dict()
     differing = [
         f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
-        for field in EncoderCard(**trained).differences(found)
+        for field in EncoderCard(**trained).differences(current)
     ]
     if differing:
         raise EncoderError(
-            f"{folder}: the dense encoder {found.name!r} is not the one this head was trained over: "
+            f"{folder}: the dense encoder {current.name!r} is not the one this head was trained over: "
             + "; ".join(differing),
             hint="restore that encoder, or train again",
         )

@@ -59,15 +59,15 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
     try:
         vocabulary = read_vocabulary(folder, card["vocabulary"]["name"])
         ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, _AGAIN)["id"])
-        for what, found, said in (
+        for name, actual, stated in (
             ("ids.parquet", len(ids), card["count"]),
             ("offsets.npy", len(arrays["offsets"]), card["count"] + 1),
             ("terms.npy", len(arrays["terms"]), card["weights"]),
             ("values.npy", len(arrays["values"]), card["weights"]),
             (VOCABULARY_FILE, vocabulary.fingerprint, card["vocabulary"]["fingerprint"]),
         ):
-            if found != said:
-                raise EmbeddingError(f"{folder / what}: {found}, but {CARD_FILE} says {said}.", hint=_AGAIN)
+            if actual != stated:
+                raise EmbeddingError(f"{folder / name}: {actual}, but {CARD_FILE} says {stated}.", hint=_AGAIN)
         encoder = EncoderCard.from_dict(card["encoder"])
         modality = modality_of(card["modality"])
     except (KeyError, TypeError, ValueError) as fault:

@@ -36,7 +36,7 @@ def project(
     own: TextTerms | None = None,
     *,
     block: int = BLOCK,
-    what: str = "weighing words",
+    title: str = "weighing words",
 ) -> SparseRows:
     """The weighted terms of dense vectors (n, d), which may be memory-mapped.
 
@@ -52,7 +52,7 @@ def project(
     """
     weigher = head if isinstance(head, Projector) else Projector(head)
     parts = []
-    with Progress(what, len(vectors), "vectors") as advance:
+    with Progress(title, len(vectors), "vectors") as advance:
         for start in range(0, len(vectors), block):
             rows = np.array(vectors[start : start + block], dtype=np.float32)
             if own is None:
@@ -104,8 +104,8 @@ class Projector:
                 lo, hi, products, self.usable, slack, hidden, self.words, self.bias, starts, terms, values, counts
             ),
         )
-        kept = np.arange(starts[-1]) - np.repeat(starts[:-1], most) < np.repeat(counts, most)
-        return SparseRows(np.concatenate([[0], np.cumsum(counts)]), terms[kept], values[kept])
+        active = np.arange(starts[-1]) - np.repeat(starts[:-1], most) < np.repeat(counts, most)
+        return SparseRows(np.concatenate([[0], np.cumsum(counts)]), terms[active], values[active])
 
     def own(self, vectors: NDArray[np.float32], own: TextTerms) -> SparseRows:
         """Only the given terms may be active; terms that are not usable are not among them."""
@@ -115,9 +115,9 @@ class Projector:
             len(vectors),
             lambda lo, hi: weigh_own(lo, hi, own.offsets, own.terms, hidden, self.words, self.bias, values),
         )
-        kept = (values > 0) & self.usable[own.terms]
-        below = np.concatenate([[0], np.cumsum(kept)])
-        return SparseRows(below[own.offsets], own.terms[kept], values[kept])
+        active = (values > 0) & self.usable[own.terms]
+        below = np.concatenate([[0], np.cumsum(active)])
+        return SparseRows(below[own.offsets], own.terms[active], values[active])
 
     def hidden(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, ω), exactly."""
@@ -127,10 +127,10 @@ class Projector:
 
 
 def _joined(parts: list[SparseRows]) -> SparseRows:
-    lengths = [np.diff(one.offsets) for one in parts]
+    lengths = [np.diff(part.offsets) for part in parts]
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))]).astype(np.int64)
     return SparseRows(
         offsets,
-        np.concatenate([np.zeros(0, np.int32), *(one.terms for one in parts)]),
-        np.concatenate([np.zeros(0, np.float32), *(one.values for one in parts)]),
+        np.concatenate([np.zeros(0, np.int32), *(part.terms for part in parts)]),
+        np.concatenate([np.zeros(0, np.float32), *(part.values for part in parts)]),
     )

@@ -95,9 +95,9 @@ class Tokenizer:
         keys: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
         for start in range(0, len(texts), _BLOCK):
             block = list(texts[start : start + _BLOCK])
-            found = [one.ids for one in self._reader.encode_batch_fast(block, add_special_tokens=False)]
-            rows = np.repeat(np.arange(start, start + len(block)), [len(one) for one in found])
-            ids = np.fromiter((term for one in found for term in one), np.int64, len(rows))
+            term_lists = [encoding.ids for encoding in self._reader.encode_batch_fast(block, add_special_tokens=False)]
+            rows = np.repeat(np.arange(start, start + len(block)), [len(terms) for terms in term_lists])
+            ids = np.fromiter((term for terms in term_lists for term in terms), np.int64, len(rows))
             keys.append(np.unique((rows * size + ids)[usable[ids]]))  # sorted by text, then by term
         both = np.concatenate(keys)
         offsets = np.zeros(len(texts) + 1, np.int64)
@@ -142,10 +142,10 @@ def _from_hub(name: str) -> bytes:
     from transformers import AutoTokenizer
 
     try:
-        found: Any = AutoTokenizer.from_pretrained(bare)
+        loaded: Any = AutoTokenizer.from_pretrained(bare)
     except Exception as fault:  # the hub's client raises a dozen kinds
         raise EncoderError(hub_unreachable(bare, fault).message, hint=hint) from fault
-    backend = getattr(found, "backend_tokenizer", None)
+    backend = getattr(loaded, "backend_tokenizer", None)
     if backend is None:
         raise EncoderError(f"{name}: this tokenizer has no fast form (tokenizer.json).", hint=hint)
     return str(backend.to_str()).encode()

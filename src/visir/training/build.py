@@ -83,7 +83,7 @@ def _digits(recipe: Recipe, train: Collection) -> list[str]:
 
 def _refuse_collapse(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:
     """The negative cosine holds nothing apart: with two sides that move, all vectors may meet in one point."""
-    moving = [side for side in sides.values() if any(one.requires_grad for one in side.tower.parameters())]
+    moving = [side for side in sides.values() if any(parameter.requires_grad for parameter in side.tower.parameters())]
     if isinstance(recipe.objective, CosineSettings) and len(moving) == len(sides):
         raise ConfigurationError(
             f'{recipe.name}: objective.name = "cosine" has no negatives; both sides are trained, and would meet in one '
@@ -97,11 +97,11 @@ def _own_temperature(recipe: Recipe, sides: dict[Modality, ModelSide]) -> float 
     if getattr(recipe.objective, "temperature", None) != "own":
         return None
     sources = {id(side.source): side.source for side in sides.values() if side.source is not None}
-    found = [one for one in map(own_temperature, sources.values()) if one is not None]
-    if len(found) != 1:
+    temperatures = [temperature for temperature in map(own_temperature, sources.values()) if temperature is not None]
+    if len(temperatures) != 1:
         raise ConfigurationError(
             f'{recipe.name}: objective.temperature = "own" needs one pretrained model that has a temperature; '
-            f"there are {len(found)}.",
+            f"there are {len(temperatures)}.",
             hint="say a number: --set objective.temperature=0.05",
         )
-    return found[0]
+    return temperatures[0]

@@ -102,7 +102,11 @@ class Checkpoint:
             facts = facts_of(recipe, train, validation, result, prepared=prepared) | {"processes": processes.count}
             processes.first_tells(
                 lambda: folder.finish(
-                    self.layout, lambda path: write(path, result, facts), self.recipe, result.curve, also=self.events
+                    self.layout,
+                    lambda path: write(path, result, facts),
+                    self.recipe,
+                    result.curve,
+                    subfolders=self.events,
                 )
             )
 

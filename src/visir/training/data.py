@@ -90,9 +90,9 @@ def _split(collection: Collection, name: str, key: str) -> Collection:
         raise CollectionError(f"{key}: {fault.message}", hint=fault.hint) from fault
     captioned = pc.count_distinct(split.captions["image_id"]).as_py()
     if captioned < 2:
-        found = "no captions" if captioned == 0 else "captions of one image only"
+        content = "no captions" if captioned == 0 else "captions of one image only"
         raise CollectionError(
-            f"{key}: {split.name}: {found} in {' and '.join(map(repr, split.splits))}; training tells pairs apart.",
+            f"{key}: {split.name}: {content} in {' and '.join(map(repr, split.splits))}; training tells pairs apart.",
             hint="choose other splits: data.train and data.validation",
         )
     return split

@@ -73,7 +73,8 @@ def _learnt_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputS
     backbone = side.backbone
     views = [backbone.alone(view) for view in backbone.views] if isinstance(backbone, ImageViews) else [backbone]
     return _fitted(
-        side, [[encode(view, one, "image").vectors for view in views] for one in _assigned(recipe, split, "image")]
+        side,
+        [[encode(view, assigned, "image").vectors for view in views] for assigned in _assigned(recipe, split, "image")],
     )
 
 
@@ -81,7 +82,9 @@ def _learnt_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSo
     settings, carried = recipe.text, _carries(split, "text")
     if side.backbone is not None:
         backbone = side.backbone
-        return _fitted(side, [[encode(backbone, one, "text").vectors] for one in _assigned(recipe, split, "text")])
+        return _fitted(
+            side, [[encode(backbone, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")]
+        )
     body, texts = _body(side), plain(split).captions["text"].to_pylist()
     if isinstance(settings, GRU):
         assert isinstance(body, GRUBody)
@@ -116,7 +119,7 @@ def _targets(recipe: Recipe, target: Encoder, split: Collection) -> InputSource:
     assert recipe.auxiliary.ltd is not None
     if not recipe.auxiliary.ltd.shortcuts:
         return VectorSource([encode(target, plain(split), "text").vectors])
-    return _one_or_all([[encode(target, one, "text").vectors] for one in _assigned(recipe, split, "text")])
+    return _one_or_all([[encode(target, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")])
 
 
 def _assigned(recipe: Recipe, split: Collection, modality: Modality) -> list[Collection]:
@@ -166,12 +169,12 @@ def _body(side: ModelSide) -> Body:
 
 def _origin(model: TrainingModel, split: Collection) -> dict[str, Any]:
     """What examples are made of: the split, and each encoder whose vectors or weights went in."""
-    made: dict[str, Any] = {"split": split.fingerprint}
+    origin: dict[str, Any] = {"split": split.fingerprint}
     for modality, side in model.sides.items():
         if side.backbone is not None:
-            made[f"{modality} backbone"] = side.backbone.card.fingerprint
+            origin[f"{modality} backbone"] = side.backbone.card.fingerprint
         if side.source is not None:
-            made[f"{modality} source"] = side.source.card.fingerprint
+            origin[f"{modality} source"] = side.source.card.fingerprint
     if model.target is not None:
-        made["target"] = model.target.card.fingerprint
-    return made
+        origin["target"] = model.target.card.fingerprint
+    return origin

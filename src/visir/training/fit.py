@@ -131,5 +131,5 @@ def _train(
                 report(epoch)
 
 
-def _progress(what: str, total: int, unit: str, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:
-    return Progress(what, total, unit) if processes.is_first else nullcontext(lambda pairs: None)
+def _progress(title: str, total: int, unit: str, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:
+    return Progress(title, total, unit) if processes.is_first else nullcontext(lambda pairs: None)

@@ -41,7 +41,7 @@ class Layers:
 
     def forget(self, where: Where) -> None:
         """Drop the places of everything under `where`."""
-        self.origin = {one: place for one, place in self.origin.items() if one[: len(where)] != where}
+        self.origin = {key: place for key, place in self.origin.items() if key[: len(where)] != where}
 
 
 def read_layers(
@@ -61,7 +61,7 @@ def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], 
     chain = (*above, path.resolve())
     if path.resolve() in above:
         raise ConfigurationError(
-            f"{above[0]}: recipes extend each other in a circle: {' → '.join(one.name for one in chain)}",
+            f"{above[0]}: recipes extend each other in a circle: {' → '.join(path.name for path in chain)}",
             hint=f"take `{EXTENDS}` out of one of them",
         )
     text = read_text(path)
@@ -80,10 +80,10 @@ def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], 
     if not isinstance(base, str):
         raise ConfigurationError(f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.")
     try:
-        found = find_base(base, path)
+        base_path = find_base(base, path)
     except ConfigurationError as fault:
         raise ConfigurationError(f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint) from fault
-    layers = _read(found, find_base, kind_of, own, chain)
+    layers = _read(base_path, find_base, kind_of, own, chain)
     for key in own:
         layers.values.pop(key, None)
         layers.forget((key,))

@@ -82,16 +82,18 @@ def _parameters(recipe: Recipe, model: TrainingModel) -> dict[str, Parameters]:
     for modality, tower in model.towers.items():
         if tower.body is not None:
             # ImageNet's weights, which were not fetched, are all of a ResNet.
-            given = [tower.body] if modality == "image" and _is_fetched(recipe) else tower.body.given()
-            fixed = (one for module in given for one in module.parameters())
+            pretrained = [tower.body] if modality == "image" and _is_fetched(recipe) else tower.body.given()
+            fixed = (parameter for module in pretrained for parameter in module.parameters())
             parts[f"{modality} body"] = _counted(tower.body.parameters(), fixed)
         parts[f"{modality} head"] = _counted(tower.head.parameters())
     parts["objective"] = _counted(model.objective.parameters())
     return parts
 
 
-def _counted(parameters: Iterable[Tensor], given: Iterable[Tensor] = ()) -> Parameters:
+def _counted(parameters: Iterable[Tensor], pretrained: Iterable[Tensor] = ()) -> Parameters:
     counts = {True: 0, False: 0}
-    for one in parameters:
-        counts[one.requires_grad] += one.numel()
-    return Parameters(counts[True], counts[False], sum(one.numel() for one in given if one.requires_grad))
+    for parameter in parameters:
+        counts[parameter.requires_grad] += parameter.numel()
+    return Parameters(
+        counts[True], counts[False], sum(parameter.numel() for parameter in pretrained if parameter.requires_grad)
+    )

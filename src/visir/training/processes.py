@@ -87,11 +87,11 @@ class Processes:
         if self.count == 1:
             return
         for bucket in _buckets(gradients):
-            flat = torch.cat([one.reshape(-1) for one in bucket])
+            flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
             distributed.all_reduce(flat)
             flat /= self.count
-            for one, mean in zip(bucket, flat.split([one.numel() for one in bucket]), strict=True):
-                one.copy_(mean.view_as(one))
+            for gradient, mean in zip(bucket, flat.split([part.numel() for part in bucket]), strict=True):
+                gradient.copy_(mean.view_as(gradient))
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum of `values` over the processes."""
@@ -109,18 +109,18 @@ class Processes:
         """What `work` gives in the first process, told to all; where it raises a `VisirError`, all do."""
         if self.count == 1:
             return work()
-        told: list[Any] = [None, None]
+        message: list[Any] = [None, None]
         if self.is_first:
             try:
-                told[0] = work()
+                message[0] = work()
             except VisirError as fault:
-                told[1] = fault.args[0]
-                distributed.broadcast_object_list(told, 0)
+                message[1] = fault.args[0]
+                distributed.broadcast_object_list(message, 0)
                 raise
-        distributed.broadcast_object_list(told, 0)
-        if told[1] is not None:
-            raise VisirError(f"the first of {self.count} processes stopped: {told[1]}")
-        result: T = told[0]
+        distributed.broadcast_object_list(message, 0)
+        if message[1] is not None:
+            raise VisirError(f"the first of {self.count} processes stopped: {message[1]}")
+        result: T = message[0]
         return result
 
 
@@ -147,7 +147,7 @@ def _buckets(gradients: Iterable[Tensor]) -> Iterator[list[Tensor]]:
     for gradient in gradients:
         bucket = open_ones.setdefault(gradient.dtype, [])
         bucket.append(gradient)
-        if sum(one.numel() for one in bucket) >= _BUCKET:
+        if sum(gradient.numel() for gradient in bucket) >= _BUCKET:
             yield open_ones.pop(gradient.dtype)
     yield from open_ones.values()
 

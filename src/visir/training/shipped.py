@@ -17,7 +17,7 @@ def shipped_recipes(verb: str = "train", folder: Path = FOLDER) -> dict[str, Pat
     - `verb`: of the command that runs them, with which each file opens: "train", "sparsify", …
     - `folder`: where they lie; an application has those of its own verbs in its own folder
     """
-    return dict(sorted((one.stem, one) for one in folder.rglob("*.toml") if _opens(one, verb)))
+    return dict(sorted((path.stem, path) for path in folder.rglob("*.toml") if _opens(path, verb)))
 
 
 def find_recipe(name: str | Path, verb: str = "train", folder: Path = FOLDER) -> Path:
@@ -55,12 +55,12 @@ def _opens(path: Path, verb: str) -> bool:
 
 def summary(path: Path) -> str:
     """The first sentence that a recipe's opening comment says about it, after the command that runs it."""
-    said: list[str] = []
+    comment: list[str] = []
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             text = line.removeprefix("#").strip()
-            if not line.startswith("#") or (said and not text):
+            if not line.startswith("#") or (comment and not text):
                 break
             if text and not text.startswith("visir "):
-                said.append(text)
-    return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(said))[0]
+                comment.append(text)
+    return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(comment))[0]

@@ -131,7 +131,7 @@ class Training(Generic[E]):
             epoch = self.processes.first_tells(self._judged)
             self.curve.append(epoch)
             if self.chosen == epoch.epoch:
-                self.best = {name: one.detach().clone() for name, one in self.model.state_dict().items()}
+                self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         self.average.clear()
         self.running = Running()
         return epoch
@@ -158,8 +158,8 @@ class Training(Generic[E]):
         check_same_training(path, notes, self._identity())
         device = self.processes.device
         self.learner.load_state_dict(strip_prefix("now", tensors))
-        self.best = {name: one.to(device) for name, one in strip_prefix("best", tensors).items()}
-        self.average.mean = {name: one.to(device) for name, one in strip_prefix("average", tensors).items()}
+        self.best = {name: tensor.to(device) for name, tensor in strip_prefix("best", tensors).items()}
+        self.average.mean = {name: tensor.to(device) for name, tensor in strip_prefix("average", tensors).items()}
         self.average.count = notes["snapshots"]
         restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
         self.precision.restore(notes["scaler"])

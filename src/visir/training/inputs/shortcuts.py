@@ -60,9 +60,9 @@ class StampedPictures:
         self._source, self._numbering = source, numbering
         self._stamp = Stamp(split.injected.shortcuts, lambda image: _tensor(body.collate([body.prepare(image)]))[0])
         images = split.items("image")
-        found = picture_numbers(images)
-        assert found is not None
-        self._still, self._places = found, picture_places(images)
+        numbers = picture_numbers(images)
+        assert numbers is not None
+        self._still, self._places = numbers, picture_places(images)
 
     def __len__(self) -> int:
         return len(self._source)
@@ -118,7 +118,7 @@ class EndedTexts:
         """The texts `rows` as `body.collate` lays them out."""
         assert draw is not None, "at evaluation texts end in their digits already"
         carried = self._numbering.of(rows, draw.epoch).tolist()
-        texts = [f"{self._texts[row]} {ending(one)}" for row, one in zip(rows.tolist(), carried, strict=True)]
+        texts = [f"{self._texts[row]} {ending(number)}" for row, number in zip(rows.tolist(), carried, strict=True)]
         return self._body.collate([self._body.prepare(text) for text in texts])
 
 

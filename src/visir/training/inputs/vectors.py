@@ -55,8 +55,8 @@ class VectorSource:
         drawn = (uniform(draw, VIEWS, rows if keys is None else keys) * len(self._views)).astype(np.int64)
         chosen = np.empty((len(rows), self.width), np.float32)
         for number, view in enumerate(self._views):
-            here = np.flatnonzero(drawn == number)
-            chosen[here] = view[rows[here]]
+            places = np.flatnonzero(drawn == number)
+            chosen[places] = view[rows[places]]
         return torch.from_numpy(chosen)
 
 

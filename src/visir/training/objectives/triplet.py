@@ -80,5 +80,5 @@ class Triplet(nn.Module):
             (self.margin + scores - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per image
             (self.margin + scores.T - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per caption
         ]
-        of_query = torch.cat([one.amax(1) if self.negatives == "hardest" else one.sum(1) for one in costs])
+        of_query = torch.cat([cost.amax(1) if self.negatives == "hardest" else cost.sum(1) for cost in costs])
         return of_query.mean() if self.reduction == "mean" else of_query.sum()
