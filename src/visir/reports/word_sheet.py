@@ -57,9 +57,9 @@ def check_suffix(path: Path) -> None:
 
 def _sized(said: TopTerms | None) -> list[_Word]:
     """Words from heavy to light, their size by their weight over the heaviest one's."""
-    if said is None or not said.words:
+    if said is None or not said.terms:
         return []
-    most = said.words[0][1]
+    most = said.terms[0][1]
     return [
         _Word(
             term.removeprefix("##"),
@@ -68,7 +68,7 @@ def _sized(said: TopTerms | None) -> list[_Word]:
             term in said.own,
             term.startswith("##"),
         )
-        for term, weight in said.words
+        for term, weight in said.terms
     ]
 
 

@@ -46,13 +46,15 @@ _AGAIN = "copy the whole checkpoint again"
 class SparseEncoder(Encoder):
     """A frozen dense encoder and a head over it that says its vectors in weighted words.
 
-    - `dense`: the encoder whose vectors the head was trained on; `head`, `tokenizer`: what makes words of them
-    - `expanded`: whether captions may have terms that are not their own. Images always may. It is declared once, here,
-      and it is on the card; a head that was trained without expansion is used without.
-
     `encode_sparse` and `sparsify` give `SparseEmbeddings`. The interface of every encoder is there too, for a handful
     of inputs: vectors as rows of |V| numbers, to be compared by dot product, never by cosine. Dense vectors of a whole
     collection stay in the store, under the dense encoder's own key, so another head over it encodes nothing again.
+
+    Args:
+        dense: The encoder whose vectors the head was trained on.
+        head, tokenizer: What makes words of them.
+        expanded: Whether captions may have terms that are not their own. Images always may. It is declared once, here,
+            and it is on the card; a head that was trained without expansion is used without.
     """
 
     def __init__(
@@ -111,9 +113,15 @@ class SparseEncoder(Encoder):
     ) -> SparseEmbeddings:
         """Weighted words for dense vectors of this head's encoder, streamed in blocks (`visir.sparse.projection`).
 
-        `own_terms`: of the captions, in the order of `embeddings`; needed where captions are not expanded, and for
-        those only. Raises `EmbeddingError` when they are missing, and when the vectors are not of the dense encoder:
-        the words would look right and mean nothing.
+        Args:
+            embeddings: Dense vectors.
+            own_terms: Of the captions, in the order of `embeddings`; needed where captions are not expanded, and for
+                those only.
+            block: How many vectors at a time.
+
+        Raises:
+            EmbeddingError: The own terms are missing, or the vectors are not of the dense encoder: the words would look
+                right and mean nothing.
         """
         _refuse_another(self.dense, embeddings, self.card.name)
         if embeddings.modality == "image" or self.expanded:
@@ -252,10 +260,16 @@ def write_files(
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str = "") -> SparseEncoder:
-    """Read what `write_sparse` wrote; `options` is what follows the folder's name: "expansion=none" or "=free".
+    """Read what `write_sparse` wrote.
 
-    Raises `EncoderError` when a file is missing or damaged, and when the dense encoder is not the one the head was
-    trained over.
+    Args:
+        folder: The checkpoint.
+        device: Of the dense encoder.
+        dtype: Of the dense encoder.
+        options: What follows the folder's name: "expansion=none" or "expansion=free".
+
+    Raises:
+        EncoderError: A file is missing or damaged, or the dense encoder is not the one the head was trained over.
     """
     _, values = split_options(f"{folder}?{options}", OPTIONS, error=EncoderError)
     description = read_description(folder)

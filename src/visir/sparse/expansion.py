@@ -23,8 +23,9 @@ _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB1331
 class ExpansionSample:
     """What was drawn for one batch.
 
-    - `captions`: (B,) bool, E_C: whether a caption may have terms that are not its own
-    - `words`: (|V|,) bool, E_k^v: which terms a caption may have at all; None when all may
+    Attributes:
+        captions: (B,) bool, E_C: whether a caption may have terms that are not its own.
+        words: (|V|,) bool, E_k^v: which terms a caption may have at all; None when all may.
     """
 
     captions: Tensor

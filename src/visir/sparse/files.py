@@ -23,9 +23,13 @@ SPARSE = FolderKind("sparse-embeddings", "a folder of sparse embeddings", remedy
 
 
 def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bool = False) -> Path:
-    """Write `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet`, `vocabulary.parquet` and `sparse.json`.
+    """Write `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet`, `vocabulary.parquet` and `sparse.json` in one
+    step.
 
-    Atomic. An existing folder is an error unless `replace`.
+    Args:
+        folder: To make.
+        embeddings: What to write.
+        replace: Replace a folder that is there; otherwise it is an error.
     """
     folder = Path(folder)
     with new_folder(folder, SPARSE, replace=replace) as change:
@@ -49,7 +53,8 @@ def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bo
 def load_sparse(folder: str | Path) -> SparseEmbeddings:
     """Read what `save_sparse` wrote; the three arrays stay on disk until they are used.
 
-    Raises `EmbeddingError` naming the file that is missing, damaged, or does not fit the others.
+    Raises:
+        EmbeddingError: A file is missing, damaged, or does not fit the others; the message names it.
     """
     folder = Path(folder)
     if not (folder / CARD_FILE).is_file():

@@ -22,9 +22,11 @@ _SEED = 30_522
 class WordEmbeddings:
     """The beginning of W2 and of what stands around it.
 
-    - `table`: (V, w) input embeddings; `bias`: (V,) of the model's output layer, 0 where it has none
-    - `norm`: the gain and shift (w,) of the layer norm before the output layer; None where there is none
-    - `origin`: what was done, in words
+    Attributes:
+        table: (V, w) input embeddings.
+        bias: (V,) of the model's output layer, 0 where it has none.
+        norm: The gain and shift (w,) of the layer norm before the output layer; None where there is none.
+        origin: What was done, in words.
     """
 
     table: Tensor

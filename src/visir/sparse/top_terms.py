@@ -1,4 +1,4 @@
-"""Vectors in words: the heaviest terms of pictures and captions of a collection."""
+"""The heaviest terms of vectors: of pictures and captions of a collection."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TopTerms:
-    """A vector in words.
+    """The heaviest terms of a vector.
 
-    - `title`: an id, a file's name, or a text
-    - `words`: (term, weight), heaviest first; `own`: which of them the text has itself (always empty for a picture)
-    - `picture`: what is shown, if there is any; `caption`: what belongs to a picture, with words of its own
+    Attributes:
+        title: An id, a file's name, or a text.
+        terms: (term, weight), heaviest first.
+        own: Which of them the text has itself (always empty for a picture).
+        picture: What is shown, if there is any.
+        caption: The caption of a picture, with terms of its own.
     """
 
     title: str
-    words: tuple[tuple[str, float], ...]
+    terms: tuple[tuple[str, float], ...]
     own: frozenset[str] = frozenset()
     picture: Image | None = None
     caption: TopTerms | None = None

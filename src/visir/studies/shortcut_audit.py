@@ -25,9 +25,10 @@ Floats = NDArray[np.float64]
 class Audit:
     """What an audit found.
 
-    - `bits`: (b,) how many bits of shortcut were trained with; 0 is the constant 0 0 0 0 0 0
-    - `without`, `with_shortcuts`: (b, seeds) rsum (0–600) of the split without and with its shortcuts
-    - `baseline`: (seeds,) rsum of the recipe without any
+    Attributes:
+        bits: (b,) how many bits of shortcut were trained with; 0 is the constant 0 0 0 0 0 0.
+        without, with_shortcuts: (b, seeds) rsum (0–600) of the split without and with its shortcuts.
+        baseline: (seeds,) rsum of the recipe without any.
     """
 
     name: str
@@ -61,7 +62,10 @@ def trials_of(recipe: Recipe, bits: Sequence[int] = BITS, seeds: Sequence[int] =
     """The trainings of an audit: for every seed the recipe itself, and the recipe with 0 and more bits of shortcut.
 
     Settings of `[shortcuts]` other than `kind` and `bits` are taken over, so an audit can be of shortcuts per caption,
-    or of packed ones. Raises `ConfigurationError` when the bits are not 0 and others up to 19, or seeds repeat.
+    or of packed ones.
+
+    Raises:
+        ConfigurationError: The bits are not 0 and others up to 19, or seeds repeat.
     """
     faults = []
     if 0 not in bits or len(set(bits)) < 2:

@@ -25,8 +25,11 @@ from visir.training.sides import GRU
 class TrainingModel:
     """What a recipe builds before anything is encoded.
 
-    - `sides`: towers and frozen encoders; `objective`: with its decoders
-    - `target`: the sentence encoder whose vectors LTD decodes; `tokens`: the words that ITD says again
+    Attributes:
+        sides: Towers and frozen encoders.
+        objective: With its decoders.
+        target: The sentence encoder whose vectors LTD decodes.
+        tokens: The words that ITD says again.
     """
 
     sides: dict[Modality, ModelSide]
@@ -48,9 +51,16 @@ class TrainingModel:
 def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel:
     """Towers and objective with fresh weights: a function of the recipe, its seed and the training captions.
 
-    `device` is where frozen encoders compute; towers are built on the CPU. A model that both sides name is loaded once.
-    Raises `VisirError` for encoders that cannot be found or do not fit, and for missing files (word vectors, weights)
-    with what to download.
+    A model that both sides name is loaded once.
+
+    Args:
+        recipe: Of the training.
+        train: The training split.
+        device: Where frozen encoders compute; towers are built on the CPU.
+
+    Raises:
+        VisirError: An encoder cannot be found or does not fit, or a file (word vectors, weights) is missing; the hint
+            is what to download.
     """
     models = ModelLoader(device)
     captions: list[str] = plain(train).captions["text"].to_pylist()

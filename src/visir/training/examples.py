@@ -43,26 +43,26 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
     """
     train, validation = splits.train, splits.validation
     texts: list[str] = plain(train).captions["text"].to_pylist()
-    learnt = TrainingExamples(
-        anchors=_learnt_images(recipe, model.sides["image"], train),
-        positives=_learnt_texts(recipe, model.sides["text"], train),
+    train_examples = TrainingExamples(
+        anchors=_training_images(recipe, model.sides["image"], train),
+        positives=_training_texts(recipe, model.sides["text"], train),
         anchor_rows=image_rows_of(train),
         ids=train.captions["id"].to_pylist(),
         origin=_origin(model, train),
         targets=None if model.target is None else _targets(recipe, model.target, train),
         tokens=None if model.tokens is None else TokenSource(*model.tokens.encode(texts)),
     )
-    checked = TrainingExamples(
-        anchors=_checked_images(recipe, model.sides["image"], validation),
-        positives=_checked_texts(recipe, model.sides["text"], validation),
+    validation_examples = TrainingExamples(
+        anchors=_validation_images(recipe, model.sides["image"], validation),
+        positives=_validation_texts(recipe, model.sides["text"], validation),
         anchor_rows=image_rows_of(validation),
         ids=validation.captions["id"].to_pylist(),
         origin=_origin(model, validation),
     )
-    return learnt, checked
+    return train_examples, validation_examples
 
 
-def _learnt_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
+def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     settings, carried = recipe.image, _carries(split, "image")
     if side.backbone is None:
         assert not isinstance(settings, FrozenImages)
@@ -78,7 +78,7 @@ def _learnt_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputS
     )
 
 
-def _learnt_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
+def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     settings, carried = recipe.text, _carries(split, "text")
     if side.backbone is not None:
         backbone = side.backbone
@@ -93,7 +93,7 @@ def _learnt_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSo
     return EndedTexts(body, texts, _numbering(recipe, split)) if carried else PreparedTexts(body, texts)
 
 
-def _checked_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
+def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.backbone is not None:
         # As they will be encoded in use: the mean over the views, which evaluating the checkpoint finds in the store.
         return VectorSource([encode(side.backbone, split, "image").vectors])
@@ -104,7 +104,7 @@ def _checked_images(recipe: Recipe, side: ModelSide, split: Collection) -> Input
     return StampedPictures(pictures, body, split, _numbering(recipe, split)) if carried else pictures
 
 
-def _checked_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
+def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.backbone is not None:
         return VectorSource([encode(side.backbone, split, "text").vectors])
     body = _body(side)

@@ -126,7 +126,7 @@ def _train(
                         save()
             epoch = training.close_epoch()
             if save_every_epoch or training.is_done:
-                processes.first_tells(save)
+                processes.run_on_first(save)
             if report is not None and processes.is_first:
                 report(epoch)
 

@@ -32,10 +32,11 @@ _LENGTH = 0.9
 class Memory:
     """Bytes, estimated.
 
-    - `process`: what this process holds with everything loaded: libraries, frozen encoders, fresh weights
-    - `weights`: gradients, the optimiser's two moments, the best epoch's copy and, with averaging, the mean
-    - `features`: vectors of frozen encoders (memory-mapped: the system may drop them), prepared pictures, captions
-    - `activations`: what the forward pass of a step leaves for the backward pass
+    Attributes:
+        process: What this process holds with everything loaded: libraries, frozen encoders, fresh weights.
+        weights: Gradients, the optimiser's two moments, the best epoch's copy and, with averaging, the mean.
+        features: Vectors of frozen encoders (memory-mapped: the system may drop them), prepared pictures, captions.
+        activations: What the forward pass of a step leaves for the backward pass.
     """
 
     process: int

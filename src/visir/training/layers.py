@@ -47,10 +47,17 @@ class Layers:
 def read_layers(
     path: str | Path, changes: Sequence[str], *, find_base: FindBase, kind_of: KindOf, own: Sequence[str] = ()
 ) -> Layers:
-    """A TOML file over the file that it extends, and `changes` ("section.key=value") over both.
+    """The values of a recipe over those it extends, with `changes` on top.
 
-    `own` are top-level keys that are not taken over from a base (a name). Raises `ConfigurationError` for what is no
-    TOML, a change that is none, and files that extend each other in a circle.
+    Args:
+        path: Of the file.
+        changes: "section.key=value".
+        find_base: Where a base is, from its name and the file that names it.
+        kind_of: The key that tells the kinds of a section apart.
+        own: Top-level keys that are not taken over from a base (a name).
+
+    Raises:
+        ConfigurationError: A file is no TOML, a change is none, or files extend each other in a circle.
     """
     layers = _read(Path(path), find_base, kind_of, own, ())
     layers.cover(_changes(changes), kind_of)

@@ -33,9 +33,11 @@ class Parameters:
 class TrainingPlan:
     """What a recipe amounts to.
 
-    - `images`, `captions`: of the splits "train" and "validation"
-    - `parameters`: of "image body", "image head", "text body", "text head" (a frozen side has no body) and "objective"
-    - `steps_per_epoch`: updates of the weights; `steps`: in all
+    Attributes:
+        images, captions: Of the splits "train" and "validation".
+        parameters: Of "image body", "image head", "text body", "text head" (a frozen side has no body) and "objective".
+        steps_per_epoch: Updates of the weights.
+        steps: In all.
     """
 
     images: dict[str, int]
@@ -47,9 +49,22 @@ class TrainingPlan:
 
 
 def plan(recipe: Recipe, *, collection: Collection | None = None) -> TrainingPlan:
-    """What training would take: reads the collection and loads the encoders, encodes and trains nothing.
+    """What a training would take: reads the collection and loads the encoders, encodes and trains nothing.
 
-    Weights of ImageNet are not fetched. Raises `VisirError` when data is missing, with what to download.
+    Weights of ImageNet are not fetched.
+
+    Args:
+        recipe: Of the training.
+        collection: Used instead of the one that the recipe names.
+
+    Raises:
+        VisirError: Data is missing; the hint is what to download.
+
+    Example:
+        >>> from visir.training import find_recipe, read_recipe
+        >>> changes = ["data.collection=scenes:50?size=64", "optimiser.batch=64"]
+        >>> plan(read_recipe(find_recipe("scenes-heads"), changes)).steps_per_epoch
+        4
     """
     splits = open_splits(recipe, collection)
     device = Processes.join(recipe.device).device

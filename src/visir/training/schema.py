@@ -17,9 +17,10 @@ Kind = type[BaseModel]
 class Spot:
     """A place in a settings class, as a fault's location leads to it.
 
-    - `where`: the keys from the top, as a recipe writes them: without the tags that pydantic puts between them
-    - `siblings`: the keys that the section declares in which the last of them stands
-    - `choices`: the values of the last key, when it has a list of them
+    Attributes:
+        where: The keys from the top, as a recipe writes them: without the tags that pydantic puts between them.
+        siblings: The keys that the section declares in which the last of them stands.
+        choices: The values of the last key, when it has a list of them.
     """
 
     where: tuple[str, ...]

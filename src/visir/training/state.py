@@ -57,7 +57,14 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save_state` wrote: (tensors, notes). Raises `VisirError` for a file that is damaged."""
+    """Read what `save_state` wrote.
+
+    Returns:
+        Tensors by name, and the notes.
+
+    Raises:
+        VisirError: The file is damaged.
+    """
     try:
         with safe_open(str(path), framework="pt") as stored:
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)

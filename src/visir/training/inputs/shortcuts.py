@@ -30,11 +30,12 @@ _EPOCHS_APART = 1 << 32
 class Numbering:
     """The number of every example, a caption with its image, in every epoch.
 
-    - `split`: a view with shortcuts
-    - `shuffles`: as in `ShortcutSettings`
-
     With a few bits and no fixed assignments a number is drawn for every *example* (thesis, setup IV: for each pair of
     the batch), so captions of one image differ; otherwise it belongs to the tuple.
+
+    Args:
+        split: A view with shortcuts.
+        shuffles: As in `ShortcutSettings`.
     """
 
     def __init__(self, split: Collection, shuffles: int) -> None:

@@ -18,7 +18,8 @@ from visir.training.sides import Positive
 class IFMSettings(Settings):
     """InfoNCE averaged with its perturbed self; see `IFM`. As `InfoNCESettings`, and
 
-    - `epsilon`: the perturbation, in cosines
+    Attributes:
+        epsilon: The perturbation, in cosines.
     """
 
     name: Literal["ifm"] = "ifm"

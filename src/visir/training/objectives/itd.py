@@ -18,9 +18,10 @@ _PADDING = 0
 class ITDSettings(JoinSettings):
     """Input target decoding; see `ITD`, and `JoinSettings` for the two ways in which it joins.
 
-    - `bound`: the constraint's η in nats per caption
-    - `words`: width of the decoder's word embeddings
-    - `min_count`: rarer words of the training captions become the unknown word
+    Attributes:
+        bound: The constraint's η in nats per caption.
+        words: Width of the decoder's word embeddings.
+        min_count: Rarer words of the training captions become the unknown word.
     """
 
     bound: Positive = 6.0

@@ -88,12 +88,14 @@ def build_objective(
 ) -> Objective:
     """The objective that a recipe describes; decoders draw their first weights from torch's global generator.
 
-    - `dimension`: of the common space; `target_width`: of the latent targets, None when there are none
-    - `vocabulary`: how many word ids there are, those of padding, unknown, start and end among them; None when captions
-      come without tokens
-    - `own_temperature`: τ of the pretrained model, None when it has none
-
     Raises `ConfigurationError` that lists what is asked for and not there.
+
+    Args:
+        dimension: Of the common space.
+        target_width: Of the latent targets, None when there are none.
+        vocabulary: How many word ids there are, those of padding, unknown, start and end among them; None when captions
+            come without tokens.
+        own_temperature: τ of the pretrained model, None when it has none.
     """
     faults = []
     if getattr(contrastive, "temperature", None) == "own" and own_temperature is None:
