@@ -46,6 +46,8 @@ from visir.search.remote.points import Point, keys_of
 from visir.search.remote.server import ServerEngine
 from visir.storage import FolderChange, Manifest, Scratch
 
+Content = dict[str, Any]
+"""What `visir.json` says of the index."""
 Batches = Callable[[], Iterator[list[Point]]]
 """The points to put in, piece by piece."""
 WriteSpace = Callable[[IdIndex, Path], None]
