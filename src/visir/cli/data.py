@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli.options import name_value_pairs, single_or_all
+
 if TYPE_CHECKING:
     from visir.collections.findings import Report
     from visir.collections.inspect import Inspection
@@ -56,7 +58,7 @@ def inspect_command(
     from visir.records import Collection
 
     opened = open_source(
-        source, format=format, images=pictures_of(images), split=split, judgements=judgements, **options_of(option)
+        source, format=format, images=single_or_all(images), split=split, judgements=judgements, **options_of(option)
     )
     if isinstance(opened, Collection):
         _print_inspection(inspect(opened, examples=examples, seed=seed))
@@ -77,7 +79,7 @@ def check_command(
     from visir.collections.check import check_source
 
     report = check_source(
-        source, format=format, images=pictures_of(images), decode=decode, workers=workers, **options_of(option)
+        source, format=format, images=single_or_all(images), decode=decode, workers=workers, **options_of(option)
     )
     _print_report(report)
     if not report.ok:
@@ -102,7 +104,7 @@ def convert_command(
     from visir.collections import open_collection, portable
 
     collection = open_collection(
-        source, format=format, images=pictures_of(images), split=split, judgements=judgements, **options_of(option)
+        source, format=format, images=single_or_all(images), split=split, judgements=judgements, **options_of(option)
     )
     if pictures == "copy" and collection.images["path"].null_count == collection.images.num_rows:
         pictures = "none"
@@ -224,16 +226,9 @@ def _range(values: tuple[int, float, int]) -> str:
     return f"{least}" if least == most else f"{least}–{most} (median {median:g})"
 
 
-def pictures_of(images: list[str] | None) -> Any:
-    """One place, or several."""
-    return images[0] if images and len(images) == 1 else images or None
-
-
 def options_of(pairs: list[str] | None) -> dict[str, Any]:
     """The options of a format, from texts NAME=VALUE."""
-    from visir.cli.options import pairs_of
-
-    return pairs_of(pairs, "--option", "visir data formats lists them")
+    return name_value_pairs(pairs, "--option", "visir data formats lists them")
 
 
 def _plain(text: object) -> str:

@@ -10,7 +10,7 @@ from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard
 from visir.records.gallery import Gallery, modality_of
-from visir.records.items import Items, Modality, Role
+from visir.records.items import HasImages, Items, Modality, Role
 from visir.records.protocol import UNDECLARED, Protocol, Recall, Ties, gallery_line
 from visir.records.qrels import Qrels
 from visir.records.ranks import Ranks
@@ -36,6 +36,7 @@ __all__ = [
     "Embeddings",
     "EncoderCard",
     "Gallery",
+    "HasImages",
     "Injected",
     "Items",
     "Modality",

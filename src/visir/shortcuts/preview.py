@@ -46,9 +46,9 @@ def preview(collection: Collection, count: int = 12, size: int = 224) -> list[Pr
     owners = collection.captions["image_id"].to_pylist()
     first = {owner: row for row, owner in reversed(list(enumerate(owners)))}
     reader, texts = ImageReader(collection), plain(collection).captions["text"]
-    stamp = stamped(collection, lambda image: _square(image, size))
+    stamp = stamped(collection.items("image"), lambda image: _square(image, size))
     assert collection.injected is not None, "a preview shows a collection with shortcuts"
-    places = caption_places(collection)
+    places = caption_places(collection.items("text"))
     carried = numbers(collection.injected, places, collection.injected.assignment)
     pairs = []
     for row in chosen.tolist():

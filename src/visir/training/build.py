@@ -78,7 +78,7 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
 def _digits(recipe: Recipe, train: Collection) -> list[str]:
     """Texts from which a vocabulary learns all ten digits, when captions end in them, however few there are."""
     least = recipe.text.min_count if isinstance(recipe.text, GRU) else 1
-    return ["0 1 2 3 4 5 6 7 8 9"] * least if endings(train) is not None else []
+    return ["0 1 2 3 4 5 6 7 8 9"] * least if endings(train.items("text")) is not None else []
 
 
 def _refuse_collapse(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:

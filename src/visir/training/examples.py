@@ -17,7 +17,7 @@ from visir.records import Collection, Modality
 from visir.shortcuts.view import plain, reassigned
 from visir.training.backbones import ModelSide
 from visir.training.build import TrainingModel
-from visir.training.data import Splits, owners_of
+from visir.training.data import Splits, image_rows_of
 from visir.training.inputs.base import InputSource, TrainingExamples
 from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.prepared import PreparedTexts
@@ -44,19 +44,19 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
     train, validation = splits.train, splits.validation
     texts: list[str] = plain(train).captions["text"].to_pylist()
     learnt = TrainingExamples(
-        images=_learnt_images(recipe, model.sides["image"], train),
-        texts=_learnt_texts(recipe, model.sides["text"], train),
-        owners=owners_of(train),
-        captions=train.captions["id"].to_pylist(),
+        anchors=_learnt_images(recipe, model.sides["image"], train),
+        positives=_learnt_texts(recipe, model.sides["text"], train),
+        anchor_rows=image_rows_of(train),
+        ids=train.captions["id"].to_pylist(),
         origin=_origin(model, train),
         targets=None if model.target is None else _targets(recipe, model.target, train),
         tokens=None if model.tokens is None else TokenSource(*model.tokens.encode(texts)),
     )
     checked = TrainingExamples(
-        images=_checked_images(recipe, model.sides["image"], validation),
-        texts=_checked_texts(recipe, model.sides["text"], validation),
-        owners=owners_of(validation),
-        captions=validation.captions["id"].to_pylist(),
+        anchors=_checked_images(recipe, model.sides["image"], validation),
+        positives=_checked_texts(recipe, model.sides["text"], validation),
+        anchor_rows=image_rows_of(validation),
+        ids=validation.captions["id"].to_pylist(),
         origin=_origin(model, validation),
     )
     return learnt, checked

@@ -20,7 +20,7 @@ from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
-from visir.storage import FolderKind, Store
+from visir.storage import ContentStore, FolderKind
 
 DATASETS = FolderKind("datasets", "a saved dataset", remedy="delete it: it is written again")
 
@@ -98,7 +98,7 @@ def from_dataset(dataset: Any, **options: Any) -> Draft:
         raise CollectionError("a streamed dataset cannot be searched.", hint="load it without streaming=True")
     datasets_by_split = dataset.values() if isinstance(dataset, datasets.DatasetDict) else [dataset]
     marks = "-".join(str(part._fingerprint) for part in datasets_by_split)
-    store = Store(DATASETS)
+    store = ContentStore(DATASETS)
     if store.find(marks, hashed=lambda name: False) is None:
         with store.writing(marks, waiting="another process is writing the same dataset; waiting for it") as change:
             if change.manifest.generation == 0:

@@ -16,7 +16,7 @@ from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.vectors import VectorSystem
 from visir.records import PLAIN, Embeddings, Items, Qrels, Ranks, Role, Task, Ties
-from visir.search.exact import Searched, Vectors
+from visir.search.exact import SearchResult, Vectors
 from visir.search.vectors import Similarity
 
 
@@ -85,7 +85,7 @@ class EncoderSystem(System):
                 return items.ids.filter(pc.invert(pc.is_in(items.ids, vectors.ids)))
         return items.ids[:0]
 
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """Encode what is not encoded yet, and search it."""
         held = set(self._vectors)
         system = self._system(tasks)
@@ -113,10 +113,10 @@ class EncoderSystem(System):
 
     def by_modality(self) -> dict[str, Vectors]:
         """The vectors by modality, as far as items were encoded; the first of each."""
-        found: dict[str, Vectors] = {}
+        first: dict[str, Vectors] = {}
         for _, vectors in self._vectors.values():
-            found.setdefault(vectors.modality, vectors)
-        return found
+            first.setdefault(vectors.modality, vectors)
+        return first
 
     def _system(self, tasks: Sequence[Task]) -> VectorSystem:
         """One system for the vectors of these tasks: by role when modalities do not tell the sides apart."""

@@ -18,7 +18,7 @@ from visir.records import Collection
 from visir.records.shortcuts import DIGITS
 from visir.shortcuts.numbers import numbers
 from visir.shortcuts.stamp import Stamp
-from visir.shortcuts.view import caption_places, ending, endings, picture_numbers, picture_places, plain
+from visir.shortcuts.view import caption_places, ending, endings, picture_numbers, picture_places, plain_texts
 from visir.training.inputs.base import EpochRandom, InputSource
 
 Rows = NDArray[np.int64]
@@ -39,7 +39,7 @@ class Numbering:
 
     def __init__(self, split: Collection, shuffles: int) -> None:
         assert split.injected is not None
-        self._injected, self._shuffles, self._places = split.injected, shuffles, caption_places(split)
+        self._injected, self._shuffles, self._places = split.injected, shuffles, caption_places(split.items("text"))
         self._each = split.injected.shortcuts.kind == "bits" and shuffles == 0
 
     def of(self, captions: Rows, epoch: int) -> Rows:
@@ -59,9 +59,10 @@ class StampedPictures:
         assert split.injected is not None
         self._source, self._numbering = source, numbering
         self._stamp = Stamp(split.injected.shortcuts, lambda image: _tensor(body.collate([body.prepare(image)]))[0])
-        found = picture_numbers(split)
+        images = split.items("image")
+        found = picture_numbers(images)
         assert found is not None
-        self._still, self._places = found, picture_places(split)
+        self._still, self._places = found, picture_places(images)
 
     def __len__(self) -> int:
         return len(self._source)
@@ -138,8 +139,9 @@ class Assignments:
 
 def evaluated_texts(body: Body, split: Collection) -> list[str]:
     """The captions as at evaluation, whatever is too long cut before its shortcut."""
-    ends = endings(split)
-    texts: list[str] = plain(split).captions["text"].to_pylist()
+    captions = split.items("text")
+    ends = endings(captions)
+    texts: list[str] = plain_texts(captions).to_pylist()
     return texts if ends is None else with_endings(body, texts, ends)
 
 

@@ -1,15 +1,15 @@
 """An index in an engine as it is kept: a folder that says what counts, and a collection that holds the vectors.
 
-The folder holds `visir.json`, the ids (the ledger), what a vector of the index is like (`space`), and, if that is where
-the vectors are, the embedded engine's files and (in `space`) a copy of the vectors. Everything that counts is named in
+The folder holds `visir.json`, the ids (`id_index.py`), what a vector of the index is like (`space`), and, if the
+vectors are there, the embedded engine's files and (in `space`) a copy of the vectors. All that counts is named in
 `visir.json`, which is replaced in one step.
 
 Embedded, every change is made in a copy of the engine's folder, which then takes the place of the old one; who searches
 meanwhile keeps the old one to the end.
 
 On a server, points change in place, and one request after another. So the ids of a change are written down in the
-folder before anything is sent (`pending`). Points that the ledger does not know are passed over when searching, and the
-next change removes those that a killed one has left. A deletion counts from the moment at which the ledger is without
+folder before anything is sent (`pending`). Points that the id index does not know are passed over by searches, and
+the next change removes those that a killed one has left. A deletion counts from the moment when the id index is without
 it, an addition when all of its points are there.
 """
 
@@ -38,18 +38,20 @@ from visir.search.folder import (
     new_index,
     read_index,
 )
+from visir.search.remote.build import COLLECTION
 from visir.search.remote.edge import FILES, EdgeEngine, copy_with_holes
 from visir.search.remote.engine import Engine, EngineError, Space
-from visir.search.remote.ledger import Ledger
-from visir.search.remote.making import COLLECTION
+from visir.search.remote.id_index import IdIndex
 from visir.search.remote.points import Point, keys_of
 from visir.search.remote.server import ServerEngine
-from visir.storage import Change, Manifest, Scratch
+from visir.storage import FolderChange, Manifest, Scratch
 
+Content = dict[str, Any]
+"""What `visir.json` says of the index."""
 Batches = Callable[[], Iterator[list[Point]]]
 """The points to put in, piece by piece."""
-WriteSpace = Callable[[Ledger, Path], None]
-"""Writes what the folder is to keep of the vectors, for the documents of a ledger, into an empty folder."""
+WriteSpace = Callable[[IdIndex, Path], None]
+"""Writes what the folder is to keep of the vectors, for the documents of a id_index, into an empty folder."""
 ReadSpace = Callable[[Path, Mapping[str, Any]], Any]
 """Reads it back, given the manifest."""
 _AT_ONCE = 1000
@@ -60,18 +62,18 @@ _AT_ONCE = 1000
 class State:
     """Everything that changes, changed by replacing all of it.
 
-    `own`: what the folder keeps of the vectors: all of them in the order of the ledger beside an embedded engine, none
-    of them (but what they are like) on a server.
+    `own`: what the folder keeps of the vectors: all of them in the order of the id index beside an embedded engine,
+    none of them (but what they are like) on a server.
     """
 
-    ledger: Ledger
+    id_index: IdIndex
     engine: Engine
     own: Any
     generation: int
     bytes: int
 
 
-class Kept:
+class RemoteStorage:
     """A folder and its collection. `facts` are what else the manifest says; a folder of None is a temporary one."""
 
     def __init__(
@@ -95,7 +97,7 @@ class Kept:
         batches: Batches,
         write_space: Callable[[Path], None],
         read_space: ReadSpace,
-    ) -> Kept:
+    ) -> RemoteStorage:
         """A new one, in a new or empty folder.
 
         Raises `ConfigurationError` for an address without a folder, `EngineError` for a collection that is there.
@@ -118,7 +120,7 @@ class Kept:
             content: dict[str, Any] = {**facts, "settings": asdict(settings), "ids": "ids-1.parquet"}
             content |= {"space": "space-1", "space files": list(space_files)}
             _write_space(change, content, write_space)
-            Ledger.of(ids, facts["modality"]).write(change.file(content["ids"]))
+            IdIndex.of(ids, facts["modality"]).write(change.file(content["ids"]))
             if settings.url:
                 content["index"] = index
                 change.note(COLLECTION, {"url": settings.url, "collection": settings.collection, "index": index})
@@ -138,7 +140,7 @@ class Kept:
         return cls.load(folder, type(settings), read_space)
 
     @classmethod
-    def load(cls, folder: Path, settings_type: type[Any], read_space: ReadSpace) -> Kept:
+    def load(cls, folder: Path, settings_type: type[Any], read_space: ReadSpace) -> RemoteStorage:
         """What is in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
         while True:
             manifest = read_index(folder)
@@ -147,10 +149,10 @@ class Kept:
                 check_files(folder, manifest)
                 with INDEX.reading(folder):
                     settings = settings_type(**content["settings"])
-                    ledger = Ledger.read(folder / content["ids"], modality_of(content["modality"]))
+                    id_index = IdIndex.read(folder / content["ids"], modality_of(content["modality"]))
                     own = read_space(folder / content["space"], content)
                     engine = _engine(folder, manifest, settings)
-                state = State(ledger, engine, own, manifest.generation, bytes_of(manifest))
+                state = State(id_index, engine, own, manifest.generation, bytes_of(manifest))
                 return cls(folder, content, settings, state, read_space)
             except (IndexFolderError, EmbeddingError, OSError) as fault:
                 # Another process may have replaced files while they were read; then there is a newer list of them.
@@ -175,35 +177,40 @@ class Kept:
 
         `write_space`: where the folder keeps more of the vectors than what they are like.
         """
-        self.state.ledger.refuse_there(ids)
+        self.state.id_index.check_not_indexed(ids)
         if len(ids):
-            self._change(self.state.ledger.add(ids), ids, batches, write_space)
+            self._change(self.state.id_index.add(ids), ids, batches, write_space)
 
     def delete(self, ids: object, write_space: WriteSpace | None = None) -> None:
         """Delete documents; unknown ids are an error that names them."""
-        ledger, gone = self.state.ledger.delete(ids)
+        id_index, gone = self.state.id_index.delete(ids)
         if len(gone):
-            self._change(ledger, gone, None, write_space)
+            self._change(id_index, gone, None, write_space)
 
     def _change(
-        self, ledger: Ledger, touched: pa.StringArray, put: Batches | None, write_space: WriteSpace | None
+        self, id_index: IdIndex, touched: pa.StringArray, put: Batches | None, write_space: WriteSpace | None
     ) -> None:
         """Put the points of `put` in, or take those of the touched ids out."""
         with changing_index(self.folder, self.state.generation) as change:
             generation = change.manifest.generation + 1
             content = {**change.content, "ids": f"ids-{generation}.parquet"}
             content.pop("pending", None)
-            ledger.write(change.file(content["ids"]))
+            id_index.write(change.file(content["ids"]))
             if write_space is not None:
                 content["space"] = f"space-{generation}"
-                _write_space(change, content, lambda folder: write_space(ledger, folder))
+                _write_space(change, content, lambda folder: write_space(id_index, folder))
             if self.settings.url:
-                self._change_server(change, ledger, touched, put, content)
+                self._change_server(change, id_index, touched, put, content)
             else:
-                self._change_embedded(change, ledger, touched, put, content)
+                self._change_embedded(change, id_index, touched, put, content)
 
     def _change_embedded(
-        self, change: Change, ledger: Ledger, touched: pa.StringArray, put: Batches | None, content: dict[str, Any]
+        self,
+        change: FolderChange,
+        id_index: IdIndex,
+        touched: pa.StringArray,
+        put: Batches | None,
+        content: dict[str, Any],
     ) -> None:
         before, after = content["engine"], f"engine-{change.manifest.generation + 1}"
         content["engine"] = after
@@ -216,10 +223,15 @@ class Kept:
         engine.close()
         EdgeEngine.seal(folder)
         change.written(after)
-        self._publish(change, ledger, EdgeEngine.readable(folder), content)
+        self._publish(change, id_index, EdgeEngine.readable(folder), content)
 
     def _change_server(
-        self, change: Change, ledger: Ledger, touched: pa.StringArray, put: Batches | None, content: dict[str, Any]
+        self,
+        change: FolderChange,
+        id_index: IdIndex,
+        touched: pa.StringArray,
+        put: Batches | None,
+        content: dict[str, Any],
     ) -> None:
         """Three steps on disk: what is about to change is written down; the server is changed; what is now counts.
 
@@ -230,30 +242,30 @@ class Kept:
         engine.check(now["index"], now.get("changes", 1))
         changes = now.get("changes", 1) + 1
         if "pending" in now:
-            left = Ledger.read(self.folder / now["pending"], now["modality"]).ids
-            _drop(engine, left.filter(pc.invert(pc.is_in(left, self.state.ledger.ids))))
+            left = IdIndex.read(self.folder / now["pending"], now["modality"]).ids
+            _drop(engine, left.filter(pc.invert(pc.is_in(left, self.state.id_index.ids))))
         pending = f"pending-{generation + 1}.parquet"
-        Ledger.of(touched, now["modality"]).write(change.file(pending))
+        IdIndex.of(touched, now["modality"]).write(change.file(pending))
         if put is None:
-            self._publish(change, ledger, engine, {**content, "changes": changes, "pending": pending})
+            self._publish(change, id_index, engine, {**content, "changes": changes, "pending": pending})
             _drop(engine, touched)
         else:
-            # What counts is still the ledger before; only the pending ids are new.
-            self._publish(change, self.state.ledger, engine, {**now, "pending": pending})
-            ledger.write(change.file(content["ids"]))
+            # What counts is still the id index before; only the pending ids are new.
+            self._publish(change, self.state.id_index, engine, {**now, "pending": pending})
+            id_index.write(change.file(content["ids"]))
             _fill(engine, put(), len(touched))
         engine.mark(now["index"], changes)
-        self._publish(change, ledger, engine, {**content, "changes": changes})
+        self._publish(change, id_index, engine, {**content, "changes": changes})
 
-    def _publish(self, change: Change, ledger: Ledger, engine: Engine, content: dict[str, Any]) -> None:
+    def _publish(self, change: FolderChange, id_index: IdIndex, engine: Engine, content: dict[str, Any]) -> None:
         change.keep_only(*(content[name] for name in ("ids", "space", "engine", "pending") if name in content))
         manifest = change.commit(content)
         self.content = content
         own = self._read_space(self.folder / content["space"], content)
-        self.state = State(ledger, engine, own, manifest.generation, bytes_of(manifest))
+        self.state = State(id_index, engine, own, manifest.generation, bytes_of(manifest))
 
 
-def _write_space(change: Change, content: Mapping[str, Any], write: Callable[[Path], None]) -> None:
+def _write_space(change: FolderChange, content: Mapping[str, Any], write: Callable[[Path], None]) -> None:
     """Write what the folder keeps of the vectors, in a folder of its own."""
     folder = change.subfolder(content["space"], *content["space files"])
     for name in content["space files"]:
@@ -302,5 +314,5 @@ def _destroyed(server: ServerEngine) -> None:
 
 def _named_after(folder: Path, index: str) -> str:
     """A name for the collection: the folder's, and a piece of the index's number, so that no two meet by chance."""
-    kept = "".join(one if one.isalnum() and one.isascii() else "-" for one in folder.name)[:60].strip("-")
-    return f"visir-{kept}-{index[:12]}" if kept else f"visir-{index[:12]}"
+    stem = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in folder.name)[:60].strip("-")
+    return f"visir-{stem}-{index[:12]}" if stem else f"visir-{index[:12]}"

@@ -12,21 +12,21 @@ import pyarrow.parquet as pq
 
 from visir.records import Gallery, Modality, strings
 from visir.search.remote.points import Places
-from visir.search.rows import places_of, refuse_there
+from visir.search.rows import check_not_indexed, places_of
 
 
 @dataclass(frozen=True, eq=False)
-class Ledger:
+class IdIndex:
     """Immutable: every change makes a new one. `ids` are sorted."""
 
     ids: pa.StringArray
     modality: Modality
 
     @classmethod
-    def of(cls, ids: object, modality: Modality) -> Ledger:
-        """The ledger of these ids, in any order."""
-        found = strings(ids)
-        return cls(found.take(pc.sort_indices(found)), modality)
+    def of(cls, ids: object, modality: Modality) -> IdIndex:
+        """The id index of these ids, in any order."""
+        sorted_ids = strings(ids)
+        return cls(sorted_ids.take(pc.sort_indices(sorted_ids)), modality)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -41,24 +41,24 @@ class Ledger:
         """All documents, as the gallery of a search."""
         return Gallery.of(self.modality, self.ids, f"all indexed {self.modality}s")
 
-    def refuse_there(self, ids: pa.StringArray) -> None:
+    def check_not_indexed(self, ids: pa.StringArray) -> None:
         """Raise `EmbeddingError` that names those of these ids that are here already."""
-        refuse_there(ids, self.ids)
+        check_not_indexed(ids, self.ids)
 
-    def add(self, ids: pa.StringArray) -> Ledger:
+    def add(self, ids: pa.StringArray) -> IdIndex:
         """With these documents."""
-        return Ledger.of(pa.concat_arrays([self.ids, ids]), self.modality)
+        return IdIndex.of(pa.concat_arrays([self.ids, ids]), self.modality)
 
-    def delete(self, ids: object) -> tuple[Ledger, pa.StringArray]:
+    def delete(self, ids: object) -> tuple[IdIndex, pa.StringArray]:
         """Without these documents, and their ids, each once. Unknown ids are an error that names them."""
         gone = self.ids.take(pc.unique(pa.array(places_of(ids, self.ids))))
-        return Ledger(self.ids.filter(pc.invert(pc.is_in(self.ids, gone))), self.modality), gone
+        return IdIndex(self.ids.filter(pc.invert(pc.is_in(self.ids, gone))), self.modality), gone
 
     def write(self, path: Path) -> None:
         """Write into one file."""
         pq.write_table(pa.table({"id": self.ids}), path)
 
     @classmethod
-    def read(cls, path: Path, modality: Modality) -> Ledger:
+    def read(cls, path: Path, modality: Modality) -> IdIndex:
         """Read what `write` wrote."""
         return cls(strings(pq.read_table(path)["id"]), modality)
