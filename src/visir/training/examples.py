@@ -14,7 +14,7 @@ from visir.encoders.towers.base import Backbone
 from visir.encoders.towers.gru import GRUBackbone
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality
-from visir.shortcuts.view import at, plain
+from visir.shortcuts.view import plain, reassigned
 from visir.training.backbones import ModelSide
 from visir.training.build import TrainingModel
 from visir.training.data import Splits, image_rows_of
@@ -143,7 +143,7 @@ def _assigned(recipe: Recipe, split: Collection, modality: Modality) -> list[Col
             "anew for each.",
             hint="a few fixed assignments: --set shortcuts.shuffles=4",
         )
-    return [at(split, number) for number in range(recipe.shortcuts.shuffles)]
+    return [reassigned(split, number) for number in range(recipe.shortcuts.shuffles)]
 
 
 def _carries(split: Collection, modality: Modality) -> bool:
