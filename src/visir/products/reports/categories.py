@@ -201,7 +201,7 @@ def _notes(evaluation: CategoryEvaluation) -> list[str]:
         if noted:
             more = f" (and {len(noted) - 1} more splits alike)" if len(noted) > 1 else ""
             said = "; ".join(noted[0].result.notes)
-            notes.append(f"{system}, {SETTING_WORDS[setting].lower()}, {noted[0].task.split.name}: {said}{more}")
+            notes.append(f"{system}, {SETTING_WORDS[setting].lower()}, {noted[0].task.fold.name}: {said}{more}")
     return notes
 
 
