@@ -13,7 +13,7 @@ from visir.products.systems import TitleBm25
 from visir.products.task import CategoryTask, category_task
 from visir.records import Catalogue
 from visir.search.bm25 import Bm25, singular
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 
 EVERYTHING = Split(np.zeros(4, bool), np.zeros(4, bool), np.ones(4, bool), "all of it")
 
@@ -23,7 +23,7 @@ def catalogue(titles: list[str | None]) -> Catalogue:
     return Catalogue.of("small", ids=["a", "b", "c", "d"], paths=paths, titles=titles)
 
 
-def search(task: CategoryTask, depth: int = 10, bm25: Bm25 | None = None) -> Searched:
+def search(task: CategoryTask, depth: int = 10, bm25: Bm25 | None = None) -> SearchResult:
     (result,) = TitleBm25(bm25).search([task], depth=depth, ties="id")
     return result
 

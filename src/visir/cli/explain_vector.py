@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli.options import DeviceOption, ImagesOption, SplitOption
+
 if TYPE_CHECKING:
     from visir.records import Collection
     from visir.sparse.encoder import SparseEncoder
@@ -25,16 +27,14 @@ def explain_vector(
     ] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="A checkpoint of `visir sparsify`.")] = "",
     collection: Annotated[str | None, typer.Option("--collection", "-c", help="Where ids are looked up.")] = None,
-    split: Annotated[str | None, typer.Option(help="One split of it only.")] = None,
-    images: Annotated[
-        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip, tar (repeatable).")
-    ] = None,
+    split: SplitOption = None,
+    images: ImagesOption = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Without inputs: images, evenly spaced.")] = 10,
     k: Annotated[int, typer.Option("-k", min=1, help="How many words of each vector.")] = 20,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also write a sheet with the pictures: page.html.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
+    device: DeviceOption = None,
 ) -> None:
     """Print the heaviest words of vectors, with their weights; several at once as a sheet of pictures with their words.
 

@@ -18,7 +18,7 @@ from visir.products.split import Mask
 from visir.products.task import CategoryTask
 from visir.records import Embeddings, Gallery, Items, Task, Ties
 from visir.search.bm25 import Bm25
-from visir.search.exact import Searched, search
+from visir.search.exact import SearchResult, search
 
 
 class CategorySystem(System):
@@ -38,14 +38,14 @@ class CategorySystem(System):
         return None
 
     @abstractmethod
-    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> Searched:
+    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> SearchResult:
         """The run over `task.gallery` and the ranks of all relevant products."""
 
     def prepare(self, tasks: Sequence[Task], *, skip_broken: bool = False) -> None:
         """Forget the notes on earlier tasks: one system answers the tasks of all splits and settings."""
         self.notes = []
 
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """See `System.search`. Relevant products that are not in a ranking are counted in the notes.
 
         Raises:
@@ -97,7 +97,7 @@ class CategoryVectorSystem(CategorySystem, VectorSystem):
         """Of trained vectors, the categories they were trained with."""
         return self.trained_on
 
-    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> Searched:
+    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> SearchResult:
         """Exact search; equal scores stand in order of product id."""
         qrels, gallery = task.judgements(), task.gallery
         rows = self.categories.rows([task.tree.ids[row] for row in task.rows])
@@ -121,7 +121,7 @@ class CategoryVectorSystem(CategorySystem, VectorSystem):
             name=self.name,
         )
         assert result.ranks is not None, "judgements were given"
-        return Searched(replace(result.run, gallery=gallery), replace(result.ranks, gallery_size=gallery.size))
+        return SearchResult(replace(result.run, gallery=gallery), replace(result.ranks, gallery_size=gallery.size))
 
 
 class TrainedSystem(CategorySystem):
@@ -156,10 +156,10 @@ class TrainedSystem(CategorySystem):
         """What the model of this split and setting was trained with."""
         return self._member(task).seen(task)
 
-    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> Searched:
+    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> SearchResult:
         """By the model of this split and setting."""
         result = self._member(task).search_products(task, depth, ties)
-        return Searched(replace(result.run, name=self.name), result.ranks)
+        return SearchResult(replace(result.run, name=self.name), result.ranks)
 
     def fields(self) -> dict[str, Any]:
         """The similarity, which all members share."""
@@ -198,7 +198,7 @@ class TitleBm25(CategorySystem, Bm25System):
         """The text of each item; a product without a title has no words, and is never found."""
         return [""] * len(items) if items.texts is None else super().texts(items)
 
-    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> Searched:
+    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> SearchResult:
         """The run and the ranks; equal scores stand in order of product id."""
         (result,) = Bm25System.search(self, [task], depth=depth, ties=ties)
         return result

@@ -31,6 +31,8 @@ from visir.training.objectives.objective import Objective
 from visir.training.settings import to_toml
 
 UNIT = "products"
+TASKS = ("category to product", "product to category")
+"""What validation calls its two directions."""
 
 
 def train_categories(
@@ -50,12 +52,12 @@ def train_categories(
     - `report`: called after each epoch
 
     An epoch sees every product once, with the category that `drawn_categories(…, recipe.setting, recipe.seed)` gives
-    it. In the curve and in the validation figures "i2t" is category to product and "t2i" product to category, among the
-    categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders' cards,
+    it. In the curve and in the validation figures the tasks are "category to product" and "product to category", among
+    the categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders' cards,
     recipe, figures), `recipe.toml`, `curve.json` and `steps.jsonl`.
 
-    It is the loop of every other training (`visir.training.fit`): a category takes the place of an image, and the
-    products that were paired with it that of its captions. Raises `VisirError` when `out` holds something already,
+    It is the loop of every other training (`visir.training.fit`): a category is an anchor, and the products that were
+    paired with it are its positives. Raises `VisirError` when `out` holds something already,
     `TrainingError` when the loss is NaN or infinite.
     """
     checkpoint = Checkpoint(Path(out), LAYOUT, recipe_text(recipe), resume)
@@ -72,13 +74,12 @@ def train_categories(
 
     checkpoint.train(
         recipe,
-        DualEncoder({"image": category, "text": product}, objective),
+        DualEncoder({"category": category, "product": product}, objective, TASKS),
         learnt,
         checked,
         write,
         prepared=time.perf_counter() - began,
         report=report,
-        unit=UNIT,
     )
     return load_categories_model(out)
 
@@ -115,12 +116,13 @@ def examples_of(
     origin = {"setting": recipe.setting, "encoders": {name: one.fingerprint for name, one in train.cards.items()}}
     learnt, checked = (
         TrainingExamples(
-            images=VectorSource([part.categories[rows] if rows is not None else part.categories]),
-            texts=ProductSource(part, recipe.product.modalities, mean=mean),
-            owners=owners,
-            captions=part.catalogue.products["id"].to_pylist(),
+            anchors=VectorSource([part.categories[rows] if rows is not None else part.categories]),
+            positives=ProductSource(part, recipe.product.modalities, mean=mean),
+            anchor_rows=owners,
+            ids=part.catalogue.products["id"].to_pylist(),
             origin={"catalogue": part.catalogue.fingerprint, **origin},
             classes=CategoryTree.of(part.catalogue).rows(part.catalogue.products["category_id"]),
+            unit=UNIT,
         )
         for part, owners, rows in ((train, drawn[0], None), (validation, np.searchsorted(asked, drawn[1]), asked))
     )

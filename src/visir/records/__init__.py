@@ -17,8 +17,9 @@ from visir.records.ranks import Ranks
 from visir.records.result import Result
 from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
-from visir.records.sparse import SparseEmbeddings, Vocabulary
+from visir.records.sparse import SparseEmbeddings, Vectors, Vocabulary
 from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
+from visir.records.task_file import TaskFile
 
 __all__ = [
     "CAPTIONS",
@@ -51,7 +52,9 @@ __all__ = [
     "Shortcuts",
     "SparseEmbeddings",
     "Task",
+    "TaskFile",
     "Ties",
+    "Vectors",
     "Vocabulary",
     "gallery_line",
     "modality_of",

@@ -59,7 +59,6 @@ class Checkpoint:
         report: Report | None = None,
         save_seconds: float = SAVE_SECONDS,
         save_every_epoch: bool = True,
-        unit: str = "captions",
     ) -> None:
         """Train, and make the folder a checkpoint. The arguments are those of `visir.training.fit.fit`.
 
@@ -73,7 +72,6 @@ class Checkpoint:
             report: Called after each epoch.
             save_seconds: How often the state is written within an epoch.
             save_every_epoch: Whether it is written after each epoch too.
-            unit: What the progress counts.
 
         Raises:
             VisirError: Another process trains into the folder, or the disk refuses.
@@ -95,11 +93,10 @@ class Checkpoint:
                     report=report,
                     save_seconds=save_seconds,
                     save_every_epoch=save_every_epoch,
-                    unit=unit,
                 )
             except TrainingError as fault:
                 if processes.is_first:
-                    stopped = {"message": fault.message, "captions": fault.ids}
+                    stopped = {"message": fault.message, train.unit: fault.ids}
                     folder.write(STOPPED_FILE, orjson.dumps(stopped, option=orjson.OPT_INDENT_2))
                 raise
             facts = facts_of(recipe, train, validation, result, prepared=prepared) | {"processes": processes.count}

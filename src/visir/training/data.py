@@ -106,7 +106,7 @@ def given_file(recipe: Recipe, name: str, key: str) -> Path:
     return path
 
 
-def owners_of(split: Collection) -> NDArray[np.int64]:
+def image_rows_of(split: Collection) -> NDArray[np.int64]:
     """(m,) int64: the row in `split.images` of each caption's image."""
     rows = pc.index_in(split.captions["image_id"], split.images["id"].combine_chunks())
     return np.asarray(rows.to_numpy(), np.int64)

@@ -72,9 +72,9 @@ class Training(Generic[E]):
         return len(self.curve) * self.steps + self.running.step
 
     @property
-    def captions_left(self) -> int:
-        """How many captions are still to be trained on, when nothing stops it early."""
-        return (self.recipe.optimiser.epochs - len(self.curve)) * len(self.train) - self.running.captions
+    def pairs_left(self) -> int:
+        """How many pairs are still to be trained on, when nothing stops it early."""
+        return (self.recipe.optimiser.epochs - len(self.curve)) * len(self.train) - self.running.pairs
 
     @property
     def is_done(self) -> bool:
@@ -95,7 +95,7 @@ class Training(Generic[E]):
         return self.curve[self.chosen - 1].facts
 
     def run_epoch(self) -> Generator[tuple[Step, int], None, None]:
-        """The steps of the epoch under way that are still to be done, one by one, each with its number of captions."""
+        """The steps of the epoch under way that are still to be done, one by one, each with its number of pairs."""
         number, began, before = len(self.curve), time.perf_counter(), self.running.seconds
         settings, processes = self.recipe.optimiser, self.processes
         shares = [
@@ -119,10 +119,10 @@ class Training(Generic[E]):
                 update = self.loop.update(shares[step], coming, StepPosition(number, step, factor))
                 if step in snapshots:
                     self.average.add(self.model)
-                self.running.add(update.losses, update.captions)
+                self.running.add(update.losses, update.pairs)
                 self.running.seconds = before + time.perf_counter() - began
                 rate = factor * settings.rate
-                yield Step(self.steps_done, number + 1, update.losses, update.facts, rate), update.captions
+                yield Step(self.steps_done, number + 1, update.losses, update.facts, rate), update.pairs
 
     def close_epoch(self) -> Epoch:
         """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
@@ -190,7 +190,7 @@ class Training(Generic[E]):
             self.learner.facts(),
             figures,
             running.seconds + time.perf_counter() - began,
-            running.captions / running.seconds,
+            running.pairs / running.seconds,
         )
 
     def _identity(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from visir.errors import ConfigurationError, RunError
 from visir.evaluation.systems.base import System
 from visir.records import Items, Pools, Ranks, Run, Task, Ties
 from visir.search.bm25 import Bm25
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 
 Rows = NDArray[np.int64]
 
@@ -53,7 +53,7 @@ class Bm25System(System):
             )
         return [text or "" for text in items.texts.to_pylist()]
 
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """The run of each task, and the ranks of all positives to the end of the ranking."""
         return [self._search(task, depth, ties) for task in tasks]
 
@@ -62,7 +62,7 @@ class Bm25System(System):
         words = f"stemming {self.bm25.stemming}, stop words {self.bm25.stop_words}"
         return {"similarity": self.bm25.similarity, "text_preprocessing": words}
 
-    def _search(self, task: Task, depth: int, ties: Ties) -> Searched:
+    def _search(self, task: Task, depth: int, ties: Ties) -> SearchResult:
         gallery, qrels = task.gallery, task.judgements()
         if gallery.ids is None or len(qrels) == 0:
             missing = "a query" if gallery.ids is not None else f"a listed gallery, not {gallery.description!r}"
@@ -102,7 +102,7 @@ class Bm25System(System):
         asked = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[relevant]
         order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), asked))
         grades = qrels.grades[relevant][order]
-        return Searched(run, Ranks(qrels.queries, ends, ranks[order], grades, None, gallery.size))
+        return SearchResult(run, Ranks(qrels.queries, ends, ranks[order], grades, None, gallery.size))
 
 
 def _ordered(documents: Rows, scores: NDArray[np.float32], positives: Rows, ties: Ties) -> Rows:

@@ -17,9 +17,9 @@ def pin_batch(batch: TrainingBatch) -> TrainingBatch:
     CUDA.
     """
     return TrainingBatch(
-        images=_inputs(batch.images),
-        texts=_inputs(batch.texts),
-        owners=_pinned(batch.owners),
+        anchors=_inputs(batch.anchors),
+        positives=_inputs(batch.positives),
+        anchor_rows=_pinned(batch.anchor_rows),
         targets=_pinned(batch.targets),
         tokens=_pinned(batch.tokens),
         classes=_pinned(batch.classes),

@@ -64,7 +64,7 @@ class IFM(nn.Module):
         plain = cosines(pairs)
         against = torch.full_like(plain, self.epsilon).fill_diagonal_(-self.epsilon)
         losses = [
-            symmetric_cross_entropy(self.temperature(one), pairs.owners, self.false_negatives)
+            symmetric_cross_entropy(self.temperature(one), pairs.anchor_rows, self.false_negatives)
             for one in (plain, plain + against)
         ]
         return (losses[0] + losses[1]) / 2

@@ -52,4 +52,4 @@ class InfoNCE(nn.Module):
 
     def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
-        return symmetric_cross_entropy(self.temperature(cosines(pairs)), pairs.owners, self.false_negatives)
+        return symmetric_cross_entropy(self.temperature(cosines(pairs)), pairs.anchor_rows, self.false_negatives)

@@ -63,7 +63,7 @@ class ITD(nn.Module):
         lengths = (said != _PADDING).sum(1).cpu()  # where the packing wants them
         # Packed, padding gets no state and no softmax over the vocabulary, which is most of the work. Both packs have
         # the same order.
-        states, _ = self.gru(_packed(self.words(read), lengths), pairs.texts[None].contiguous())
+        states, _ = self.gru(_packed(self.words(read), lengths), pairs.positives[None].contiguous())
         logits = precise(self.vocabulary(states.data))
         return functional.cross_entropy(logits, _packed(said, lengths).data, reduction="sum") / len(said)
 

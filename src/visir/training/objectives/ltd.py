@@ -58,5 +58,5 @@ class LTD(nn.Module):
             raise ConfigurationError(
                 "LTD: this batch has no latent targets.", hint="give `Examples.targets`, one vector per caption"
             )
-        decoded = precise(self.decoder(pairs.texts))
+        decoded = precise(self.decoder(pairs.positives))
         return 1 - functional.cosine_similarity(decoded, pairs.targets.to(decoded.dtype), dim=1).mean()

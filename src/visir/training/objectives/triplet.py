@@ -75,7 +75,7 @@ class Triplet(nn.Module):
         own = scores.diagonal()
         apart = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
         if self.false_negatives == "masked":
-            apart |= false_negative_pairs(pairs.owners)
+            apart |= false_negative_pairs(pairs.anchor_rows)
         costs = [
             (self.margin + scores - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per image
             (self.margin + scores.T - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per caption
