@@ -23,7 +23,7 @@ from visir.evaluation.systems.command import CommandSystem
 from visir.evaluation.systems.run_folder import RunFolder
 from visir.records import Collection, Gallery, Qrels, Run
 from visir.robustness.perturb import perturb
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 from visir.search.formats import write_run
 from visir.search.ranks import ranks_of
 
@@ -245,7 +245,7 @@ def test_merging_is_choosing_query_by_query(seed: int, count: int, size: int) ->
     asked = [one for one in queries if rng.random() < 0.5] or queries[:1]
     answered = [one for one in asked if rng.random() < 0.8] or asked[:1]
     plain, anew = run("plain", queries), run("anew", answered)
-    both = merged(Searched(plain, ranks_of(plain, qrels)), Searched(anew, ranks_of(anew, qrels.select(asked))))
+    both = merged(SearchResult(plain, ranks_of(plain, qrels)), SearchResult(anew, ranks_of(anew, qrels.select(asked))))
     for one in queries:
         expected = [] if one in asked and one not in answered else (anew if one in asked else plain).answer(one)
         assert both.run.answer(one) == expected

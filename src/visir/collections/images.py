@@ -17,7 +17,7 @@ from visir.collections.archives import Archive, open_archive
 from visir.collections.budget import DECODING
 from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
 from visir.errors import CollectionError, ImageError
-from visir.records import Collection
+from visir.records import HasImages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,10 +98,10 @@ def to_rgb(image: Image.Image) -> Image.Image:
     if height <= rows:
         return paint(image)
     # Band by band: what lies between a mode and RGB takes several times as much as the picture.
-    whole = Image.new("RGB", image.size)
+    flattened = Image.new("RGB", image.size)
     for top in range(0, height, rows):
-        whole.paste(paint(image.crop((0, top, width, min(top + rows, height)))), (0, top))
-    return whole
+        flattened.paste(paint(image.crop((0, top, width, min(top + rows, height)))), (0, top))
+    return flattened
 
 
 @contextlib.contextmanager
@@ -165,7 +165,7 @@ def upright(undecoded: Undecoded, *, least: int | None = None) -> Iterator[Image
     long as it keeps so many.
     """
     image = undecoded.image
-    with DECODING.taken(undecoded.size):
+    with DECODING.reserve(undecoded.size):
         with _faults(undecoded.data, undecoded.where, None):
             if least is not None and image.format in ("JPEG", "MPO") and max(image.size) > least:
                 image.draft("RGB", (least, least))
@@ -174,15 +174,15 @@ def upright(undecoded: Undecoded, *, least: int | None = None) -> Iterator[Image
 
 
 class ImageReader:
-    """The pictures of a collection by row of `collection.images`, from folders, zips, tars and Arrow files alike.
+    """The pictures of `Items` or a `Collection` by row of its `images`: from folders, zips, tars and Arrow files.
 
     Thread-safe: archives are opened once and read at offsets, without a lock. Errors name the image's id and its place.
     """
 
-    def __init__(self, collection: Collection, *, max_pixels: int | None = MAX_PIXELS) -> None:
-        images = collection.images
+    def __init__(self, source: HasImages, *, max_pixels: int | None = MAX_PIXELS) -> None:
+        images = source.images
         self._ids, self._paths, self._archives = images["id"], images["path"], images["archive"]
-        self._root = Path(collection.root)
+        self._root = Path(source.root)
         self._max_pixels = max_pixels
         self._opened: dict[str, Archive] = {}
         self._lock = threading.Lock()
@@ -295,7 +295,7 @@ def _faults(data: bytes, where: str, max_pixels: int | None) -> Iterator[None]:
 def readable() -> list[str]:
     """Those of `FORMATS` that this Pillow can decode."""
     Image.init()
-    return [one for one in FORMATS if one in Image.OPEN]
+    return [name for name in FORMATS if name in Image.OPEN]
 
 
 def _painted(image: Image.Image) -> Image.Image:

@@ -10,29 +10,29 @@ from pathlib import Path
 import pyarrow as pa
 
 from visir.fingerprint import hash_columns
-from visir.records import Collection, Modality, strings
+from visir.records import HasImages, Items, strings
 
 
-def content_fingerprint(collection: Collection, modality: Modality) -> str:
-    """A hash over ids and contents of all inputs of one modality, independent of their order.
+def content_fingerprint(items: Items) -> str:
+    """A hash over ids and contents of all items, independent of their order.
 
-    Texts enter as they are. Images enter by `image_marks`: a collection's own fingerprint does not look at bytes, and
+    Texts enter as they are. Images enter by `image_marks`: the fingerprint of items does not look at bytes, and
     the same ids can stand for photos of another size.
     """
-    injected = collection.injected
-    if modality == "text":
-        columns = [collection.captions["id"], collection.captions["text"]]
-    else:
-        columns = [collection.images["id"], image_marks(collection)]
-    if injected is not None and injected.on(modality):
+    injected, columns = items.injected, [items.ids]
+    if items.texts is not None:
+        columns.append(items.texts)
+    if items.places is not None:
+        columns.append(image_marks(items))
+    if injected is not None and any(injected.on(modality) for modality in items.modality.split("+")):
         # Texts too: a caption that ends in a shortcut is cut before it, not at its end, which gives other tokens.
-        columns.append(strings([injected.fingerprint] * len(columns[0])))
-    if collection.corrupted is not None and modality == "image":
-        columns.append(strings([collection.corrupted.fingerprint] * len(columns[0])))
+        columns.append(strings([injected.fingerprint] * len(items)))
+    if items.corrupted is not None and items.places is not None:
+        columns.append(strings([items.corrupted.fingerprint] * len(items)))
     return hash_columns(columns)
 
 
-def image_marks(collection: Collection) -> pa.StringArray:
+def image_marks(source: HasImages) -> pa.StringArray:
     """A mark per image that changes when its bytes do, found without reading them.
 
     In a zip: checksum and size from its directory. A file: its size and time of change. In another archive: the
@@ -42,10 +42,8 @@ def image_marks(collection: Collection) -> pa.StringArray:
     """
     marks: list[str] = []
     archives: dict[str, Callable[[str], str]] = {}
-    root = str(collection.root)
-    for path, archive in zip(
-        collection.images["path"].to_pylist(), collection.images["archive"].to_pylist(), strict=True
-    ):
+    root = str(source.root)
+    for path, archive in zip(source.images["path"].to_pylist(), source.images["archive"].to_pylist(), strict=True):
         if path is None:
             marks.append("none")
         elif archive is not None:
@@ -64,17 +62,17 @@ def _marker(archive: Path) -> Callable[[str], str]:
     if archive.suffix.lower() == ".zip":
         try:
             with zipfile.ZipFile(archive) as opened:
-                found = {one.filename: f"{one.CRC:08x}:{one.file_size}" for one in opened.infolist()}
+                marks = {member.filename: f"{member.CRC:08x}:{member.file_size}" for member in opened.infolist()}
         except (OSError, zipfile.BadZipFile):
-            found = {}  # reading the image says what is wrong with the archive, naming image and place
-        return lambda name: found.get(name, "missing")
+            marks = {}  # reading the image says what is wrong with the archive, naming image and place
+        return lambda name: marks.get(name, "missing")
     mark = _stat(str(archive))
     return lambda name: f"{mark}:{name}"
 
 
 def _stat(path: str) -> str:
     try:
-        found = os.stat(path)  # noqa: PTH116 (a Path per photo takes twice as long)
+        status = os.stat(path)  # noqa: PTH116 (a Path per photo takes twice as long)
     except OSError:
         return "missing"
-    return f"{found.st_size}:{found.st_mtime_ns}"
+    return f"{status.st_size}:{status.st_mtime_ns}"

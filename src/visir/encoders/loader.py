@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.inputs import Pixels
-from visir.encoders.matching import Matcher
 from visir.errors import EncoderError, ImageError, VisirError
-from visir.records import Collection
+from visir.records import Items
 from visir.robustness.corruptions import spoilt
 from visir.shortcuts.pictures import stamped
 from visir.threads import usable_cores
@@ -36,25 +36,26 @@ class Loaded:
 
 
 def load_images(
-    collection: Collection,
-    encoder: Encoder | Matcher,
+    items: Items,
+    encoder: Encoder | CrossEncoder,
     *,
     start: int,
     batch_size: int,
     workers: int | None,
     skip_broken: bool,
 ) -> Generator[Loaded, None, None]:
-    """The images of the collection from row `start` on, preprocessed, in batches, at most a few batches ahead.
+    """The images of the items from row `start` on, preprocessed, in batches, at most a few batches ahead.
 
     Threads suffice: decoding and resizing happen in C without the interpreter's lock, and nothing has to be copied
     between processes. Batches end at multiples of `batch_size`, whatever `start` is and whichever images are broken, so
     a resumed encode computes the same batches as an uninterrupted one.
 
-    Raises `ImageError` for a broken image unless `skip_broken`.
+    Raises:
+        ImageError: An image is broken, and `skip_broken` is false.
     """
-    reader = ImageReader(collection)
-    spoil, stamp = spoilt(collection), stamped(collection, encoder.preprocess)
-    ids = collection.images["id"].to_pylist()
+    reader = ImageReader(items)
+    spoil, stamp = spoilt(items), stamped(items, encoder.preprocess)
+    ids = items.ids.to_pylist()
 
     def prepare(row: int) -> Pixels | ImageError:
         try:
@@ -65,8 +66,8 @@ def load_images(
 
     def preprocess(row: int, image: Image) -> Pixels | ImageError:
         try:
-            made: Pixels = stamp(row, encoder.preprocess(spoil(row, image)))
-            return made
+            pixels: Pixels = stamp(row, encoder.preprocess(spoil(row, image)))
+            return pixels
         except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
             return ImageError(f"{reader.where(row)}: {fault.message}", hint=fault.hint)
         except VisirError:
@@ -86,15 +87,15 @@ def load_images(
         for begin, stop, prepared in batches:
             pixels: list[Pixels] = []
             broken: dict[str, str] = {}
-            for row, one in enumerate(prepared, begin):
-                if not isinstance(one, ImageError):
-                    pixels.append(one)
+            for row, result in enumerate(prepared, begin):
+                if not isinstance(result, ImageError):
+                    pixels.append(result)
                 elif skip_broken:
-                    broken[ids[row]] = one.message
+                    broken[ids[row]] = result.message
                 else:
                     raise ImageError(
-                        one.message, hint=f"{one.hint}; or set broken images aside, counted: --skip-broken"
-                    ) from one
+                        result.message, hint=f"{result.hint}; or set broken images aside, counted: --skip-broken"
+                    ) from result
             yield Loaded(begin, stop, pixels, broken)
 
 

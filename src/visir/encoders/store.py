@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 from visir.encoders.content import content_fingerprint
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
-from visir.records import Collection, Embeddings, EncoderCard, Modality, modality_of, strings
-from visir.storage import Change, FolderKind, Manifest, Scratch
-from visir.storage import Store as Folders
+from visir.records import Embeddings, EncoderCard, Items, Role, modality_of, strings
+from visir.storage import ContentStore, FolderChange, FolderKind, Manifest, Scratch
 
 VECTORS = FolderKind("vectors", "a folder of vectors", remedy="delete it: it is made again", error=EmbeddingError)
 FILES = ("vectors.npy", "ids.parquet")
@@ -65,7 +64,7 @@ class Store:
     """
 
     def __init__(self, root: str | Path | None = None) -> None:
-        self._folders = Folders(VECTORS, root, name="embeddings")
+        self._folders = ContentStore(VECTORS, root, name="embeddings")
         self.root = self._folders.root
 
     @classmethod
@@ -76,10 +75,17 @@ class Store:
             scratch.made("store/*/*/*")
             yield cls(scratch.path / "store")
 
-    def key(self, encoder: EncoderCard, collection: Collection, modality: Modality) -> str:
-        """The name of the entry: 32 hexadecimal digits."""
-        content = content_fingerprint(collection, modality)
-        return hash_json({"encoder": encoder.identity(modality), modality: content})
+    def key(self, encoder: EncoderCard, items: Items, role: Role | None = None) -> str:
+        """The name of an entry: 32 hexadecimal digits.
+
+        Args:
+            encoder: The card of the encoder.
+            items: What is encoded.
+            role: The role of the items, for an encoder that distinguishes roles; None for all others.
+        """
+        identity = encoder.identity(items.modality)
+        values = {"encoder": identity, items.modality: content_fingerprint(items)}
+        return hash_json(values if role is None else {**values, "role": role})
 
     def find(self, key: str) -> Entry | None:
         """The sound entry of this key, or None. A damaged one is put aside, with a warning."""
@@ -99,7 +105,7 @@ class Store:
         self._folders.remove(key)
 
     @contextmanager
-    def writing(self, key: str) -> Iterator[Change]:
+    def writing(self, key: str) -> Iterator[FolderChange]:
         """Be the only writer of this key; another process that wants the same waits and then finds it done."""
         with self._folders.writing(key, waiting="another process is encoding the same; waiting for it") as change:
             yield change

@@ -47,7 +47,9 @@ def check_options(
     if fault := depth_fault(depth, "depth"):
         faults.append(fault)
     faults += [
-        f"unknown condition {one!r} ({nearest(one, CONDITIONS)})" for one in conditions or {} if one not in CONDITIONS
+        f"unknown condition {condition!r} ({nearest(condition, CONDITIONS)})"
+        for condition in conditions or {}
+        if condition not in CONDITIONS
     ]
     try:
         Choice.parse(captions)

@@ -13,7 +13,7 @@ from visir.library.query_encoding import EncodedQuery, QueryEncoder
 from visir.library.query_state import NORMALISATION, LibraryState, QueryState, StageTimer, rank
 from visir.library.results import HitExplanation, SystemScore
 from visir.records import SparseEmbeddings
-from visir.search.filtered import Among
+from visir.search.filtered import FilteredIndex
 from visir.search.fusion import K, normalised
 from visir.search.sparse.matched import Match, matched
 
@@ -75,7 +75,7 @@ def _part(
     for place, (found, score) in enumerate(listed, 1):
         if found == item:
             return SystemScore(place, score, _gives(one, system, place, score))
-    alone = Among(state.library.indexes[system], [item]).search(encoding.queries(system, [asked]), 1)
+    alone = FilteredIndex(state.library.indexes[system], [item]).search(encoding.queries(system, [asked]), 1)
     score = dict(alone.answer(str(alone.queries[0]))).get(item, 0.0)
     return SystemScore(None, score, score if one.system != "hybrid" else 0.0)
 

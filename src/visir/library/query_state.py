@@ -22,7 +22,7 @@ from visir.library.query import DEEPEST, Query, System
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
 from visir.library.results import LibraryHit
 from visir.records import Run
-from visir.search.filtered import Among, part_of
+from visir.search.filtered import FilteredIndex, part_of
 from visir.search.fusion import Normalisation, fuse
 
 FILTERS_KEPT = 16
@@ -71,7 +71,7 @@ class AllowedItems:
         self._state, library = state, state.library
         self._library = library
         self._mask = satisfying(library.columns, query.conditions, library.fields, category=query.category)
-        self._among = Kept[str, Among](2)
+        self._among = Kept[str, FilteredIndex](2)
 
     def __len__(self) -> int:
         return int(self._mask.sum())
@@ -80,13 +80,13 @@ class AllowedItems:
         place = pc.index(self._library.columns.ids, item).as_py()
         return place >= 0 and bool(self._mask[place])
 
-    def among(self, system: str) -> Among:
+    def among(self, system: str) -> FilteredIndex:
         """The allowed documents of a system's index."""
         return self._among.get(system, lambda: self._made(system))
 
-    def _made(self, system: str) -> Among:
+    def _made(self, system: str) -> FilteredIndex:
         ids, rows = self._library.columns.ids, self._state.rows(system)
-        return Among(self._library.indexes[system], ids.filter(pa.array(self._mask)), rows[self._mask])
+        return FilteredIndex(self._library.indexes[system], ids.filter(pa.array(self._mask)), rows[self._mask])
 
 
 @dataclass

@@ -10,15 +10,16 @@ from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard
 from visir.records.gallery import Gallery, modality_of
-from visir.records.items import Items, Modality, Role
+from visir.records.items import HasImages, Items, Modality, Role
 from visir.records.protocol import UNDECLARED, Protocol, Recall, Ties, gallery_line
 from visir.records.qrels import Qrels
 from visir.records.ranks import Ranks
 from visir.records.result import Result
 from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
-from visir.records.sparse import SparseEmbeddings, Vocabulary
+from visir.records.sparse import SparseEmbeddings, Vectors, Vocabulary
 from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
+from visir.records.task_file import TaskFile
 
 __all__ = [
     "CAPTIONS",
@@ -35,6 +36,7 @@ __all__ = [
     "Embeddings",
     "EncoderCard",
     "Gallery",
+    "HasImages",
     "Injected",
     "Items",
     "Modality",
@@ -50,7 +52,9 @@ __all__ = [
     "Shortcuts",
     "SparseEmbeddings",
     "Task",
+    "TaskFile",
     "Ties",
+    "Vectors",
     "Vocabulary",
     "gallery_line",
     "modality_of",

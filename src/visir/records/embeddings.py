@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
-from visir.records.columns import refuse_repeats, rows_of, strings
+from visir.records.columns import check_unique, rows_of, strings
 from visir.records.items import Modality
 
 _BLOCK = 65_536  # rows looked at in one go, so that a memory-mapped matrix never has to fit in memory
@@ -61,7 +61,7 @@ class EncoderCard:
         values = self.to_dict()
         if self.weights is not None:
             del values["name"]
-        if modality is not None:
+        if modality in ("image", "text"):
             del values["text_preprocessing" if modality == "image" else "image_preprocessing"]
         return values
 
@@ -79,7 +79,7 @@ class EncoderCard:
             modality: Look at the preprocessing of this modality only.
         """
         model = "name" if self.weights is None or other.weights is None else "weights"
-        sides = ("image", "text") if modality is None else (modality,)
+        sides = (modality,) if modality in ("image", "text") else ("image", "text")
         fields = (model, *(f"{side}_preprocessing" for side in sides))
         return [name for name in fields if getattr(self, name) != getattr(other, name)]
 
@@ -125,7 +125,7 @@ class Embeddings:
             )
         if len(self.ids) != len(self.vectors):
             raise EmbeddingError(f"{where}: {len(self.ids)} ids for {len(self.vectors)} vectors.")
-        refuse_repeats(self.ids, where)
+        check_unique(self.ids, where)
         for start in range(0, len(self.vectors), _BLOCK):
             bad = ~np.isfinite(self.vectors[start : start + _BLOCK]).all(axis=1)
             if bad.any():

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.encoders.matching import Matcher
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.pairs import match_pairs
 from visir.errors import ConfigurationError, RunError, nearest, raise_faults
 from visir.records import Collection, Run
@@ -41,7 +41,7 @@ class Reranked:
 def rerank(
     run: Run,
     collection: Collection,
-    matcher: Matcher,
+    cross_encoder: CrossEncoder,
     k: int,
     *,
     tail: Tail = "dropped",
@@ -69,14 +69,14 @@ def rerank(
     documents are not in the collection.
     """
     return rerank_runs(
-        {run.task: run}, collection, matcher, k, tail=tail, fusion=fusion, root=root, workers=workers
+        {run.task: run}, collection, cross_encoder, k, tail=tail, fusion=fusion, root=root, workers=workers
     ).runs[run.task]
 
 
 def rerank_runs(
     runs: Mapping[str, Run],
     collection: Collection,
-    matcher: Matcher,
+    cross_encoder: CrossEncoder,
     k: int,
     *,
     tail: Tail = "dropped",
@@ -85,7 +85,7 @@ def rerank_runs(
     workers: int | None = None,
 ) -> Reranked:
     """Several runs as by `rerank`, together: a pair that both tasks ask for is scored once, and so is an image."""
-    refuse_second_stage(k, tail, fusion)
+    check_second_stage(k, tail, fusion)
     for run in runs.values():
         if run.depth < min(k, run.gallery.size):
             raise RunError(
@@ -95,7 +95,9 @@ def rerank_runs(
     heads = {task: run.cut(k) for task, run in runs.items()}
     pairs = [_pairs(head, collection) for head in heads.values()]
     images, texts = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    matched = match_pairs(matcher, collection, images, texts, root=root, workers=workers)
+    matched = match_pairs(
+        cross_encoder, collection.items("image"), collection.items("text"), images, texts, root=root, workers=workers
+    )
     at, made = 0, {}
     for task, head in heads.items():
         scores = matched.scores[at : at + len(head.indices)].astype(np.float64)
@@ -103,16 +105,16 @@ def rerank_runs(
         if fusion == "sum":
             scores += head.scores
         ordered = _ordered(head, scores)
-        stage = {"matcher": matcher.card.name, "head": matcher.head, "k": k, "tail": tail, "fusion": fusion}
+        stage = {"matcher": cross_encoder.card.name, "head": cross_encoder.head, "k": k, "tail": tail, "fusion": fusion}
         provenance: dict[str, Any] = {**runs[task].provenance, "rerank": stage}
-        name = f"{runs[task].name} + {matcher.card.name}"
+        name = f"{runs[task].name} + {cross_encoder.card.name}"
         whole = ordered if tail == "dropped" else _with_rest(ordered, runs[task])
         depth = runs[task].gallery.size if tail == "dropped" else runs[task].depth
         made[task] = replace(whole, name=name, depth=depth, provenance=provenance)
     return Reranked(made, matched.pairs, matched.computed, matched.seconds)
 
 
-def refuse_second_stage(k: int, tail: str, fusion: str) -> None:
+def check_second_stage(k: int, tail: str, fusion: str) -> None:
     """Raise `ConfigurationError` listing every faulty option."""
     faults = [fault] if (fault := depth_fault(k, "k_test")) else []
     for kind, value, known in (("tail", tail, get_args(Tail)), ("fusion", fusion, get_args(Fusion))):
@@ -124,23 +126,23 @@ def refuse_second_stage(k: int, tail: str, fusion: str) -> None:
 def _pairs(run: Run, collection: Collection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each entry of the run the row of its image, and the row of its caption, in the collection."""
     images, captions = collection.images["id"], collection.captions["id"]
-    asked, answers = (images, captions) if run.task == "i2t" else (captions, images)
-    query = _rows(run, run.queries, asked, "queries", collection)
-    document = _rows(run, run.documents, answers, "documents", collection)
+    query_ids, document_ids = (images, captions) if run.task == "i2t" else (captions, images)
+    query = _rows(run, run.queries, query_ids, "queries", collection)
+    document = _rows(run, run.documents, document_ids, "documents", collection)
     query, document = np.repeat(query, np.diff(run.offsets)), document[run.indices]
     return (query, document) if run.task == "i2t" else (document, query)
 
 
 def _rows(run: Run, ids: pa.StringArray, among: pa.ChunkedArray, kind: str, collection: Collection) -> Any:
-    found = pc.index_in(ids, among.combine_chunks())
-    if found.null_count:
-        missing = ids.filter(pc.is_null(found))
+    rows = pc.index_in(ids, among.combine_chunks())
+    if rows.null_count:
+        missing = ids.filter(pc.is_null(rows))
         raise RunError(
             f"run {run.name} ({run.task}): {len(missing):,} of its {len(ids):,} {kind} are not in the collection "
             f"{collection.name}, e.g. {missing[0].as_py()!r}; their pictures and texts are needed.",
             hint="is it the same split, and the same way of writing ids?",
         )
-    return found.to_numpy().astype(np.int64)
+    return rows.to_numpy().astype(np.int64)
 
 
 def _ordered(run: Run, scores: NDArray[np.float64]) -> Run:

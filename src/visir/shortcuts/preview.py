@@ -46,9 +46,9 @@ def preview(collection: Collection, count: int = 12, size: int = 224) -> list[Pr
     owners = collection.captions["image_id"].to_pylist()
     first = {owner: row for row, owner in reversed(list(enumerate(owners)))}
     reader, texts = ImageReader(collection), plain(collection).captions["text"]
-    stamp = stamped(collection, lambda image: _square(image, size))
+    stamp = stamped(collection.items("image"), lambda image: _square(image, size))
     assert collection.injected is not None, "a preview shows a collection with shortcuts"
-    places = caption_places(collection)
+    places = caption_places(collection.items("text"))
     carried = numbers(collection.injected, places, collection.injected.assignment)
     pairs = []
     for row in chosen.tolist():
@@ -72,8 +72,10 @@ def preview(collection: Collection, count: int = 12, size: int = 224) -> list[Pr
 def _rows(collection: Collection) -> NDArray[np.int64]:
     """The images that have a caption and whose picture is at hand."""
     captioned = set(collection.captions["image_id"].to_pylist())
-    known = zip(collection.images["id"].to_pylist(), collection.images["path"].to_pylist(), strict=True)
-    rows = np.array([row for row, (one, path) in enumerate(known) if path is not None and one in captioned], np.int64)
+    pictures = zip(collection.images["id"].to_pylist(), collection.images["path"].to_pylist(), strict=True)
+    rows = np.array(
+        [row for row, (image, path) in enumerate(pictures) if path is not None and image in captioned], np.int64
+    )
     if not len(rows):
         raise CollectionError(
             f"{collection.name}: none of {collection.images.num_rows:,} images has both a picture at hand and a "

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from visir.evaluation.folds import Ranked, joined_runs
 from visir.records import Items, Task, Ties
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 
 
 class System(ABC):
@@ -32,7 +32,7 @@ class System(ABC):
         self.seconds: dict[str, float] = {}
 
     @abstractmethod
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """Answer the judged queries of each task, over its gallery or its pools.
 
         Args:
@@ -58,7 +58,7 @@ class System(ABC):
 
     def rank(self, tasks: Mapping[str, Sequence[Task]], *, depth: int, ties: Ties) -> Ranked:
         """Search every fold of every task: `tasks` has one task per fold under each name."""
-        searched: dict[str, list[Searched]] = {name: [] for name in tasks}
+        searched: dict[str, list[SearchResult]] = {name: [] for name in tasks}
         for fold in zip(*tasks.values(), strict=True):
             for name, result in zip(tasks, self.search(fold, depth=depth, ties=ties), strict=True):
                 searched[name].append(result)

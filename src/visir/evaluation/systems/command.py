@@ -17,7 +17,7 @@ from visir.evaluation.systems.base import System
 from visir.evaluation.systems.run_folder import answered
 from visir.files import read_json
 from visir.records import Task, Ties
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 from visir.search.formats import read_run
 from visir.storage import FolderKind, changing
 
@@ -41,7 +41,7 @@ class CommandSystem(System):
 
     def __init__(self, command: str, folder: str | Path, name: str | None = None, suffix: str = ".trec") -> None:
         self.words, self.folder, self.suffix = shlex.split(command), Path(folder), suffix
-        missing = [one for one in ("{queries}", "{run}") if one not in command]
+        missing = [place for place in ("{queries}", "{run}") if place not in command]
         if missing or not self.words:
             raise ConfigurationError(
                 f"--command {command!r} does not say where {' and '.join(missing)} stands.",
@@ -57,11 +57,11 @@ class CommandSystem(System):
         """Any perturbation of captions, no corruption of pictures."""
         return None if task == "t2i" else []
 
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """Write the queries of each task, call the command, read its run."""
         return [self._search(task, depth, ties) for task in tasks]
 
-    def _search(self, task: Task, depth: int, ties: Ties) -> Searched:
+    def _search(self, task: Task, depth: int, ties: Ties) -> SearchResult:
         rows = np.flatnonzero(pc.is_in(task.queries.ids, task.asked()).to_numpy(zero_copy_only=False))
         queries_asked = task.queries.take(rows)
         assert queries_asked.texts is not None, "queries of this task are texts"
@@ -79,7 +79,7 @@ class CommandSystem(System):
                 change.commit()
                 change.write(queries.name, lines)
                 places = {"{queries}": str(queries), "{run}": str(change.file(run.name))}
-                self._call([_filled(one, places) for one in self.words], run)
+                self._call([_filled(word, places) for word in self.words], run)
                 change.write_json(done.name, mark)
         answer = read_run(run, task=task.name, gallery=task.gallery, name=self.name)
         return answered(answer, task, depth, ties, self.notes, str(run))
@@ -87,13 +87,13 @@ class CommandSystem(System):
     def _call(self, words: list[str], run: Path) -> None:
         started = time.perf_counter()
         try:
-            said = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+            finished = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
         except OSError as fault:
             raise RunError(f"{words[0]}: cannot be run: {fault.strerror}.", hint="is it installed, on PATH?") from fault
         self.seconds["command"] = self.seconds.get("command", 0.0) + time.perf_counter() - started
-        if said.returncode != 0:
-            tail = (said.stderr or said.stdout)[-_TAIL:].strip()
-            raise RunError(f"{shlex.join(words)}: exit status {said.returncode}.\n{tail}", hint="mend the command")
+        if finished.returncode != 0:
+            tail = (finished.stderr or finished.stdout)[-_TAIL:].strip()
+            raise RunError(f"{shlex.join(words)}: exit status {finished.returncode}.\n{tail}", hint="mend the command")
         if not run.is_file():
             raise RunError(f"{shlex.join(words)}: left no run at {run}.", hint="write the answers to {run}")
 

@@ -14,7 +14,7 @@ from visir.evaluation.systems.base import System
 from visir.records import PLAIN, TASKS, Run, Task, Ties
 from visir.robustness.corruptions import CORRUPTIONS
 from visir.robustness.perturbations import PERTURBATIONS, find
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 from visir.search.formats import read_run
 from visir.search.ranks import ranks_of
 from visir.storage import MANIFEST
@@ -37,11 +37,11 @@ class RunFolder(System):
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
         self.folder = Path(folder)
         super().__init__(name or self.folder.resolve().name)
-        self.files: dict[str, dict[str, Path]] = {one: _files(self.folder, one) for one in TASKS}
+        self.files: dict[str, dict[str, Path]] = {task: _files(self.folder, task) for task in TASKS}
         faults = []
         for task, files in self.files.items():
-            strange = [one for one in sorted(files) if one != PLAIN and not _is_known(one, task)]
-            faults += [f"{files[one].name}: {one!r} is no {_KINDS[task]}" for one in strange]
+            strange = [file for file in sorted(files) if file != PLAIN and not _is_known(file, task)]
+            faults += [f"{files[condition].name}: {condition!r} is no {_KINDS[task]}" for condition in strange]
             if files and PLAIN not in files:
                 faults.append(f"the unperturbed run of {task} is missing: {PLAIN}.trec, or in another format")
         if not any(self.files.values()):
@@ -58,11 +58,11 @@ class RunFolder(System):
         """The perturbations there is a run for."""
         return [name for name in self.files[task] if name != PLAIN]
 
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """Read the run of each task's condition. A run over another gallery is refused."""
         return [self._read(task, depth, ties) for task in tasks]
 
-    def _read(self, task: Task, depth: int, ties: Ties) -> Searched:
+    def _read(self, task: Task, depth: int, ties: Ties) -> SearchResult:
         files = self.files[task.name]
         if task.condition not in files:
             raise RunError(
@@ -74,7 +74,7 @@ class RunFolder(System):
         return answered(run, task, depth, ties, self.notes, str(path))
 
 
-def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], place: str) -> Searched:
+def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], place: str) -> SearchResult:
     """A run from outside as the answer to a task: its gallery and depth are checked, its ranks are taken.
 
     The ranks are of the task's queries, and of others that the run answers and the task judges.
@@ -94,13 +94,13 @@ def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], pla
     note = check(run, task.gallery)
     if run.depth < depth and run.depth < run.gallery.size:
         raise RunError(f"{place}: answers are {run.depth} deep; rsum looks at the first {depth}.", hint="search deeper")
-    asked = task.asked()
-    missing = len(asked) - int(pc.sum(pc.is_in(asked, run.queries)).as_py() or 0)
+    judged = task.asked()
+    missing = len(judged) - int(pc.sum(pc.is_in(judged, run.queries)).as_py() or 0)
     notes += [note] if note and note not in notes else []
     if missing:
-        notes.append(f"{task.condition}: {missing:,} of {len(asked):,} queries are not answered; they failed")
-    queries = pa.concat_arrays([asked, run.queries]).unique()
-    return Searched(run, ranks_of(run, task.judgements().select(queries), ties))
+        notes.append(f"{task.condition}: {missing:,} of {len(judged):,} queries are not answered; they failed")
+    queries = pa.concat_arrays([judged, run.queries]).unique()
+    return SearchResult(run, ranks_of(run, task.judgements().select(queries), ties))
 
 
 _KINDS = {"t2i": "perturbation of captions", "i2t": "corruption of pictures"}
@@ -111,19 +111,19 @@ def _is_known(name: str, task: str) -> bool:
     if task == "i2t":
         return name in CORRUPTIONS
     try:
-        return all(find(one) for one in name.split("+"))
+        return all(find(step) for step in name.split("+"))
     except VisirError:
         return False
 
 
 def _files(folder: Path, task: str) -> dict[str, Path]:
     places = [folder / task, *([folder] if task == "t2i" else [])]
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for place in places:
         for path in sorted(place.iterdir()) if place.is_dir() else []:
             name, _, rest = path.name.partition(".")
             if f".{rest.partition('.')[0]}" in SUFFIXES and path.is_file() and path.name != MANIFEST:
-                if name in found:
-                    raise RunError(f"{found[name]} and {path} are both the run {name!r}.", hint="keep one of them")
-                found[name] = path
-    return found
+                if name in files:
+                    raise RunError(f"{files[name]} and {path} are both the run {name!r}.", hint="keep one of them")
+                files[name] = path
+    return files

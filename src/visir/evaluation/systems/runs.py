@@ -16,7 +16,7 @@ from visir.evaluation.restrict import restrict
 from visir.evaluation.second_stage import as_protocol, stages_of
 from visir.evaluation.systems.base import System
 from visir.records import UNDECLARED, Gallery, Ranks, Run, Task, Ties
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 from visir.search.pools import within_pools
 from visir.search.ranks import ranks_of
 from visir.search.vectors import Similarity
@@ -67,10 +67,10 @@ class RunSystem(System):
         self._fields["depth"] = None if exact else min(run.depth for run in runs.values())
         return ranks, runs
 
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """The runs of these tasks, and their ranks."""
         ranks, runs = self.rank({task.name: [task] for task in tasks}, depth=depth, ties=ties)
-        return [Searched(runs[task.name], ranks[task.name][0]) for task in tasks]
+        return [SearchResult(runs[task.name], ranks[task.name][0]) for task in tasks]
 
     def fields(self) -> dict[str, Any]:
         """The similarity, and what the runs say of a second stage."""
@@ -100,15 +100,15 @@ def by_task(runs: Sequence[Run]) -> dict[str, Run]:
     Raises:
         ConfigurationError: There are two runs of one task.
     """
-    found: dict[str, Run] = {}
+    runs_by_task: dict[str, Run] = {}
     for run in runs:
-        if run.task in found:
+        if run.task in runs_by_task:
             raise ConfigurationError(
-                f"two runs of the task {run.task}: {found[run.task].name} and {run.name}.",
+                f"two runs of the task {run.task}: {runs_by_task[run.task].name} and {run.name}.",
                 hint="evaluate them one after the other, then compare the results",
             )
-        found[run.task] = run
-    return found
+        runs_by_task[run.task] = run
+    return runs_by_task
 
 
 def _of_fold(run: Run, fold: Task, folds: int) -> Run:

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from visir.errors import ConfigurationError
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.fields import system_fields, system_name
-from visir.records import Embeddings, Items, SparseEmbeddings, Task, Ties
-from visir.search.exact import Searched, Vectors, search, search_both, similarity_of
+from visir.records import Embeddings, Items, SparseEmbeddings, Task, Ties, Vectors
+from visir.search.exact import SearchResult, search, search_both, similarity_of
 from visir.search.pools import search_pools
 from visir.search.ranks import ranks_of
-from visir.search.sparse.scan import refuse_unlike
+from visir.search.sparse.scan import check_same_vocabulary
 from visir.search.vectors import Similarity
 
 
@@ -40,7 +40,7 @@ class VectorSystem(System):
         for other in others:
             similarity_of(None, first, other)  # refuses a dense side beside a sparse one
             if isinstance(first, SparseEmbeddings) and isinstance(other, SparseEmbeddings):
-                refuse_unlike(first, other)
+                check_same_vocabulary(first, other)
             if first.dimension != other.dimension:
                 raise ConfigurationError(
                     f"{first.modality} vectors have {first.dimension} dimensions ({first.encoder.name}), "
@@ -75,7 +75,7 @@ class VectorSystem(System):
             )
         return self.vectors[task.queries.modality], self.vectors[task.documents.modality]
 
-    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[Searched]:
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """Exact search; two tasks that are each other's reverse are searched in one pass."""
         if len(tasks) == 2 and all(task.pools is None for task in tasks):
             first, second = sorted(tasks, key=lambda task: task.name)
@@ -96,7 +96,7 @@ class VectorSystem(System):
                     return [both[task.name] for task in tasks]
         return [self._search(task, depth, ties) for task in tasks]
 
-    def _search(self, task: Task, depth: int, ties: Ties) -> Searched:
+    def _search(self, task: Task, depth: int, ties: Ties) -> SearchResult:
         queries, documents = self.sides(task)
         qrels = task.judgements()
         if task.pools is None:
@@ -115,7 +115,7 @@ class VectorSystem(System):
         run = search_pools(
             queries, documents, pools, task.gallery, task=task.name, similarity=self.similarity, name=self.name
         )
-        return Searched(run, ranks_of(run, qrels, ties))
+        return SearchResult(run, ranks_of(run, qrels, ties))
 
     def broken(self, items: Items) -> pa.StringArray:
         """The ids of the images that have no vector."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from visir.collections.images import ImageReader
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.progress import Progress
-from visir.records import Collection, Corrupted
+from visir.records import Collection, Corrupted, Items
 from visir.robustness.corruptions.base import CORRUPTIONS, SEVERITIES
 from visir.robustness.random_stream import RandomStream
 from visir.storage import FolderKind, new_folder
@@ -45,24 +45,24 @@ def corrupt(collection: Collection, name: str, severity: int = 3, seed: int = 0)
     return replace(collection, corrupted=Corrupted(name, severity, seed))
 
 
-def spoilt(collection: Collection) -> Callable[[int, Image], Image]:
-    """A function (row of `collection.images`, upright picture) → what is looked at instead; itself without corruption.
+def spoilt(items: Items) -> Callable[[int, Image], Image]:
+    """A function (row of `items`, upright picture) → what is looked at instead; itself without corruption.
 
     Thread-safe. The stream of random numbers is named by seed, corruption and image id, not by severity: the same place
     is covered and the same side tilted at every severity.
     """
-    carried = collection.corrupted
+    carried = items.corrupted
     if carried is None:
         return lambda row, picture: picture
     change = CORRUPTIONS.get(carried.name).change
-    ids = collection.images["id"]
+    ids = items.ids
     name, severity, seed = carried.name, carried.severity, carried.seed
     return lambda row, picture: change(picture, RandomStream(seed, name, ids[row].as_py()), severity)
 
 
 def pictures(collection: Collection) -> Callable[[int], Image]:
     """A function (row of `collection.images`) → the picture as a model gets it: upright, and corrupted in a view."""
-    reader, change = ImageReader(collection), spoilt(collection)
+    reader, change = ImageReader(collection), spoilt(collection.items("image"))
     return lambda row: change(row, reader.open(row))
 
 
@@ -72,16 +72,16 @@ def write_pictures(collection: Collection, folder: str | Path) -> Collection:
     That one is no view any more: other tools can read it, and `visir.collections.portable.save` can carry it. PNG keeps
     every pixel; JPEG would corrupt them once more. Raises `ImageError` naming a picture that cannot be read.
     """
-    look = pictures(collection)
+    open_picture = pictures(collection)
     rows = collection.images.num_rows
     names = [f"{row:0{len(str(rows))}d}.png" for row in range(rows)]
     with new_folder(folder, PICTURES) as change, Progress("writing corrupted pictures", rows, "images") as advance:
         for row, name in enumerate(names):
-            look(row).save(change.file(name), "PNG")
+            open_picture(row).save(change.file(name), "PNG")
             advance(1)
     columns = {"path": pa.array(names, pa.string()), "archive": pa.nulls(rows, pa.string())}
     images = collection.images
     for name, values in columns.items():
         images = images.set_column(images.schema.get_field_index(name), name, values)
-    said = f"{collection.source} · {collection.corrupted}" if collection.corrupted else collection.source
-    return replace(collection, images=images, root=Path(folder).absolute(), source=said, corrupted=None)
+    source = f"{collection.source} · {collection.corrupted}" if collection.corrupted else collection.source
+    return replace(collection, images=images, root=Path(folder).absolute(), source=source, corrupted=None)

@@ -150,6 +150,7 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
     out = Path(out)
     if not (out / "study.json").is_file():
         raise VisirError(f"{out}: not a folder of a prediction study.", hint="make one: visir intent predict SESSIONS")
+    Manifest.read(out, STUDY)
     cells = out / "cells"
     names = Manifest.read(cells, CELLS).files if (cells / MANIFEST).is_file() else {}
     return read_json(out / "study.json"), [

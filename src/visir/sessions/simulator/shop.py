@@ -193,9 +193,9 @@ class Shop:
         where the device is not the one of the customer's session before)
 
     Whether it was a purchase then decides, by chance (`intents_of_purchases`, `intents_of_others`), which intent it
-    had, and the intent drives pages, dwell times and basket. A query is typed before a search page with the chance `typed`
-    of the device (otherwise a link led there). A customer is recognised at once, or logs in at the second to fourth
-    event of a session (`logs_in`). The log covers `weeks` whole weeks from `begin` on, in hours of `zone`.
+    had, and the intent drives pages, dwell times and basket. A query is typed before a search page with the chance
+    `typed` of the device (otherwise a link led there). A customer is recognised at once, or logs in at the second to
+    fourth event of a session (`logs_in`). The log covers `weeks` whole weeks from `begin` on, in hours of `zone`.
     """
 
     begin: date = date(2019, 9, 30)

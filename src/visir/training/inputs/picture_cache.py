@@ -20,7 +20,7 @@ from visir.errors import VisirError
 from visir.fingerprint import hash_columns, hash_json
 from visir.progress import Progress
 from visir.records import Collection
-from visir.storage import Change, FolderKind, Store
+from visir.storage import ContentStore, FolderChange, FolderKind
 from visir.threads import usable_cores
 
 PICTURES = FolderKind("pictures", "a folder of decoded pictures", remedy="delete it: it is made again")
@@ -35,8 +35,8 @@ class PictureCache:
     """The pictures of a collection as bytes in one memory-mapped file, their shorter side scaled to `shorter` pixels.
 
     Aspect ratios stay. A picture that is smaller is kept as it is: scaling it up would cost room and add nothing.
-    Scaling is Pillow's bicubic, which smooths. What a body then sees has been scaled twice and differs a little from
-    what it sees in use; with `shorter` at the body's size or a little above, by less than JPEG's own error.
+    Scaling is Pillow's bicubic, which smooths. What a backbone then sees has been scaled twice and differs a little
+    from what it sees in use; with `shorter` at the backbone's size or a little above, by less than JPEG's own error.
 
     It is made on first use in `VISIR_CACHE`/pictures, in a folder named by the ids and contents of the pictures, their
     order and `shorter`. A second process that wants the same waits for the first. One that is killed leaves an
@@ -56,7 +56,7 @@ class PictureCache:
                 "scaling": "bicubic",
             }
         )
-        store = Store(PICTURES)
+        store = ContentStore(PICTURES)
         self.folder = store.path(key)
         if store.find(key, hashed=lambda name: False) is None:
             waiting = "another process is decoding the same pictures; waiting"
@@ -88,7 +88,7 @@ def scaled(image: Image.Image, shorter: int) -> Image.Image:
     return image.resize((width, height), Image.Resampling.BICUBIC)
 
 
-def _write(collection: Collection, shorter: int, change: Change) -> None:
+def _write(collection: Collection, shorter: int, change: FolderChange) -> None:
     """Write the files of a cache that is being made."""
     count = collection.images.num_rows
     shapes = np.zeros((count, 2), np.int32)
