@@ -60,7 +60,7 @@ class PredictExperiment(SessionLogExperiment):
         summary, counts = self._study(folder, context), counts_of(folder)
         drawn = summary["card"]["drawn"][self.setting]
         if self.quantity == "measures":
-            rows = [row for row in summary["rows"] if (row["model"], row["which"]) == (self.model, self.features)]
+            rows = [row for row in summary["rows"] if (row["model"], row["feature_set"]) == (self.model, self.features)]
             values = {
                 before + _STEP.format(row["step"]): 100 * row["means"][measure]
                 for measure, before in MEASURES.items()

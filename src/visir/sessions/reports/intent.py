@@ -30,9 +30,11 @@ def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
     steps = sorted({row.step for row in summary.rows if (row.setting, row.scheme) == (setting, scheme)})
     rows = []
     for model in plots.models_of(summary):
-        for which in FEATURE_SETS:
-            cells = [rows_by_key.get((setting, scheme, model, which, step)) for step in steps]
-            rows.append([TITLES[model], which, *(None if cell is None else _percent(cell, "f1") for cell in cells)])
+        for feature_set in FEATURE_SETS:
+            cells = [rows_by_key.get((setting, scheme, model, feature_set, step)) for step in steps]
+            rows.append(
+                [TITLES[model], feature_set, *(None if cell is None else _percent(cell, "f1") for cell in cells)]
+            )
     return Table.of(
         [Column("model"), Column("features"), *(Column(str(step), 1, best="max") for step in steps)],
         rows,
@@ -46,7 +48,7 @@ def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
 def measures_table(summary: Summary, setting: str, step: int) -> Table:
     """All measures at one step, grouped folds."""
     rows = [
-        [TITLES[row.model], row.which, _percent(row, "f1"), 100 * row.low, 100 * row.high]
+        [TITLES[row.model], row.feature_set, _percent(row, "f1"), 100 * row.low, 100 * row.high]
         + [_percent(row, name) for name, _, _ in _MEASURES]
         for row in summary.rows
         if (row.setting, row.scheme, row.step) == (setting, "grouped", step)
@@ -244,7 +246,7 @@ def _difference(row: SummaryRow | None, other: SummaryRow, measure: str) -> floa
 
 
 def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], SummaryRow]:
-    return {(row.setting, row.scheme, row.model, row.which, row.step): row for row in summary.rows}
+    return {(row.setting, row.scheme, row.model, row.feature_set, row.step): row for row in summary.rows}
 
 
 def _percent(row: SummaryRow, measure: str) -> float | None:
