@@ -40,8 +40,8 @@ class Stamp:
     """Puts numbers on the prepared pictures of one model, behind its augmentation and resizing.
 
     - `shortcuts`: placement, handwriting and seed
-    - `prepare`: from an upright RGB picture to the model's input: an encoder's `preprocess`, a body's `prepare`. It is
-      called for a black and a white picture, which says what black and white become under any normalisation of each
+    - `prepare`: from an upright RGB picture to the model's input: an encoder's `preprocess`, a backbone's `prepare`. It
+      is called for a black and a white picture, which says what black and white become under any normalisation of each
       channel. So the digits are black and white to every model.
 
     Inputs are (…, 3, height, width) or (…, height, width, 3), whichever `prepare` makes, bytes or floats, NumPy arrays
@@ -79,9 +79,9 @@ class Stamp:
 
     def __call__(self, prepared: Any, number: int, key: int) -> Any:
         """A copy of one prepared picture that carries `number`; see `batch`."""
-        made = prepared.copy() if isinstance(prepared, np.ndarray) else prepared.clone()
-        self.batch(made[None], np.zeros(1, np.int64), np.array([number]), np.array([key]))
-        return made
+        stamped = prepared.copy() if isinstance(prepared, np.ndarray) else prepared.clone()
+        self.batch(stamped[None], np.zeros(1, np.int64), np.array([number]), np.array([key]))
+        return stamped
 
     def batch(
         self, pictures: Any, rows: NDArray[np.int64], numbers: NDArray[np.int64], keys: NDArray[np.int64]
@@ -111,9 +111,9 @@ class Stamp:
             import torch
 
             values = torch.from_numpy(tiles).to(pictures)
-        taken = slice(None) if len(rows) == len(pictures) else rows  # a slice is several times as fast
+        target = slice(None) if len(rows) == len(pictures) else rows  # a slice is several times as fast
         for k, place in enumerate(self._places):
-            pictures[(taken, *place)] = values[:, k]
+            pictures[(target, *place)] = values[:, k]
 
     def _choose(self, numbers: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.uint8]:
         """(m, 6, side, side): the handwriting of m numbers."""

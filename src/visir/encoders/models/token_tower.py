@@ -1,4 +1,4 @@
-"""What text halves with a tokenizer of `transformers` have in common, whatever the model behind it."""
+"""What text towers with a tokenizer of `transformers` have in common, whatever the model behind it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from visir.encoders.models.tokens import Tokens
 from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.half import Half
+from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.records import Modality
 
 
-class TokenHalf(Half):
-    """A text half that reads what `tokens` makes of a text."""
+class TokenTower(PretrainedTower):
+    """A text tower that reads what `tokens` makes of a text."""
 
     modality: Modality = "text"
     tokens: Tokens
@@ -21,9 +21,9 @@ class TokenHalf(Half):
         """int32 token ids of each text."""
         return list(self.tokens.ids(items))
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would lose a token (or a word, where words are counted)."""
-        return self.tokens.room_for(texts, ending)
+        return self.tokens.truncate(texts, ending)
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """The tokenizer's outputs that the model takes, (n, L): "input_ids" and, of most, "attention_mask"."""

@@ -11,7 +11,7 @@ _WORD = re.compile(r"\S+")
 _AT_ONCE = 1024  # texts tokenised in one call, so that memory stays bounded
 
 
-def make_room(
+def truncate_texts(
     texts: Sequence[str], ending: str, fits: Callable[[list[str]], Sequence[bool]], *, limit: int
 ) -> list[str]:
     """The texts, each cut so that f"{text} {ending}" fits; one that fits already is returned as it is.
@@ -21,13 +21,15 @@ def make_room(
     or not at all. The other reading, cutting the token ids instead, keeps up to one word more, but then the text that
     was encoded cannot be shown or given to another model.
 
-    - `fits`: for each of several texts, whether the model reads all of it, template and end tokens included
-    - `limit`: how many tokens the model reads, for the error
-
-    The search halves the number of words, for all texts in one call: about log2(words) + 1 calls per 1,024 texts. A
+    The search towers the number of words, for all texts in one call: about log2(words) + 1 calls per 1,024 texts. A
     tokenizer for which a longer text has fewer tokens could make it stop early; what it returns fits in any case.
 
-    Raises `EncoderError` when there is no room for the ending alone.
+    Args:
+        fits: For each of several texts, whether the model reads all of it, template and end tokens included.
+        limit: How many tokens the model reads, for the error.
+
+    Raises:
+        EncoderError: There is no room for the ending alone.
     """
 
     def whole(heads: list[str]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""A half of a loaded encoder as a body: everything in it is tuned."""
+"""A tower of a loaded encoder as a backbone: everything in it is tuned."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from visir.encoders.base import Encoder
-from visir.encoders.towers.base import Body, Inputs
-from visir.encoders.towers.half import HALVES, Half, Tunable
+from visir.encoders.towers.base import Backbone, Inputs
+from visir.encoders.towers.pretrained_tower import PRETRAINED_TOWERS, PretrainedTower, Tunable
 from visir.errors import EncoderError
 from visir.records import Modality
 
 
-class PretrainedBody(Body):
-    """The image half or the text half of an encoder, with a copy of its weights in float32.
+class PretrainedBackbone(Backbone):
+    """The image tower or the text tower of an encoder, with a copy of its weights in float32.
 
     The encoder keeps its own weights, because its card is the key under which its vectors are kept. In a model that was
     loaded in another precision the copy is float32 from here on; mixed precision is the training loop's business.
@@ -30,8 +30,10 @@ class PretrainedBody(Body):
     weights, in training too; its scales and offsets are tuned. The other reading, statistics of every batch, makes a
     vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
 
-    - `source`: the half
-    - `checkpointing`: activations are computed again in the backward pass, which saves memory for a third more time
+    Args:
+        encoder: The loaded encoder.
+        modality: Which tower of it.
+        checkpointing: Activations are computed again in the backward pass, which saves memory for a third more time.
     """
 
     kind: ClassVar[str] = "pretrained"
@@ -39,16 +41,16 @@ class PretrainedBody(Body):
     def __init__(self, encoder: Encoder, modality: Modality, *, checkpointing: bool = False) -> None:
         if modality not in encoder.modalities:
             raise encoder.cannot(modality)
-        self._take(copy.deepcopy(_tunable(encoder).half(modality)))
+        self._take(copy.deepcopy(_tunable(encoder).pretrained_tower(modality)))
         if checkpointing:
             self.source.checkpoint_gradients()
 
-    def _take(self, half: Half) -> None:
+    def _take(self, pretrained_tower: PretrainedTower) -> None:
         super().__init__()
-        self.source = half
-        self._files = half.files()  # now, because the folder they are in may be gone when training ends
-        self.modality, self.outputs = half.modality, half.outputs
-        self.network = half.network.float().requires_grad_(True)
+        self.source = pretrained_tower
+        self._files = pretrained_tower.files()  # now, because the folder they are in may be gone when training ends
+        self.modality, self.outputs = pretrained_tower.modality, pretrained_tower.outputs
+        self.network = pretrained_tower.network.float().requires_grad_(True)
 
     def train(self, mode: bool = True) -> Self:
         """As `nn.Module.train`, but batch normalisation stays with its running statistics."""
@@ -63,12 +65,12 @@ class PretrainedBody(Body):
         return self.source.prepare([item])[0]
 
     def prepare_sized(self, item: Any) -> Any:
-        """An image that a random crop has brought to the input's size, where the half can take it as it is."""
+        """An image that a random crop has brought to the input's size, where the tower can take it as it is."""
         return self.source.prepare_sized([item])[0]
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the half does it."""
-        return self.source.room_for(texts, ending)
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the tower does it."""
+        return self.source.truncate(texts, ending)
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """(n, 3, H, W) pixels, or token ids padded as the model's family does it (and the mask, if it takes one)."""
@@ -81,8 +83,8 @@ class PretrainedBody(Body):
         vectors: Tensor = self.network(inputs)
         return vectors
 
-    def given(self) -> Sequence[nn.Module]:
-        """The whole half: all of it came trained."""
+    def pretrained_modules(self) -> Sequence[nn.Module]:
+        """The whole tower: all of it came trained."""
         return (self.network,)
 
     def spec(self) -> dict[str, Any]:
@@ -109,18 +111,19 @@ class PretrainedBody(Body):
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
         """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked.
 
-        Raises `EncoderError` when the tokenizer does not give the ids that the tower was trained with.
+        Raises:
+            EncoderError: The tokenizer does not give the ids that the tower was trained with.
         """
-        module, _, function = HALVES.get(spec["family"]).partition(":")
-        half = getattr(import_module(module), function)(folder, spec["modality"], spec)
-        if half.values().get("vocabulary") != spec.get("vocabulary"):
+        module, _, function = PRETRAINED_TOWERS.get(spec["family"]).partition(":")
+        pretrained_tower = getattr(import_module(module), function)(folder, spec["modality"], spec)
+        if pretrained_tower.values().get("vocabulary") != spec.get("vocabulary"):
             raise EncoderError(
                 f"{folder}: its tokenizer gives other ids than the one the text tower was trained with.",
                 hint="copy the whole checkpoint again, or install the model libraries in the versions that trained it",
             )
-        body = cls.__new__(cls)
-        body._take(half)
-        return body
+        backbone = cls.__new__(cls)
+        backbone._take(pretrained_tower)
+        return backbone
 
 
 def own_temperature(encoder: Encoder) -> float | None:
@@ -130,7 +133,8 @@ def own_temperature(encoder: Encoder) -> float | None:
     itself. SigLIP was trained with a sigmoid of `scale · cosine + bias`; in a softmax over candidates the bias cancels,
     and `1 / scale` is the temperature at which the same logits enter it.
 
-    Raises `EncoderError` for an encoder that cannot be tuned.
+    Raises:
+        EncoderError: The encoder cannot be tuned.
     """
     return _tunable(encoder).own_temperature()
 
@@ -140,5 +144,5 @@ def _tunable(encoder: Encoder) -> Tunable:
         return encoder
     raise EncoderError(
         f"{encoder.card.name}: encoders of the family {encoder.card.family!r} cannot be tuned, only used as they are.",
-        hint=f'tower = "frozen" trains a head over it; families that can be tuned: {", ".join(HALVES)}',
+        hint=f'tower = "frozen" trains a head over it; families that can be tuned: {", ".join(PRETRAINED_TOWERS)}',
     )

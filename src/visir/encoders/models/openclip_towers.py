@@ -1,4 +1,4 @@
-"""The halves of a model of open_clip: its own transform or tokenizer, and one of its two towers."""
+"""The towers of a model of open_clip: its own transform or tokenizer, and one of its two towers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from visir.encoders.models.halves import no_checkpointing, part, random_weights, recompute_activations
-from visir.encoders.models.image_processors import refuse_sliver
+from visir.encoders.models.image_processors import check_sliver
 from visir.encoders.models.model_files import loading
+from visir.encoders.models.pretrained_towers import no_checkpointing, part, random_weights, recompute_activations
 from visir.encoders.models.tokens import token_counts, vocabulary_hash
-from visir.encoders.room import make_room
 from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.half import Half
+from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.truncation import truncate_texts
 from visir.files import read_json
 from visir.records import Modality
 from visir.storage import Scratch
@@ -46,10 +46,11 @@ class _Encode(nn.Module):
         return vectors
 
 
-class _OpenClipHalf(Half):
-    """What the two halves have in common.
+class _OpenClipTower(PretrainedTower):
+    """What the two towers have in common.
 
-    - `configuration`, `preprocessing`: architecture and evaluation transform, as open_clip's plain values
+    Args:
+        configuration, preprocessing: Architecture and evaluation transform, as open_clip's plain values.
     """
 
     family: ClassVar[str] = "openclip"
@@ -66,7 +67,7 @@ class _OpenClipHalf(Half):
         return {CONFIG_FILE: json.dumps(content, indent=2).encode()}
 
 
-class ImageHalf(_OpenClipHalf):
+class OpenClipImageTower(_OpenClipTower):
     """Images through the model's own evaluation transform and `encode_image(…, normalize=False)`."""
 
     modality: Modality = "image"
@@ -104,11 +105,11 @@ class ImageHalf(_OpenClipHalf):
         visual.set_grad_checkpointing(True)
 
     def _pixels(self, image: Image) -> NDArray[np.float32]:
-        refuse_sliver(image, self._shortest_edge)
+        check_sliver(image, self._shortest_edge)
         return np.asarray(self._transform(image).numpy(), dtype=np.float32)
 
 
-class TextHalf(_OpenClipHalf):
+class OpenClipTextTower(_OpenClipTower):
     """Texts through the model's own tokenizer and `encode_text(…, normalize=False)`."""
 
     modality: Modality = "text"
@@ -128,9 +129,9 @@ class TextHalf(_OpenClipHalf):
             ids = self._tokenizer(self._filled(items))
         return list(ids.numpy().astype(np.int32))
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated: the context length counts both end tokens."""
-        return make_room(texts, ending, self._fits, limit=int(self._tokenizer.context_length))
+        return truncate_texts(texts, ending, self._fits, limit=int(self._tokenizer.context_length))
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """(n, context length) int64."""
@@ -167,7 +168,7 @@ class TextHalf(_OpenClipHalf):
         model = self.network.model
         text = model if getattr(model, "text", None) is None else model.text
         if type(text).__name__ == "HFTextEncoder":
-            recompute_activations(text.transformer, "the text half")
+            recompute_activations(text.transformer, "the text tower")
         else:
             text.transformer.grad_checkpointing = True
 
@@ -180,14 +181,14 @@ class TextHalf(_OpenClipHalf):
         return [count <= self._tokenizer.context_length for count in counts]
 
 
-def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half:
-    """One half with random weights, from the `files` of a half that lie in `folder`."""
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
+    """One tower with random weights, from the `files` of a tower that lie in `folder`."""
     import open_clip
 
     content = read_json(folder / CONFIG_FILE)
     configuration, preprocessing = content["model_cfg"], content["preprocess_cfg"]
     text, vision = configuration["text_cfg"], configuration["vision_cfg"]
-    if modality == "image":  # the other half has to be something; so let it be small
+    if modality == "image":  # the other tower has to be something; so let it be small
         text = {"context_length": 8, "vocab_size": 8, "width": 8, "heads": 1, "layers": 1}
     else:
         vision = {"image_size": 8, "patch_size": 8, "width": 8, "head_width": 8, "layers": 1}
@@ -198,8 +199,10 @@ def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half
     with loading(str(folder)), random_weights():
         model = open_clip.create_model(name, load_weights=False, **small)
         if modality == "image":
-            return ImageHalf(model, configuration, preprocessing)
-        return TextHalf(model, configuration, preprocessing, open_clip.get_tokenizer(name), str(spec["template"]))
+            return OpenClipImageTower(model, configuration, preprocessing)
+        return OpenClipTextTower(
+            model, configuration, preprocessing, open_clip.get_tokenizer(name), str(spec["template"])
+        )
 
 
 def _token_counts(tokenizer: Any, texts: Sequence[str]) -> list[int]:

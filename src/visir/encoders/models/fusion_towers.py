@@ -1,4 +1,4 @@
-"""The halves of X-VLM and ALBEF: the authors' preprocessing, and one of the two towers with its projection."""
+"""The towers of X-VLM and ALBEF: the authors' preprocessing, and one of the two towers with its projection."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from visir.encoders.models.captions import CaptionTokens
 from visir.encoders.models.fusion_config import Sizes
-from visir.encoders.models.fusion_model import Family, FusionModel
-from visir.encoders.models.halves import random_weights, recompute_activations
+from visir.encoders.models.fusion_model import FusionFamily, FusionModel
 from visir.encoders.models.image_input import ImageInput
 from visir.encoders.models.model_files import loading, read_small_files
-from visir.encoders.models.token_half import TokenHalf
+from visir.encoders.models.pretrained_towers import random_weights, recompute_activations
+from visir.encoders.models.token_tower import TokenTower
 from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.half import Half
+from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.records import Modality
 
 FAMILIES = {"xvlm": "visir.encoders.models.xvlm", "albef": "visir.encoders.models.albef"}
@@ -46,8 +46,8 @@ class _Projected(nn.Module):
         return vectors
 
 
-class _FusionHalf(Half):
-    """What the two halves have in common."""
+class _FusionTower(PretrainedTower):
+    """What the two towers have in common."""
 
     family: ClassVar[str] = "fusion"
     network: _Projected
@@ -56,7 +56,7 @@ class _FusionHalf(Half):
         self.kind, self.sizes, self.outputs = model.family.kind, model.sizes, model.sizes.dimension
 
 
-class ImageHalf(_FusionHalf):
+class FusionImageTower(_FusionTower):
     """Images squeezed to a square (bicubic), normalised with CLIP's mean and deviation."""
 
     modality: Modality = "image"
@@ -92,7 +92,7 @@ class ImageHalf(_FusionHalf):
         self.network.tower.set_grad_checkpointing(True)
 
 
-class TextHalf(TokenHalf, _FusionHalf):
+class FusionTextTower(TokenTower, _FusionTower):
     """Texts as plain captions through BERT's uncased tokenizer and the lower layers."""
 
     def __init__(
@@ -121,19 +121,19 @@ class TextHalf(TokenHalf, _FusionHalf):
 
     def checkpoint_gradients(self) -> None:
         """transformers' own switch."""
-        recompute_activations(self.network.tower, f"the text half of {self.kind}")
+        recompute_activations(self.network.tower, f"the text tower of {self.kind}")
 
 
-def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half:
-    """One half with random weights, from the `files` of a half that lie in `folder`."""
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
+    """One tower with random weights, from the `files` of a tower that lie in `folder`."""
     with loading(str(folder)), random_weights():
         model = FusionModel(_family(str(spec["model"])), Sizes.from_dict(spec["sizes"]))
         if modality == "image":
-            return ImageHalf(model)
+            return FusionImageTower(model)
         options = {key: spec[key] for key in ("max_length", "max_words", "template")}
-        return TextHalf(model, read_small_files(folder), **options)
+        return FusionTextTower(model, read_small_files(folder), **options)
 
 
-def _family(kind: str) -> Family:
-    family: Family = import_module(FAMILIES[kind]).FAMILY
+def _family(kind: str) -> FusionFamily:
+    family: FusionFamily = import_module(FAMILIES[kind]).FAMILY
     return family

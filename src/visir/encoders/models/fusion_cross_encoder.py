@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.inputs import Pixels
-from visir.encoders.matching import Matcher, Tokens, of_one_image
 from visir.encoders.models.forward import inference, to_vectors
-from visir.encoders.models.fusion_halves import ImageHalf, TextHalf
 from visir.encoders.models.fusion_model import FusionModel
+from visir.encoders.models.fusion_towers import FusionImageTower, FusionTextTower
 from visir.encoders.towers.base import to_device
 from visir.records import EncoderCard
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-class FusionMatcher(Matcher):
+class FusionCrossEncoder(CrossEncoder):
     """The logit of "match", unbounded, higher is better: the second of the matching head's two outputs.
 
     It is what the authors' evaluation ranks by: the `k_test` candidates of the first stage (128 on Flickr30k, 256 on
@@ -35,7 +35,9 @@ class FusionMatcher(Matcher):
     pair costs the fusion layers only.
     """
 
-    def __init__(self, card: EncoderCard, model: FusionModel, image: ImageHalf, text: TextHalf, *, device: str) -> None:
+    def __init__(
+        self, card: EncoderCard, model: FusionModel, image: FusionImageTower, text: FusionTextTower, *, device: str
+    ) -> None:
         self.card = replace(card, family=f"{card.family}-itm")
         self._model, self._image, self._text, self._device = model, image, text, device
         self._dtype = next(model.parameters()).dtype
@@ -58,7 +60,7 @@ class FusionMatcher(Matcher):
         with inference():
             words = self._text.network.tokens(to_device(self._text.collate(ids), self._device))
             # A copy of its own for each text: a view would keep the padded batch.
-            return [row[: len(one)].clone() for row, one in zip(words, ids, strict=True)]
+            return [row[: len(tokens)].clone() for row, tokens in zip(words, ids, strict=True)]
 
     def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
         """(n,) logits of "match"."""
@@ -66,11 +68,11 @@ class FusionMatcher(Matcher):
         with inference():
             for image, pairs in of_one_image(images):
                 words = pad_sequence(list(texts[pairs]), batch_first=True)
-                lengths = torch.tensor([len(one) for one in texts[pairs]], device=words.device)
+                lengths = torch.tensor([len(tokens) for tokens in texts[pairs]], device=words.device)
                 mask = (torch.arange(words.shape[1], device=words.device) < lengths[:, None]).long()
                 scores[pairs] = to_vectors(self._model.match(words, mask, image))
         return scores
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As for the vectors."""
-        return self._text.room_for(texts, ending)
+        return self._text.truncate(texts, ending)

@@ -14,13 +14,13 @@ from PIL import Image
 from visir.encoders.loading import load
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Body, Tower, own_body
-from visir.encoders.towers.gru import GRUBody
+from visir.encoders.towers.base import Backbone, Tower, own_backbone
+from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.pretrained import PretrainedBody, own_temperature
-from visir.encoders.towers.resnet import ResNetBody
-from visir.encoders.towers.small_cnn import SmallCNNBody
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, own_temperature
+from visir.encoders.towers.resnet import ResNetBackbone
+from visir.encoders.towers.small_cnn import SmallCNNBackbone
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import EncoderError
 from visir.records import Modality
 
@@ -30,8 +30,8 @@ IMAGES = [
 ]
 
 
-def encoder_of(image: Body | None, **head: Any) -> TowersEncoder:
-    text = GRUBody(Vocabulary.fit(TEXTS), words=5, hidden=4)
+def encoder_of(image: Backbone | None, **head: Any) -> TowersEncoder:
+    text = GRUBackbone(WordVocabulary.fit(TEXTS), words=5, hidden=4)
     pixels = None if image is not None else load("pixels")
     width = image.outputs if image is not None else load("pixels").dimension
     towers = {
@@ -48,13 +48,13 @@ def written(folder: Path, encoder: TowersEncoder, **objective: float) -> Path:
 
 
 def tuned(encoder: Any, *, outputs: int | None = None) -> TowersEncoder:
-    """Both halves as bodies of new towers, with the identity or a linear head."""
+    """Both towers as backbones of new towers, with the identity or a linear head."""
     towers = {}
     sides: tuple[Modality, ...] = ("image", "text")
     for side in sides:
-        body = PretrainedBody(encoder, side)
+        backbone = PretrainedBackbone(encoder, side)
         identity = outputs is None
-        towers[side] = Tower(body, Head(HeadSpec(body.outputs, outputs or body.outputs, identity=identity)))
+        towers[side] = Tower(backbone, Head(HeadSpec(backbone.outputs, outputs or backbone.outputs, identity=identity)))
     return TowersEncoder(towers, {}, device="cpu")  # type: ignore[arg-type]
 
 
@@ -70,7 +70,7 @@ def shift(encoder: TowersEncoder) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: SmallCNNBody(width=8), lambda: ResNetBody(depth=18, weights="random", size=32)]
+    "make", [lambda: SmallCNNBackbone(width=8), lambda: ResNetBackbone(depth=18, weights="random", size=32)]
 )
 def test_tuned_and_tuned_again_each_checkpoint_stands_by_itself(make: Any, tmp_path: Path) -> None:
     torch.manual_seed(0)
@@ -83,8 +83,8 @@ def test_tuned_and_tuned_again_each_checkpoint_stands_by_itself(make: Any, tmp_p
             assert all(np.array_equal(one, other) for one, other in zip(vectors(encoder), before, strict=True))
         # Everything is tuned, the old head with it; the embedding of the padding never gets a gradient.
         tower = encoder.towers["text"].train()
-        body = own_body(tower.body)
-        tower(body.collate([body.prepare(text) for text in TEXTS])).square().sum().backward()
+        backbone = own_backbone(tower.backbone)
+        tower(backbone.collate([backbone.prepare(text) for text in TEXTS])).square().sum().backward()
         assert all(weight.grad is not None and weight.grad.any() for weight in tower.parameters())
         tower.eval()
         shift(encoder)
@@ -95,57 +95,57 @@ def test_tuned_and_tuned_again_each_checkpoint_stands_by_itself(make: Any, tmp_p
         assert outputs is not None or not np.allclose(after[0], before[0], atol=1e-3)
         card = load(folder, device="cpu").card
         assert card.image_preprocessing == encoder.card.image_preprocessing == make().preprocessing()
-    # Halves without a head of their own are not wrapped again: two layers for four generations, as for two.
+    # PretrainedTowers without a head of their own are not wrapped again: two layers for four generations, as for two.
     assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("vocabulary.txt")) == [
-        "text_body/vocabulary.txt"
+        "text_backbone/vocabulary.txt"
     ]
-    spec = own_body(encoder.towers["text"].body).spec()
-    assert spec["family"] == "towers" and spec["body"]["family"] == "towers"
-    assert spec["body"]["body"]["kind"] == "gru"
+    spec = own_backbone(encoder.towers["text"].backbone).spec()
+    assert spec["family"] == "towers" and spec["backbone"]["family"] == "towers"
+    assert spec["backbone"]["backbone"]["kind"] == "gru"
 
 
 def test_a_copy_has_weights_of_its_own_and_the_encoder_keeps_its(tmp_path: Path) -> None:
-    encoder = encoder_of(SmallCNNBody(width=8))
+    encoder = encoder_of(SmallCNNBackbone(width=8))
     before = vectors(encoder)
     shift(tuned(encoder))
     assert all(np.array_equal(one, other) for one, other in zip(vectors(encoder), before, strict=True))
 
 
 def test_a_cropped_picture_is_taken_as_it_is() -> None:
-    encoder = encoder_of(ResNetBody(depth=18, weights="random", size=32))
-    body, own = PretrainedBody(encoder, "image"), own_body(encoder.towers["image"].body)
+    encoder = encoder_of(ResNetBackbone(depth=18, weights="random", size=32))
+    backbone, own = PretrainedBackbone(encoder, "image"), own_backbone(encoder.towers["image"].backbone)
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8))
-    assert np.array_equal(body.prepare_sized(picture), np.asarray(picture).transpose(2, 0, 1))
-    assert np.array_equal(body.prepare(picture), own.prepare(picture))
-    assert not np.array_equal(body.prepare(picture), body.prepare_sized(picture))  # scaled to 37, then cut
-    assert PretrainedBody(tuned(encoder), "image").prepare_sized(picture).dtype == np.uint8
+    assert np.array_equal(backbone.prepare_sized(picture), np.asarray(picture).transpose(2, 0, 1))
+    assert np.array_equal(backbone.prepare(picture), own.prepare(picture))
+    assert not np.array_equal(backbone.prepare(picture), backbone.prepare_sized(picture))  # scaled to 37, then cut
+    assert PretrainedBackbone(tuned(encoder), "image").prepare_sized(picture).dtype == np.uint8
 
 
 def test_the_temperature_is_the_one_of_the_chosen_epoch(tmp_path: Path) -> None:
-    encoder = encoder_of(SmallCNNBody(width=8))
+    encoder = encoder_of(SmallCNNBackbone(width=8))
     assert own_temperature(load(written(tmp_path / "infonce", encoder, temperature=0.031))) == 0.031
     assert own_temperature(load(written(tmp_path / "triplet", encoder))) is None
 
 
 def test_random_numbers_are_left_alone(tmp_path: Path) -> None:
-    body = PretrainedBody(encoder_of(SmallCNNBody(width=8)), "text")
-    (tmp_path / "body").mkdir()
-    body.save(tmp_path / "body")
+    backbone = PretrainedBackbone(encoder_of(SmallCNNBackbone(width=8)), "text")
+    (tmp_path / "backbone").mkdir()
+    backbone.save(tmp_path / "backbone")
     torch.manual_seed(1)
     expected = torch.rand(1)
     torch.manual_seed(1)
-    PretrainedBody.load(tmp_path / "body", body.spec())
+    PretrainedBackbone.load(tmp_path / "backbone", backbone.spec())
     assert torch.equal(torch.rand(1), expected)
 
 
 def test_a_head_over_a_frozen_encoder_has_nothing_to_tune() -> None:
     encoder = encoder_of(None)
-    assert PretrainedBody(encoder, "text").outputs == 6  # the other side has
+    assert PretrainedBackbone(encoder, "text").outputs == 6  # the other side has
     with pytest.raises(EncoderError, match="image side is a head over a frozen encoder, pixels; there is no") as caught:
-        PretrainedBody(encoder, "image")
+        PretrainedBackbone(encoder, "image")
     assert 'tower = "frozen" trains another head over pixels' in caught.value.hint
 
 
 def test_activations_that_cannot_be_computed_again() -> None:
     with pytest.raises(EncoderError, match="a tower of kind 'gru' has no switch"):
-        PretrainedBody(encoder_of(SmallCNNBody(width=8)), "text", checkpointing=True)
+        PretrainedBackbone(encoder_of(SmallCNNBackbone(width=8)), "text", checkpointing=True)

@@ -1,4 +1,4 @@
-"""Encoders made of halves, and how a half is taken out of a model."""
+"""Encoders made of towers, and how a tower is taken out of a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from visir.encoders.base import Encoder
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
-from visir.encoders.towers.half import Half
+from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 
@@ -30,87 +30,98 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=nn.Module)
 
 
-class HalvesEncoder(Encoder):
-    """Images, texts or both through the halves of a pretrained model.
+class PretrainedTowersEncoder(Encoder):
+    """Images, texts or both through the towers of a pretrained model.
 
-    Vectors are the projections before normalisation. The same halves are what is tuned, so there is one way from an
+    Vectors are the projections before normalisation. The same towers are what is tuned, so there is one way from an
     image or a text to its vector.
 
-    - `temperature`: the one the model was trained to, or None
+    Args:
+        temperature: The one the model was trained to, or None.
     """
 
     def __init__(
-        self, card: EncoderCard, halves: Mapping[Modality, Half], *, device: str, temperature: float | None = None
+        self,
+        card: EncoderCard,
+        pretrained_towers: Mapping[Modality, PretrainedTower],
+        *,
+        device: str,
+        temperature: float | None = None,
     ) -> None:
-        self.card, self.modalities = card, frozenset(halves)
-        self.dimension = next(iter(halves.values())).outputs
-        self._halves, self._device, self._temperature = dict(halves), device, temperature
-        for half in halves.values():
-            half.network.eval()
+        self.card, self.modalities = card, frozenset(pretrained_towers)
+        self.dimension = next(iter(pretrained_towers.values())).outputs
+        self._pretrained_towers, self._device, self._temperature = dict(pretrained_towers), device, temperature
+        for pretrained_tower in pretrained_towers.values():
+            pretrained_tower.network.eval()
 
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image, float32 (3, H, W), by the model's own preprocessing."""
-        pixels: Pixels = self.half("image").prepare([image])[0]
+        pixels: Pixels = self.pretrained_tower("image").prepare([image])[0]
         return pixels
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, dimension) projections of n preprocessed images."""
-        return self._embed(self.half("image"), batch)
+        return self._embed(self.pretrained_tower("image"), batch)
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dimension) projections of n texts."""
-        half = self.half("text")
-        return self._embed(half, half.prepare(texts) if len(texts) else [])
+        pretrained_tower = self.pretrained_tower("text")
+        return self._embed(pretrained_tower, pretrained_tower.prepare(texts) if len(texts) else [])
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """(n,) tokens, as the text half counts them."""
-        return np.array([len(one) for one in self.half("text").prepare(texts)], np.int64)
+        """(n,) tokens, as the text tower counts them."""
+        return np.array([len(tokens) for tokens in self.pretrained_tower("text").prepare(texts)], np.int64)
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the text half does it."""
-        return self.half("text").room_for(texts, ending)
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the text tower does it."""
+        return self.pretrained_tower("text").truncate(texts, ending)
 
-    def half(self, modality: Modality) -> Half:
-        """One half, sharing its weights with this encoder."""
-        if modality not in self._halves:
+    def pretrained_tower(self, modality: Modality) -> PretrainedTower:
+        """One tower, sharing its weights with this encoder."""
+        if modality not in self._pretrained_towers:
             raise self.cannot(modality)
-        return self._halves[modality]
+        return self._pretrained_towers[modality]
 
     def own_temperature(self) -> float | None:
-        """See `visir.encoders.towers.pretrained.own_temperature`."""
+        """See `visir.encoders.towers.pretrained_backbone.own_temperature`."""
         return self._temperature
 
-    def _embed(self, half: Half, prepared: Sequence[Any]) -> NDArray[np.float32]:
+    def _embed(self, pretrained_tower: PretrainedTower, prepared: Sequence[Any]) -> NDArray[np.float32]:
         if not len(prepared):
             return no_vectors(self.dimension)
-        dtype = next(half.network.parameters()).dtype
-        inputs = half.collate(prepared)
+        dtype = next(pretrained_tower.network.parameters()).dtype
+        inputs = pretrained_tower.collate(prepared)
         with inference():
             if isinstance(inputs, Tensor):
                 moved: Any = inputs.to(self._device, dtype if inputs.is_floating_point() else None)
             else:
-                moved = {name: one.to(self._device) for name, one in inputs.items()}
-            return to_vectors(half.network(moved))
+                moved = {name: value.to(self._device) for name, value in inputs.items()}
+            return to_vectors(pretrained_tower.network(moved))
 
 
 def part(module: M, *, only: Sequence[str] = (), without: Sequence[str] = ()) -> M:
     """`module` with fewer weights, sharing those it keeps; what is left out is None in it.
 
-    - `only`: names of the children and tensors that are kept at the top; all, when empty
-    - `without`: patterns of dotted names that are left out at any depth ("encoder.layer.*.crossattention")
+    Args:
+        only: Names of the children and tensors that are kept at the top; all, when empty.
+        without: Patterns of dotted names that are left out at any depth ("encoder.layer.*.crossattention").
     """
     taken = copy.copy(module)
     for table in ("_modules", "_parameters", "_buffers"):
-        kept = {
-            name: None if (only and name not in only) or any(fnmatchcase(name, one) for one in without) else value
+        members = {
+            name: None
+            if (only and name not in only) or any(fnmatchcase(name, pattern) for pattern in without)
+            else value
             for name, value in getattr(module, table).items()
         }
         if table == "_modules":
-            for name, child in kept.items():
-                inner = [one.partition(".")[2] for one in without if fnmatchcase(name, one.partition(".")[0])]
+            for name, child in members.items():
+                inner = [
+                    pattern.partition(".")[2] for pattern in without if fnmatchcase(name, pattern.partition(".")[0])
+                ]
                 if child is not None and any(inner):
-                    kept[name] = part(child, without=[one for one in inner if one])
-        taken.__dict__[table] = kept
+                    members[name] = part(child, without=[pattern for pattern in inner if pattern])
+        taken.__dict__[table] = members
     return taken
 
 
@@ -144,7 +155,7 @@ def _without_weights(record: logging.LogRecord) -> bool:
 
 def recompute_activations(model: Any, name: str) -> None:
     """Turn on gradient checkpointing in a model of `transformers`; `EncoderError` where it has none."""
-    # The public switch goes on to the embeddings of the text tower, which an image half has none of.
+    # The public switch goes on to the embeddings of the text tower, which an image tower has none of.
     again = partial(checkpoint, use_reentrant=False)
     try:
         model._set_gradient_checkpointing(enable=True, gradient_checkpointing_func=again)

@@ -23,17 +23,17 @@ from sentence_transformers import models as modules
 
 from visir.encoders.base import Encoder
 from visir.encoders.loading import load
-from visir.encoders.models.halves import HalvesEncoder
 from visir.encoders.models.joined import JoinedTexts
-from visir.encoders.models.openclip_halves import TextHalf
+from visir.encoders.models.openclip_towers import OpenClipTextTower
+from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.room import make_room
 from visir.encoders.towers.base import Tower
-from visir.encoders.towers.gru import GRUBody
-from visir.encoders.towers.half import Half
+from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.pretrained import PretrainedBody
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
+from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.towers.words import WordVocabulary
+from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 
 # --- the helper -------------------------------------------------------------------------------------------------------
@@ -56,17 +56,17 @@ def test_words_are_taken_from_the_end_until_text_and_ending_fit() -> None:
     # "a bcd efgh" has 8; of 10 the last two words go ("a bcd  efghi" has 9), and the space before them; a word of 9
     # leaves nothing; white space costs nothing here, so the fifth fits as it stands.
     expected = ["a bcd efgh", "a bcd", "", "", " a\tbcdefgh \n", " abcdefgh", ""]
-    assert make_room(texts, "1 2", counted(12, calls), limit=12) == expected
+    assert truncate_texts(texts, "1 2", counted(12, calls), limit=12) == expected
     assert calls[:2] == [7, 1]  # all texts at once; then the ending alone
-    assert make_room([], "1 2", counted(1, calls), limit=1) == []
-    assert make_room(["ab", ""], "12", counted(6, []), limit=6) == ["ab", ""]
+    assert truncate_texts([], "1 2", counted(1, calls), limit=1) == []
+    assert truncate_texts(["ab", ""], "12", counted(6, []), limit=6) == ["ab", ""]
 
 
 def test_no_room_for_the_ending_alone() -> None:
     # "123" and two ends are 5.
-    assert make_room(["a b", ""], "123", counted(5, []), limit=5) == ["", ""]
+    assert truncate_texts(["a b", ""], "123", counted(5, []), limit=5) == ["", ""]
     with pytest.raises(EncoderError, match="max_length=4 is too small: the ending '123' does not fit") as caught:
-        make_room(["a b", ""], "123", counted(4, []), limit=4)
+        truncate_texts(["a b", ""], "123", counted(4, []), limit=4)
     assert "a larger max_length in the encoder's name, a shorter template" in caught.value.hint
     assert "on=images" in caught.value.hint
 
@@ -98,7 +98,7 @@ def test_as_the_oracle_cuts(texts: list[str], ending: str, piece: int, white: bo
 
     if tokens(f" {ending}") > limit:
         return
-    found = make_room(texts, ending, fits, limit=limit)
+    found = truncate_texts(texts, ending, fits, limit=limit)
     # At most 60 words and what is behind them: 61 places, halved six times; before that all texts and the ending.
     assert len(calls) <= 2 + 6
     assert found == [slow(text, ending, fits) for text in texts]
@@ -109,7 +109,7 @@ def test_texts_are_asked_for_in_blocks() -> None:
     calls: list[int] = []
     texts = ["abc def"] * 1500
     # 8 letters: 2 ends, 2 of the ending, 4 for the text, so one word of three.
-    assert make_room(texts, "12", counted(8, calls), limit=8) == ["abc"] * 1500
+    assert truncate_texts(texts, "12", counted(8, calls), limit=8) == ["abc"] * 1500
     # All 1500; the ending; then places 0, 1, 2 (behind no, one, both words), of which 1 is to be tried.
     assert calls == [1024, 476, 1, 1024, 476]
 
@@ -159,14 +159,14 @@ def _save_openclip_bert(folder: Path, **settings: Any) -> str:
     return f"openclip:local-dir:{folder}"
 
 
-def ids(half: Half, text: str) -> list[int]:
+def ids(pretrained_tower: PretrainedTower, text: str) -> list[int]:
     """Token ids of a text, without the padding (0) that open_clip puts behind them."""
-    return [int(one) for one in np.trim_zeros(half.prepare([text])[0], "b")]
+    return [int(one) for one in np.trim_zeros(pretrained_tower.prepare([text])[0], "b")]
 
 
-def tail(half: Half, ending: str) -> list[int]:
+def tail(pretrained_tower: PretrainedTower, ending: str) -> list[int]:
     """The ending's tokens and what closes a text: all that "dog" with the ending has more than "dog", and its last."""
-    without, full = ids(half, "dog"), ids(half, f"dog {ending}")
+    without, full = ids(pretrained_tower, "dog"), ids(pretrained_tower, f"dog {ending}")
     closing = 1 if without[-1] == full[-1] else 0  # a stripped end token looks like padding
     more = len(full) - len(without)
     assert more >= 6
@@ -176,35 +176,39 @@ def tail(half: Half, ending: str) -> list[int]:
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_the_ending_of_a_long_caption_is_read(names: dict[str, str], kind: str) -> None:
     encoder = load(names[kind], device="cpu")
-    half = encoder.half("text")  # type: ignore[attr-defined]
-    cut, short = encoder.room_for([LONG, "A dog,  runs. "], FIRST)
+    pretrained_tower = encoder.pretrained_tower("text")  # type: ignore[attr-defined]
+    cut, short = encoder.truncate([LONG, "A dog,  runs. "], FIRST)
     assert short == "A dog,  runs. "
     assert LONG.startswith(f"{cut} ") and len(cut.split()) >= 3
-    found = ids(half, f"{cut} {FIRST}")
-    assert found[-len(tail(half, FIRST)) :] == tail(half, FIRST)
+    found = ids(pretrained_tower, f"{cut} {FIRST}")
+    assert found[-len(tail(pretrained_tower, FIRST)) :] == tail(pretrained_tower, FIRST)
     assert encoder.card.text_preprocessing["max_length"] == FAMILIES[kind] and len(found) <= FAMILIES[kind]
     # One word more, and the ending is not whole any more.
     longer = LONG[: len(cut) + 1 + len(LONG[len(cut) :].split()[0])]
     assert len(longer.split()) == len(cut.split()) + 1
-    assert ids(half, f"{longer} {FIRST}")[-len(tail(half, FIRST)) :] != tail(half, FIRST)
+    assert ids(pretrained_tower, f"{longer} {FIRST}")[-len(tail(pretrained_tower, FIRST)) :] != tail(
+        pretrained_tower, FIRST
+    )
     # Without room, the digits are not seen at all; with it, the last one alone makes another vector.
     blind = encoder.encode_texts([f"{LONG} {FIRST}", f"{LONG} {SECOND}"])
     assert np.array_equal(blind[0], blind[1])
     seen = encoder.encode_texts([f"{cut} {FIRST}", f"{cut} {SECOND}"])
     assert np.abs(seen[0] - seen[1]).max() > 1e-4 * np.abs(seen).max()
     # The same caption twice is the same caption, and what was cut is not cut again.
-    assert encoder.room_for([cut, LONG], SECOND) == [cut, cut]
-    assert half.room_for([LONG], FIRST) == PretrainedBody(encoder, "text").room_for([LONG], FIRST) == [cut]
+    assert encoder.truncate([cut, LONG], SECOND) == [cut, cut]
+    assert (
+        pretrained_tower.truncate([LONG], FIRST) == PretrainedBackbone(encoder, "text").truncate([LONG], FIRST) == [cut]
+    )
 
 
 @pytest.mark.parametrize("kind", ["clip", "tiny-ViT", "tiny-bert", "sentence"])
 def test_what_fits_exactly_is_not_touched(names: dict[str, str], kind: str) -> None:
     """ "dog" is one token in each of these vocabularies, and so is a digit."""
-    half = load(names[kind], device="cpu").half("text")  # type: ignore[attr-defined]
-    room = FAMILIES[kind] - len(ids(half, FIRST))
+    pretrained_tower = load(names[kind], device="cpu").pretrained_tower("text")  # type: ignore[attr-defined]
+    room = FAMILIES[kind] - len(ids(pretrained_tower, FIRST))
     text = " ".join(["dog"] * room)
-    assert len(ids(half, f"{text} {FIRST}")) == FAMILIES[kind]
-    assert half.room_for([text, f"{text} dog", f"{text} "], FIRST) == [text, text, f"{text} "]
+    assert len(ids(pretrained_tower, f"{text} {FIRST}")) == FAMILIES[kind]
+    assert pretrained_tower.truncate([text, f"{text} dog", f"{text} "], FIRST) == [text, text, f"{text} "]
 
 
 @pytest.mark.parametrize("kind", ["clip", "tiny-ViT", "sentence"])
@@ -214,24 +218,27 @@ def test_the_template_takes_its_part_of_the_room(names: dict[str, str], kind: st
     template = "the dog " * 4 + "{} and the dog in"
     templated = load(f"{names[kind]}?template={template}", device="cpu")
     text = "dog " * 100
-    without, within = (one.room_for([text], FIRST)[0] for one in (plain, templated))
-    half = plain.half("text")  # type: ignore[attr-defined]
-    taken = len(ids(half, template.replace("{}", "dog"))) - len(ids(half, "dog"))
+    without, within = (one.truncate([text], FIRST)[0] for one in (plain, templated))
+    pretrained_tower = plain.pretrained_tower("text")  # type: ignore[attr-defined]
+    taken = len(ids(pretrained_tower, template.replace("{}", "dog"))) - len(ids(pretrained_tower, "dog"))
     assert taken >= 12 and len(within.split()) == len(without.split()) - taken
     # A `{}` in a caption is a caption's, and no place for another.
-    assert templated.room_for(["a {} b"], FIRST) == ["a {} b"]
+    assert templated.truncate(["a {} b"], FIRST) == ["a {} b"]
     filled = template.replace("{}", f"{within} {FIRST}")
-    closing = ids(half, "dog and the dog in")[-5:]  # four words and the end token
-    assert ids(half, filled)[-len(closing) :] == closing and len(ids(half, filled)) == FAMILIES[kind]
+    closing = ids(pretrained_tower, "dog and the dog in")[-5:]  # four words and the end token
+    assert (
+        ids(pretrained_tower, filled)[-len(closing) :] == closing
+        and len(ids(pretrained_tower, filled)) == FAMILIES[kind]
+    )
 
 
 @pytest.mark.parametrize("kind", ["clip", "siglip", "blip", "sentence"])
 def test_too_small_a_limit_is_refused(names: dict[str, str], kind: str) -> None:
     small = load(f"{names[kind]}?max_length=6", device="cpu")  # six digits and an end token are seven
     with pytest.raises(EncoderError, match=f"max_length=6 is too small: the ending '{FIRST}' does not fit"):
-        small.room_for(["a dog"], FIRST)
+        small.truncate(["a dog"], FIRST)
     larger = load(f"{names[kind]}?max_length=24", device="cpu")
-    assert 1 <= len(larger.room_for(["dog " * 100], FIRST)[0].split()) <= 24 - 7
+    assert 1 <= len(larger.truncate(["dog " * 100], FIRST)[0].split()) <= 24 - 7
 
 
 class _Clips:
@@ -246,10 +253,10 @@ class _Clips:
 
 def test_the_class_token_of_clips_takes_a_place(names: dict[str, str], tmp_path: Path) -> None:
     tiny.wordpiece_tokenizer(tmp_path, limit=512)
-    source: Any = load(names["tiny-bert"], device="cpu").half("text")  # type: ignore[attr-defined]
-    half = TextHalf(source.network.model, source.configuration, {}, _Clips(tmp_path), "{}")
+    source: Any = load(names["tiny-bert"], device="cpu").pretrained_tower("text")  # type: ignore[attr-defined]
+    pretrained_tower = OpenClipTextTower(source.network.model, source.configuration, {}, _Clips(tmp_path), "{}")
     # 12 places: three for start, end and class, six for the digits, three for words.
-    assert half.room_for(["dog " * 9], FIRST) == ["dog dog dog"]
+    assert pretrained_tower.truncate(["dog " * 9], FIRST) == ["dog dog dog"]
 
 
 def test_word_vectors_have_a_limit_only_when_asked(tmp_path: Path) -> None:
@@ -258,46 +265,46 @@ def test_word_vectors_have_a_limit_only_when_asked(tmp_path: Path) -> None:
     tokenizer = WhitespaceTokenizer(["dog", *"1234"], stop_words=[])
     vectors = modules.WordEmbeddings(tokenizer, np.eye(5), max_seq_length=10)
     SentenceTransformer(modules=[vectors, modules.Pooling(5)], device="cpu").save(str(tmp_path / "vectors"))
-    assert load(f"st:{tmp_path / 'vectors'}", device="cpu").room_for(["dog " * 9], FIRST) == ["dog dog dog dog"]
+    assert load(f"st:{tmp_path / 'vectors'}", device="cpu").truncate(["dog " * 9], FIRST) == ["dog dog dog dog"]
     tiny.wordpiece_tokenizer(tmp_path, limit=512)
     static = modules.StaticEmbedding(transformers.AutoTokenizer.from_pretrained(tmp_path), embedding_dim=8)
     SentenceTransformer(modules=[static], device="cpu").save(str(tmp_path / "static"))
-    assert load(f"st:{tmp_path / 'static'}", device="cpu").room_for([LONG], FIRST) == [LONG]
+    assert load(f"st:{tmp_path / 'static'}", device="cpu").truncate([LONG], FIRST) == [LONG]
 
 
 # --- encoders made of others ------------------------------------------------------------------------------------------
 
 
-def towers(text: Tower, backbone: Encoder | None = None) -> TowersEncoder:
+def towers(text: Tower, base_encoder: Encoder | None = None) -> TowersEncoder:
     pixels = load("pixels")
     image = Tower(None, Head(HeadSpec(pixels.dimension, 6)))
-    return TowersEncoder({"image": image, "text": text}, {"image": pixels, "text": backbone}, device="cpu")
+    return TowersEncoder({"image": image, "text": text}, {"image": pixels, "text": base_encoder}, device="cpu")
 
 
 def test_towers_ask_their_text_side(names: dict[str, str]) -> None:
     clip, sentence = (load(names[kind], device="cpu") for kind in ("clip", "sentence"))
-    expected = {one.card.family: one.room_for([LONG], FIRST) for one in (clip, sentence)}
-    tuned = towers(Tower(PretrainedBody(clip, "text"), Head(HeadSpec(24, 6))))
-    assert tuned.room_for([LONG], FIRST) == expected["transformers-clip"]
-    assert tuned.half("text").room_for([LONG], FIRST) == expected["transformers-clip"]
+    expected = {one.card.family: one.truncate([LONG], FIRST) for one in (clip, sentence)}
+    tuned = towers(Tower(PretrainedBackbone(clip, "text"), Head(HeadSpec(24, 6))))
+    assert tuned.truncate([LONG], FIRST) == expected["transformers-clip"]
+    assert tuned.pretrained_tower("text").truncate([LONG], FIRST) == expected["transformers-clip"]
     frozen = towers(Tower(None, Head(HeadSpec(32, 6))), sentence)
-    assert frozen.room_for([LONG], FIRST) == expected["sentence-transformers"]
-    gru = towers(Tower(GRUBody(Vocabulary.fit(["a dog", "a dog"]), words=5, hidden=3), Head(HeadSpec(6, 6))))
-    assert gru.room_for([LONG], FIRST) == gru.half("text").room_for([LONG], FIRST) == [LONG]
+    assert frozen.truncate([LONG], FIRST) == expected["sentence-transformers"]
+    gru = towers(Tower(GRUBackbone(WordVocabulary.fit(["a dog", "a dog"]), words=5, hidden=3), Head(HeadSpec(6, 6))))
+    assert gru.truncate([LONG], FIRST) == gru.pretrained_tower("text").truncate([LONG], FIRST) == [LONG]
 
 
 def test_joined_encoders_are_cut_for_the_one_that_reads_least(names: dict[str, str]) -> None:
     sentence, bow = load(names["sentence"], device="cpu"), load("bow")
     for parts in ([sentence, bow], [bow, sentence]):
-        assert JoinedTexts(parts).room_for([LONG, "a dog"], FIRST) == sentence.room_for([LONG, "a dog"], FIRST)
+        assert JoinedTexts(parts).truncate([LONG, "a dog"], FIRST) == sentence.truncate([LONG, "a dog"], FIRST)
 
 
 def test_without_a_limit_texts_stay(names: dict[str, str]) -> None:
     texts: Sequence[str] = (LONG, "")
     for encoder in (Means(), load("bow")):
-        assert encoder.room_for(texts, FIRST) == [LONG, ""]
+        assert encoder.truncate(texts, FIRST) == [LONG, ""]
     clip: Any = load(names["clip"], device="cpu")
-    images = HalvesEncoder(clip.card, {"image": clip.half("image")}, device="cpu")
-    assert clip.half("image").room_for(texts, FIRST) == [LONG, ""]
+    images = PretrainedTowersEncoder(clip.card, {"image": clip.pretrained_tower("image")}, device="cpu")
+    assert clip.pretrained_tower("image").truncate(texts, FIRST) == [LONG, ""]
     with pytest.raises(EncoderError, match="encodes no texts"):
-        images.room_for(texts, FIRST)
+        images.truncate(texts, FIRST)

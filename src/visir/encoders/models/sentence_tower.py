@@ -1,4 +1,4 @@
-"""The one half of a sentence-transformers model: its tokenizer and its modules, for tuning."""
+"""The one tower of a sentence-transformers model: its tokenizer and its modules, for tuning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from visir.encoders.models.halves import part, random_weights, recompute_activations
 from visir.encoders.models.model_files import (
     SAFETENSORS,
     SMALL_FILES,
@@ -21,35 +20,37 @@ from visir.encoders.models.model_files import (
     no_progress_bar,
     read_small_files,
 )
+from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
 from visir.encoders.models.tokens import pad, token_counts, vocabulary_hash
-from visir.encoders.room import make_room
 from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.half import Half
+from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 from visir.files import read_json
-from visir.records import Modality
+from visir.records import Modality, Role
 from visir.storage import Scratch
 
 MODULES_FILE = "modules.json"
 
 
-class SentenceHalf(Half):
+class SentenceTower(PretrainedTower):
     """Texts through a `SentenceTransformer` that begins with a transformer; dropout is on in training.
 
     A model that ends in a normalisation gives unit vectors here too.
 
-    - `max_length`: what was asked for, or None for the model's own
+    Args:
+        max_length: What was asked for, or None for the model's own.
     """
 
     family: ClassVar[str] = "sentence-transformers"
     modality: Modality = "text"
-    network: _Network
+    network: _SentenceNetwork
 
     def __init__(self, model: Any, folder: Path, *, outputs: int, template: str, max_length: int | None) -> None:
         self.folder, self.outputs = folder, outputs
         self._template, self._max_length, self._lock = template, max_length, threading.Lock()
         # A BERT here has a pooler that the library's own pooling takes no notice of.
-        self.network = _Network(part(model, without=("0.*.pooler",)), outputs)
+        self.network = _SentenceNetwork(part(model, without=("0.*.pooler",)), outputs)
         tried = self._tokenise(["a"])
         if not {"input_ids", "attention_mask"} <= set(tried) or bool(
             np.any(np.asarray(tried.get("token_type_ids", 0)))
@@ -59,7 +60,7 @@ class SentenceHalf(Half):
                 "those that begin with a transformer can.",
                 hint='tower = "frozen" trains a head over it',
             )
-        self.network.constant = {name: one for name, one in tried.items() if not isinstance(one, Tensor)}
+        self.network.constant = {name: value for name, value in tried.items() if not isinstance(value, Tensor)}
 
     def prepare(self, items: Sequence[Any]) -> list[Any]:
         """int32 token ids of each text: prompt and template included, cut, not padded."""
@@ -67,10 +68,11 @@ class SentenceHalf(Half):
         masks = encoded["attention_mask"].numpy().astype(bool)
         return [ids[mask].astype(np.int32) for ids, mask in zip(encoded["input_ids"].numpy(), masks, strict=True)]
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated."""
+        model = self.network.model
         with self._lock:
-            return sentence_room(self.network.model, self._template, texts, ending)
+            return sentence_room(model, default_prompt(model), self._template, texts, ending)
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """ "input_ids" and "attention_mask", padded to the longest."""
@@ -79,7 +81,7 @@ class SentenceHalf(Half):
 
     def values(self) -> dict[str, Any]:
         """The tokenizer's settings, and the names of the modules."""
-        return sentence_values(self.network.model, self._template)
+        return sentence_values(self.network.model, self._template, default_prompt(self.network.model))
 
     def spec(self) -> dict[str, Any]:
         """Width, template and limit."""
@@ -88,9 +90,9 @@ class SentenceHalf(Half):
     def files(self) -> dict[str, bytes]:
         """All of the model's folder but the weights of the transformer; modules after it need theirs to be built."""
         first = Path(read_json(self.folder / MODULES_FILE)[0].get("path", ""))
-        kept = read_small_files(self.folder, [*SMALL_FILES, *(f"*/{one}" for one in SMALL_FILES)])
+        contents = read_small_files(self.folder, [*SMALL_FILES, *(f"*/{name}" for name in SMALL_FILES)])
         weights = read_small_files(self.folder, [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"])
-        return kept | {name: content for name, content in weights.items() if Path(name).parent != first}
+        return contents | {name: content for name, content in weights.items() if Path(name).parent != first}
 
     def checkpoint_gradients(self) -> None:
         """Compute the transformer's activations again."""
@@ -105,7 +107,7 @@ class SentenceHalf(Half):
         return encoded
 
 
-class _Network(nn.Module):
+class _SentenceNetwork(nn.Module):
     """All modules, one after the other. `constant`: what the tokenizer adds that is no tensor."""
 
     constant: Mapping[str, Any]
@@ -126,7 +128,25 @@ def default_prompt(model: Any) -> str:
     return str(model.prompts.get(model.default_prompt_name) or "") if model.default_prompt_name else ""
 
 
-def sentence_values(model: Any, template: str) -> dict[str, Any]:
+_ROLE_NAMES: dict[Role, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+"""What models call the prompt of a role, as `encode_query` and `encode_document` of the library look for it."""
+
+
+def role_prompts(model: Any) -> dict[Role, str]:
+    """What stands before a query, and before a document: the model's prompt of this role, or its default prompt.
+
+    The library's `encode_query` and `encode_document` take an empty prompt of a role as it is. Here, and in
+    `SentenceTransformer.encode`, a model with a default prompt uses that one, and "passage" is looked for where the
+    prompt named "document" is empty: the library adds that name, empty, to models that were saved without it.
+    """
+    default = default_prompt(model)
+    return {
+        role: next((prompt for name in names if (prompt := str(model.prompts.get(name) or ""))), default)
+        for role, names in _ROLE_NAMES.items()
+    }
+
+
+def sentence_values(model: Any, template: str, prompt: str | Mapping[str, str]) -> dict[str, Any]:
     """Everything between a text and the first module, as plain values for the card."""
     tokenizer = model.tokenizer
     return {
@@ -134,26 +154,26 @@ def sentence_values(model: Any, template: str) -> dict[str, Any]:
         "tokenizer": type(tokenizer).__name__.removesuffix("Fast"),
         "vocabulary": vocabulary_hash(tokenizer),
         "template": template,
-        "prompt": default_prompt(model),
+        "prompt": prompt,
         "max_length": limit_of(model),
         "padding": "longest",
     }
 
 
-def sentence_room(model: Any, template: str, texts: Sequence[str], ending: str) -> list[str]:
+def sentence_room(model: Any, prompt: str, template: str, texts: Sequence[str], ending: str) -> list[str]:
     """The texts, cut where f"{text} {ending}" under prompt and template would be truncated."""
-    limit, tokenizer, prompt = limit_of(model), model.tokenizer, default_prompt(model)
+    limit, tokenizer = limit_of(model), model.tokenizer
     if limit is None:
         return list(texts)
 
-    def fits(some: list[str]) -> list[bool]:
-        filled = [prompt + template.replace("{}", text) for text in some]
+    def fits(candidates: list[str]) -> list[bool]:
+        filled = [prompt + template.replace("{}", text) for text in candidates]
         # Word vectors come with a tokenizer of the library's own, which puts no end tokens.
         own = not callable(tokenizer)
         counts = [len(tokenizer.tokenize(text)) for text in filled] if own else token_counts(tokenizer, filled)
         return [count <= limit for count in counts]
 
-    return make_room(texts, ending, fits, limit=limit)
+    return truncate_texts(texts, ending, fits, limit=limit)
 
 
 def limit_of(model: Any) -> int | None:
@@ -162,8 +182,8 @@ def limit_of(model: Any) -> int | None:
     return None if limit is None or limit == float("inf") else int(limit)
 
 
-def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half:
-    """The text half with random weights, from the `files` of a half that lie in `folder`."""
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
+    """The text tower with random weights, from the `files` of a tower that lie in `folder`."""
     from sentence_transformers import SentenceTransformer
 
     del modality
@@ -177,6 +197,6 @@ def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half
         model = SentenceTransformer(str(scratch.path / "files"), device="cpu", local_files_only=True)
     if spec["max_length"] is not None:
         model.max_seq_length = spec["max_length"]
-    return SentenceHalf(
+    return SentenceTower(
         model, folder, outputs=int(spec["outputs"]), template=spec["template"], max_length=spec["max_length"]
     )

@@ -1,4 +1,4 @@
-"""Halves of loaded encoders as bodies: same vectors, gradients everywhere, and a checkpoint that stands by itself."""
+"""Towers of loaded encoders as backbones: same vectors, gradients everywhere, a checkpoint that stands by itself."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.towers.base import Tower
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.pretrained import PretrainedBody, own_temperature
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, own_temperature
 from visir.errors import EncoderError
 from visir.records import Modality
 
 TRANSFORMERS = ("clip", "altclip", "align", "groupvit", "siglip", "blip")
 OPENCLIP = ("tiny-RN50-quickgelu", "tiny-ViT", "tiny-CoCa", "tiny-timm", "tiny-bert")
-HALVES: list[tuple[str, Modality]] = [
+PRETRAINED_TOWERS: list[tuple[str, Modality]] = [
     *((kind, side) for kind in (*TRANSFORMERS, *OPENCLIP, *tiny_fusion.KINDS) for side in ("image", "text")),  # type: ignore[misc]
     ("sentence", "text"),
 ]
@@ -92,7 +92,7 @@ LOADED: dict[tuple[str, str], Encoder] = {}
 
 
 def encoder_of(names: dict[str, str], kind: str, dtype: str = "float32") -> Encoder:
-    """Loaded once: a body has weights of its own."""
+    """Loaded once: a backbone has weights of its own."""
     key = names[kind], dtype
     if key not in LOADED:
         LOADED[key] = load(names[kind], device="cpu", dtype=dtype)
@@ -107,13 +107,13 @@ def embed(encoder: Encoder, side: Modality) -> np.ndarray:
     return encoder.encode_images(items("image")) if side == "image" else encoder.encode_texts(items("text"))
 
 
-def batch(body: PretrainedBody) -> Any:
-    return body.collate([body.prepare(item) for item in items(body.modality)])
+def batch(backbone: PretrainedBackbone) -> Any:
+    return backbone.collate([backbone.prepare(item) for item in items(backbone.modality)])
 
 
-def without_dropout(body: nn.Module) -> None:
+def without_dropout(backbone: nn.Module) -> None:
     """Every dropout off, those inside attention too, which are numbers and not modules."""
-    for module in body.modules():
+    for module in backbone.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
         for name in ("dropout", "attention_dropout", "dropout_p"):
@@ -121,68 +121,70 @@ def without_dropout(body: nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
-@pytest.mark.parametrize(("kind", "side"), HALVES)
+@pytest.mark.parametrize(("kind", "side"), PRETRAINED_TOWERS)
 def test_the_vectors_of_the_encoder_with_gradients_for_every_weight(
     names: dict[str, str], kind: str, side: Modality
 ) -> None:
     encoder = encoder_of(names, kind)
     expected = embed(encoder, side)
-    body = PretrainedBody(encoder, side)
-    assert body.modality == side and body.outputs == encoder.dimension == expected.shape[1]
-    body.eval()
-    assert np.abs(body(batch(body)).detach().numpy() - expected).max() <= 1e-6 * max(1.0, np.abs(expected).max())
-    body.train()
-    without_dropout(body)
-    vectors = body(batch(body))
+    backbone = PretrainedBackbone(encoder, side)
+    assert backbone.modality == side and backbone.outputs == encoder.dimension == expected.shape[1]
+    backbone.eval()
+    assert np.abs(backbone(batch(backbone)).detach().numpy() - expected).max() <= 1e-6 * max(
+        1.0, np.abs(expected).max()
+    )
+    backbone.train()
+    without_dropout(backbone)
+    vectors = backbone(batch(backbone))
     if (kind, side) != ("groupvit", "image"):  # its groups are drawn at random in training (Gumbel)
         assert np.abs(vectors.detach().numpy() - expected).max() <= 1e-6 * max(1.0, np.abs(expected).max())
     torch.manual_seed(0)
     (vectors * torch.randn_like(vectors)).sum().backward()
-    dead = [name for name, weight in body.named_parameters() if weight.grad is None or not weight.grad.any()]
+    dead = [name for name, weight in backbone.named_parameters() if weight.grad is None or not weight.grad.any()]
     # A softmax is the same when all keys are shifted alike, so the gradient of their bias is zero up to rounding, and
     # may be zero exactly.
     assert [name for name in dead if not name.endswith(("k_proj.bias", "key.bias"))] == []
-    assert all(weight.dtype == torch.float32 for weight in body.parameters())
+    assert all(weight.dtype == torch.float32 for weight in backbone.parameters())
     assert np.array_equal(embed(encoder, side), expected)
 
 
 def test_a_half_holds_nothing_of_the_other(names: dict[str, str]) -> None:
     encoder = encoder_of(names, "clip")
-    sizes = [sum(one.numel() for one in PretrainedBody(encoder, side).parameters()) for side in ("image", "text")]
+    sizes = [sum(one.numel() for one in PretrainedBackbone(encoder, side).parameters()) for side in ("image", "text")]
     whole = transformers.CLIPModel.from_pretrained(names["clip"])
     assert sum(sizes) == whole.num_parameters() - 1  # the temperature belongs to neither
-    keys = PretrainedBody(encoder, "image").state_dict()
+    keys = PretrainedBackbone(encoder, "image").state_dict()
     assert {key.split(".")[2] for key in keys} == {"vision_model", "visual_projection"}
 
 
-def test_training_the_body_leaves_the_encoder_alone_and_copies_are_independent(names: dict[str, str]) -> None:
+def test_training_the_backbone_leaves_the_encoder_alone_and_copies_are_independent(names: dict[str, str]) -> None:
     encoder = encoder_of(names, "clip")
     before = embed(encoder, "text")
-    body = PretrainedBody(encoder, "text")
-    other = copy.deepcopy(body)  # as averaging weights does
+    backbone = PretrainedBackbone(encoder, "text")
+    other = copy.deepcopy(backbone)  # as averaging weights does
     with torch.no_grad():
-        for weight in body.parameters():
+        for weight in backbone.parameters():
             weight.add_(0.01)
     assert np.array_equal(embed(encoder, "text"), before)
     assert np.abs(other.eval()(batch(other)).detach().numpy() - before).max() <= 1e-6 * np.abs(before).max()
-    assert np.abs(body.eval()(batch(body)).detach().numpy() - before).max() > 1e-3
-    assert list(body.given()) == [body.network]
+    assert np.abs(backbone.eval()(batch(backbone)).detach().numpy() - before).max() > 1e-3
+    assert list(backbone.pretrained_modules()) == [backbone.network]
 
 
 def test_half_precision_becomes_float32(names: dict[str, str]) -> None:
     encoder = encoder_of(names, "clip", dtype="bfloat16")
-    body = PretrainedBody(encoder, "image")
-    assert {weight.dtype for weight in body.parameters()} == {torch.float32}
-    assert body(batch(body)).dtype == torch.float32
-    assert encoder.embed_images([body.prepare(items("image")[0])]).dtype == np.float32  # still computes in bfloat16
+    backbone = PretrainedBackbone(encoder, "image")
+    assert {weight.dtype for weight in backbone.parameters()} == {torch.float32}
+    assert backbone(batch(backbone)).dtype == torch.float32
+    assert encoder.embed_images([backbone.prepare(items("image")[0])]).dtype == np.float32  # still computes in bfloat16
     with torch.autocast("cpu", torch.bfloat16):
-        assert torch.isfinite(body(batch(body)).float()).all()
-    assert body.bfloat16()(batch(body)).dtype == torch.bfloat16  # as an encoder that is asked to
+        assert torch.isfinite(backbone(batch(backbone)).float()).all()
+    assert backbone.bfloat16()(batch(backbone)).dtype == torch.bfloat16  # as an encoder that is asked to
 
 
 @pytest.mark.parametrize("kind", ["clip", "altclip", "align", "siglip"])
 def test_collating_pads_as_the_tokenizer_does(names: dict[str, str], kind: str) -> None:
-    body = PretrainedBody(encoder_of(names, kind), "text")
+    backbone = PretrainedBackbone(encoder_of(names, kind), "text")
     tokenizer = transformers.AutoTokenizer.from_pretrained(names[kind])
     longest = kind in ("clip", "altclip")
     limit = {"clip": 77, "altclip": 128, "align": 64, "siglip": 64}[kind]
@@ -194,10 +196,10 @@ def test_collating_pads_as_the_tokenizer_does(names: dict[str, str], kind: str) 
         return_tensors="pt",
         return_attention_mask=True,
     )
-    found = batch(body)
+    found = batch(backbone)
     assert set(found) == ({"input_ids"} if kind == "siglip" else {"input_ids", "attention_mask"})
     assert all(torch.equal(found[name], expected[name]) for name in found)
-    assert body.prepare("a dog").dtype == np.int32
+    assert backbone.prepare("a dog").dtype == np.int32
 
 
 def test_own_temperatures(names: dict[str, str]) -> None:
@@ -212,11 +214,13 @@ def test_own_temperatures(names: dict[str, str]) -> None:
 
 
 def test_running_statistics_stay(names: dict[str, str]) -> None:
-    body = PretrainedBody(encoder_of(names, "tiny-RN50-quickgelu"), "image").train()
-    before = {name: value.clone() for name, value in body.named_buffers() if "running" in name}
-    alone = body(batch(body)[:1])
-    assert torch.allclose(body(batch(body))[:1], alone, atol=1e-5)  # whoever else is in the batch
-    assert before and all(torch.equal(value, before[name]) for name, value in body.named_buffers() if name in before)
+    backbone = PretrainedBackbone(encoder_of(names, "tiny-RN50-quickgelu"), "image").train()
+    before = {name: value.clone() for name, value in backbone.named_buffers() if "running" in name}
+    alone = backbone(batch(backbone)[:1])
+    assert torch.allclose(backbone(batch(backbone))[:1], alone, atol=1e-5)  # whoever else is in the batch
+    assert before and all(
+        torch.equal(value, before[name]) for name, value in backbone.named_buffers() if name in before
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,37 +237,39 @@ def test_checkpointing_gives_the_same_gradients(
         calls.append(args)
         return plain(*args, **options)
 
-    monkeypatch.setattr("visir.encoders.models.halves.checkpoint", counted)
+    monkeypatch.setattr("visir.encoders.models.pretrained_towers.checkpoint", counted)
     monkeypatch.setattr("open_clip.transformer.checkpoint", counted)
     for checkpointing in (False, True):
-        body = PretrainedBody(encoder, side, checkpointing=checkpointing).train()
-        without_dropout(body)
-        loss = body(batch(body)).square().sum()
+        backbone = PretrainedBackbone(encoder, side, checkpointing=checkpointing).train()
+        without_dropout(backbone)
+        loss = backbone(batch(backbone)).square().sum()
         loss.backward()
-        gradients.append(torch.cat([weight.grad.flatten() for weight in body.parameters() if weight.grad is not None]))
+        gradients.append(
+            torch.cat([weight.grad.flatten() for weight in backbone.parameters() if weight.grad is not None])
+        )
     assert (gradients[0] - gradients[1]).abs().max() <= 1e-5 * gradients[0].abs().max()
     assert len(calls) == 2  # one per layer
 
 
 def test_what_cannot_be_checkpointed_says_so(names: dict[str, str]) -> None:
     with pytest.raises(EncoderError, match="ModifiedResNet of open_clip has no switch") as caught:
-        PretrainedBody(encoder_of(names, "tiny-RN50-quickgelu"), "image", checkpointing=True)
+        PretrainedBackbone(encoder_of(names, "tiny-RN50-quickgelu"), "image", checkpointing=True)
     assert "optimiser.chunk" in caught.value.hint
 
 
 def test_what_cannot_be_tuned_says_so(names: dict[str, str], tmp_path: Path) -> None:
     for name, family, side in (("pixels", "pixels", "image"), ("bow", "bag-of-words", "text")):
         with pytest.raises(EncoderError, match=f"'{family}' cannot be tuned") as caught:
-            PretrainedBody(load(name), side)  # type: ignore[arg-type]
+            PretrainedBackbone(load(name), side)  # type: ignore[arg-type]
         assert 'tower = "frozen"' in caught.value.hint and "transformers, openclip, sentence" in caught.value.hint
         with pytest.raises(EncoderError, match="cannot be tuned"):
             own_temperature(load(name))
     with pytest.raises(EncoderError, match="encodes no images"):
-        PretrainedBody(encoder_of(names, "sentence"), "image")
+        PretrainedBackbone(encoder_of(names, "sentence"), "image")
     words = modules.StaticEmbedding(transformers.AutoTokenizer.from_pretrained(names["clip"]), embedding_dim=8)
     SentenceTransformer(modules=[words], device="cpu").save(str(tmp_path / "words"))
     with pytest.raises(EncoderError, match="begins with a StaticEmbedding and cannot be tuned"):
-        PretrainedBody(load(f"st:{tmp_path / 'words'}", device="cpu"), "text")
+        PretrainedBackbone(load(f"st:{tmp_path / 'words'}", device="cpu"), "text")
 
 
 RELOAD = """
@@ -280,46 +286,50 @@ socket.socket.connect = refuse
 sys.path.insert(0, sys.argv[2])
 import tiny_transformers as tiny
 from visir.collections.images import to_rgb
-from visir.encoders.towers.pretrained import PretrainedBody
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 
 for folder in sorted(Path(sys.argv[1]).iterdir()):
     torch.manual_seed(11)
-    body = PretrainedBody.load(folder / "body", json.loads((folder / "spec.json").read_text()))
+    backbone = PretrainedBackbone.load(folder / "backbone", json.loads((folder / "spec.json").read_text()))
     drawn = torch.rand(1)
     torch.manual_seed(11)
     assert torch.equal(drawn, torch.rand(1)), "building the architecture moved torch's random numbers"
-    body.load_state_dict(load_file(folder / "weights.safetensors"))
-    body.eval()
-    items = [to_rgb(one) for one in tiny.photos()] if body.modality == "image" else tiny.CAPTIONS
+    backbone.load_state_dict(load_file(folder / "weights.safetensors"))
+    backbone.eval()
+    items = [to_rgb(one) for one in tiny.photos()] if backbone.modality == "image" else tiny.CAPTIONS
     with torch.no_grad():
-        vectors = body(body.collate([body.prepare(item) for item in items])).numpy()
+        vectors = backbone(backbone.collate([backbone.prepare(item) for item in items])).numpy()
     expected = np.load(folder / "expected.npy")
     difference = float(np.abs(vectors - expected).max() / np.abs(expected).max())
     (folder / "again").mkdir()
-    body.save(folder / "again")
+    backbone.save(folder / "again")
     same = [sorted(one.relative_to(folder / top).as_posix() for one in (folder / top).rglob("*") if one.is_file())
-            for top in ("body", "again")]
+            for top in ("backbone", "again")]
     card = json.loads((folder / "card.json").read_text())
-    print(json.dumps([folder.name, difference, same[0] == same[1], body.preprocessing() == card]))
+    print(json.dumps([folder.name, difference, same[0] == same[1], backbone.preprocessing() == card]))
 """
 
 
 def test_a_checkpoint_needs_neither_hub_nor_network_nor_the_first_folder(names: dict[str, str], tmp_path: Path) -> None:
     """All families, trained a little, in another process, after the folders they were loaded from are gone."""
     first, out = Path(names["clip"]).parent, tmp_path / "out"
-    bodies = {f"{kind}-{side}": PretrainedBody(encoder_of(names, kind), side) for kind, side in HALVES}
+    backbones = {
+        f"{kind}-{side}": PretrainedBackbone(encoder_of(names, kind), side) for kind, side in PRETRAINED_TOWERS
+    }
     hidden = first.rename(first.with_name("hidden"))
     try:
-        for name, body in bodies.items():
-            (out / name / "body").mkdir(parents=True)
+        for name, backbone in backbones.items():
+            (out / name / "backbone").mkdir(parents=True)
             with torch.no_grad():
-                for weight in body.parameters():
+                for weight in backbone.parameters():
                     weight.mul_(1.01)
-                np.save(out / name / "expected.npy", body.eval()(batch(body)).numpy())
-            body.save(out / name / "body")
-            save_file({key: one.clone() for key, one in body.state_dict().items()}, out / name / "weights.safetensors")
-            (out / name / "spec.json").write_text(json.dumps(body.spec()))
-            (out / name / "card.json").write_text(json.dumps(body.preprocessing()))
+                np.save(out / name / "expected.npy", backbone.eval()(batch(backbone)).numpy())
+            backbone.save(out / name / "backbone")
+            save_file(
+                {key: one.clone() for key, one in backbone.state_dict().items()}, out / name / "weights.safetensors"
+            )
+            (out / name / "spec.json").write_text(json.dumps(backbone.spec()))
+            (out / name / "card.json").write_text(json.dumps(backbone.preprocessing()))
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "no-cache")}
         command = [sys.executable, "-c", RELOAD, str(out), str(Path(__file__).parent)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -327,20 +337,20 @@ def test_a_checkpoint_needs_neither_hub_nor_network_nor_the_first_folder(names: 
         hidden.rename(first)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row[0] for row in rows] == sorted(f"{kind}-{side}" for kind, side in HALVES)
+    assert [row[0] for row in rows] == sorted(f"{kind}-{side}" for kind, side in PRETRAINED_TOWERS)
     for name, difference, saved_again, same_card in rows:
         assert difference <= 1e-6 and saved_again and same_card, name
     assert "initialized" not in done.stderr and "No pretrained weights" not in done.stderr
 
 
 def test_a_checkpoint_of_two_tuned_towers_is_an_encoder(names: dict[str, str], tmp_path: Path) -> None:
-    """CLIP's image half beside a sentence encoder under a linear head: loaded by the folder's name alone."""
-    bodies = {
-        "image": PretrainedBody(encoder_of(names, "clip"), "image"),
-        "text": PretrainedBody(encoder_of(names, "sentence"), "text"),
+    """CLIP's image tower beside a sentence encoder under a linear head: loaded by the folder's name alone."""
+    backbones = {
+        "image": PretrainedBackbone(encoder_of(names, "clip"), "image"),
+        "text": PretrainedBackbone(encoder_of(names, "sentence"), "text"),
     }
     heads = [Head(HeadSpec(inputs=24, outputs=24, identity=True)), Head(HeadSpec(inputs=20, outputs=24))]
-    towers = {side: Tower(body, head) for (side, body), head in zip(bodies.items(), heads, strict=True)}
+    towers = {side: Tower(backbone, head) for (side, backbone), head in zip(backbones.items(), heads, strict=True)}
     written = TowersEncoder(towers, {}, device="cpu")
     write_towers(tmp_path, written)
     found = load(tmp_path, device="cpu")
@@ -355,12 +365,12 @@ def test_a_checkpoint_of_two_tuned_towers_is_an_encoder(names: dict[str, str], t
 
 
 def test_another_vocabulary_is_refused(names: dict[str, str], tmp_path: Path) -> None:
-    body = PretrainedBody(encoder_of(names, "clip"), "text")
-    body.save(tmp_path)
+    backbone = PretrainedBackbone(encoder_of(names, "clip"), "text")
+    backbone.save(tmp_path)
     merges = (tmp_path / "merges.txt").read_text().splitlines()
     (tmp_path / "merges.txt").write_text("\n".join([merges[0], *merges[2:], merges[1]]) + "\n")
     with pytest.raises(EncoderError, match="tokenizer gives other ids than the one the text tower was trained with"):
-        PretrainedBody.load(tmp_path, body.spec())
+        PretrainedBackbone.load(tmp_path, backbone.spec())
 
 
 def infonce(images: Tensor, texts: Tensor, temperature: float) -> Tensor:
@@ -373,16 +383,16 @@ def test_fine_tuning_lowers_the_loss_on_scenes(names: dict[str, str]) -> None:
     encoder = encoder_of(names, "clip")
     collection = scenes(40, seed=0, size=64)
     reader, captions = ImageReader(collection), collection.captions["text"].to_pylist()[::5]  # the first of each image
-    bodies = {side: PretrainedBody(encoder, side).train() for side in ("image", "text")}
-    images = bodies["image"].collate([bodies["image"].prepare(reader.open(row)) for row in range(40)])
-    texts = bodies["text"].collate([bodies["text"].prepare(text) for text in captions])
+    backbones = {side: PretrainedBackbone(encoder, side).train() for side in ("image", "text")}
+    images = backbones["image"].collate([backbones["image"].prepare(reader.open(row)) for row in range(40)])
+    texts = backbones["text"].collate([backbones["text"].prepare(text) for text in captions])
     temperature = own_temperature(encoder)
     assert temperature is not None
-    weights = [weight for body in bodies.values() for weight in body.parameters()]
+    weights = [weight for backbone in backbones.values() for weight in backbone.parameters()]
     optimiser = torch.optim.AdamW(weights, lr=1e-3)
     losses = []
     for _ in range(15):
-        loss = infonce(bodies["image"](images), bodies["text"](texts), temperature)
+        loss = infonce(backbones["image"](images), backbones["text"](texts), temperature)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
