@@ -15,7 +15,7 @@ from visir.reports.tables import (
     result_table,
     systems_table,
 )
-from visir.reports.text import queries_table
+from visir.reports.queries import queries_table
 
 __all__ = [
     "TEXT_FORMATS",
