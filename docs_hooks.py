@@ -253,7 +253,7 @@ def _published_doubts() -> str:
     def where(doubt: Any) -> str:
         if isinstance(doubt, CellDoubt):
             return ", ".join(filter(None, (doubt.row, doubt.column)))
-        return ", ".join(filter(None, (doubt.system, doubt.collection, f"{doubt.direction} {doubt.label}".strip())))
+        return ", ".join(filter(None, (doubt.system, doubt.collection, f"{doubt.task} {doubt.label}".strip())))
 
     rows = [(f"`{name}`", where(one), one.reason) for name in every_table() for one in open_table(name).doubtful]
     merged = [
