@@ -171,7 +171,7 @@ def main() -> None:
     pairs = SparseExamples.of(collection, load(asked.model), tokenizer, torch.device("cpu"))
     unit = nn.functional.normalize
     pairs = SparseExamples(unit(pairs.images, dim=-1), unit(pairs.texts, dim=-1), *(getattr(pairs, name) for name in (
-        "owners", "own", "terms", "frequencies", "origin", "captions")))  # fmt: skip
+        "owners", "own", "terms", "frequencies", "origin", "ids")))  # fmt: skip
     captions = collection.captions["text"].to_pylist()
     theirs = PreTrainedTokenizerFast(tokenizer_object=tokenizer._reader, pad_token="[PAD]", model_max_length=512)
     words = words_of("st:all-MiniLM-L6-v2", 768)

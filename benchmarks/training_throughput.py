@@ -63,7 +63,7 @@ from visir.files import data_directory
 from visir.records import Collection
 from visir.threads import usable_cores
 from visir.training.build import build_model
-from visir.training.data import Splits, owners_of
+from visir.training.data import Splits, image_rows_of
 from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
 from visir.training.fit import fit
@@ -204,7 +204,7 @@ class Captions(Dataset[Any]):
 
     def __init__(self, collection: Collection, transform: Callable[[Image.Image], Any], words: dict[str, int]) -> None:
         self.collection, self.transform, self.words = collection, transform, words
-        self.texts, self.owners = collection.captions["text"].to_pylist(), owners_of(collection)
+        self.texts, self.owners = collection.captions["text"].to_pylist(), image_rows_of(collection)
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -43,6 +43,8 @@ class Application:
         trend_checks: What papers say of figures: name → "module:function" from `visir.studies.trend_check.Means` to a
             list of `TrendCheck`.
         drawings: How figures are drawn: name → "module:function", see `visir.studies.trend_check.DrawFigure`.
+        formats: Formats of its sources, which `visir data formats` lists: title → "module:registry" of
+            `visir.collections.descriptor.Format`.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Application:
     experiments: Mapping[str, str] = field(default_factory=dict)
     trend_checks: Mapping[str, str] = field(default_factory=dict)
     drawings: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from visir.papers.cells import CellState, StudyCell
+from visir.papers.cells import CellState, TableCell
 from visir.papers.study import Study
 from visir.studies.experiment import Measurement
 
@@ -49,7 +49,7 @@ def study(scale: str = "full", data: str = "same", **changes: Any) -> Study:
     return Study.model_validate({**said, **changes})
 
 
-def cell(system: str, collection: str = "COCO", seed: int = 0, state: CellState = "done", **values: float) -> StudyCell:
+def cell(system: str, collection: str = "COCO", seed: int = 0, state: CellState = "done", **values: float) -> TableCell:
     """A finished cell; `values` are labels with "_" for their blank: t2i_R1 is "t2i R@1"."""
     labels = {name.replace("_R", " R@").replace("_", " "): value for name, value in values.items()}
-    return StudyCell(system, collection, seed, {}, state, "" if state == "done" else "why not", Measurement(labels, {}))
+    return TableCell(system, collection, seed, {}, state, "" if state == "done" else "why not", Measurement(labels, {}))

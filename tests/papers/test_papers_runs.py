@@ -15,7 +15,7 @@ from papers_toys import counting
 
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json
-from visir.papers.cells import StudyCell, StudyFolder
+from visir.papers.cells import StudyFolder, TableCell
 from visir.papers.cli import app
 from visir.papers.reports.papers import write_papers_report
 from visir.papers.run import run
@@ -78,7 +78,7 @@ def test_a_cell_of_other_settings_is_another_cell(tmp_path: Path) -> None:
 
 def test_an_option_that_is_new_and_not_used_makes_no_other_cell(tmp_path: Path) -> None:
     experiment = read_study("thesis-table-2-1").experiments("smoke")[0]
-    cell, folder = StudyCell.of(experiment, 0), StudyFolder(tmp_path)
+    cell, folder = TableCell.of(experiment, 0), StudyFolder(tmp_path)
     folder.save(replace(cell, settings={**cell.settings, "later": None}, state="done"))
     assert folder.load(cell).state == "done"
     folder.save(replace(cell, settings={**cell.settings, "later": 1}, state="done"))

@@ -11,7 +11,7 @@ import pytest
 
 from visir.errors import CollectionError, VisirError
 from visir.files import data_directory
-from visir.papers.cells import StudyCell
+from visir.papers.cells import TableCell
 from visir.papers.comparison import StudyComparison, compare_cells
 from visir.papers.registries import TREND_CHECKS
 from visir.papers.reports.figures import figures_of
@@ -62,7 +62,7 @@ def log(path: Path, devices: dict[str, str]) -> Path:
     return path
 
 
-def ran(path: Path, scale: str, out: Path) -> tuple[list[StudyCell], StudyComparison]:
+def ran(path: Path, scale: str, out: Path) -> tuple[list[TableCell], StudyComparison]:
     """Every cell of a study in a file, and the verdict on them."""
     study = read_study(path)
     cells = run(study, path.stem, scale, out, jobs=1)

@@ -15,7 +15,7 @@ import pytest
 
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import LogCounts, load_mapping, sessionise
-from visir.sessions.simulator import PAGES, Cause, Dirt, Population, Shop, generate, parts, truth
+from visir.sessions.simulator import PAGES, Cause, Dirt, Population, Shop, generate, simulated_parts, truth
 from visir.sessions.simulator.table import EVENTS, PLANTED
 
 SUMMER = Shop(begin=date(2025, 7, 7), weeks=1, zone="America/New_York")
@@ -80,7 +80,7 @@ def test_columns_are_those_declared(tmp_path: Path) -> None:
 
 def test_a_person_is_the_same_in_any_part_and_any_size() -> None:
     def drawn(sessions: int, people_per_part: int) -> dict[str, np.ndarray[Any, Any]]:
-        every = list(parts(sessions, seed=5, people_per_part=people_per_part))
+        every = list(simulated_parts(sessions, seed=5, people_per_part=people_per_part))
         together = {name: np.concatenate([one.events[name] for one in every]) for name in ("time", "page", "query")}
         return together | {name: np.concatenate([one.sessions[name] for one in every]) for name in every[0].sessions}
 
@@ -158,7 +158,7 @@ def test_faults_are_told_together(tmp_path: Path) -> None:
 def test_without_factors_nothing_tells_a_purchase() -> None:
     plain = {name: Cause(one.names, one.share, (1.0,) * len(one.names)) for name, one in causes().items()}
     shop = replace(Shop(), **plain, switch_factor=1.0, customers=Population(6.4, 0.5, 0.1, 0.1))
-    part = next(parts(20_000, shop=shop))
+    part = next(simulated_parts(20_000, shop=shop))
     chances = part.sessions["chance"][part.sessions["customer"]]
     np.testing.assert_allclose(chances, 0.1)
 

@@ -99,7 +99,7 @@ def test_faulty_folders_are_refused(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(VisirError, match="no purchase model"):
         load_model(tmp_path)
     told = json.loads((saved / "model.json").read_text())
-    for change, says in (({"visir_purchase_model": 2}, "another kind"), ({"versions": {"scikit-learn": "0.1"}}, "0.1")):
+    for change, says in (({"visir_purchase_model": 2}, "newer"), ({"versions": {"scikit-learn": "0.1"}}, "0.1")):
         (tmp_path / "model.json").write_text(json.dumps(told | change))
         with pytest.raises(VisirError, match=says):
             load_model(tmp_path)

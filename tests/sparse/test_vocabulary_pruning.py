@@ -18,7 +18,7 @@ def said_only(pairs: SparseExamples, words: tuple[int, ...]) -> SparseExamples:
     terms = packed(kept)
     frequencies = torch.from_numpy(terms.frequencies(len(PIECES)))
     return SparseExamples(pairs.images, pairs.texts, pairs.owners, torch.from_numpy(padded(terms, len(PIECES))), terms,
-                 frequencies, pairs.origin, pairs.captions)  # fmt: skip
+                 frequencies, pairs.origin, pairs.ids)  # fmt: skip
 
 
 TRAIN, VALIDATION = planted(60, seed=1), planted(40, seed=2)

@@ -31,10 +31,10 @@ def planted(images: int, *, seed: int, per_image: int = 2, views: int = 1, targe
     noise = rng.normal(size=(views, images, IMAGE)) * (0.0 if views == 1 else 0.3)
     latent = facts[owners, :TARGET] / np.linalg.norm(facts[owners, :TARGET], axis=1, keepdims=True)
     return TrainingExamples(
-        images=VectorSource((facts @ to_image + noise).astype(np.float32)),
-        texts=VectorSource((facts[owners] @ to_text).astype(np.float32)[None]),
-        owners=owners,
-        captions=[f"c{row}" for row in range(len(owners))],
+        anchors=VectorSource((facts @ to_image + noise).astype(np.float32)),
+        positives=VectorSource((facts[owners] @ to_text).astype(np.float32)[None]),
+        anchor_rows=owners,
+        ids=[f"c{row}" for row in range(len(owners))],
         origin={"seed": seed},
         targets=VectorSource(latent.astype(np.float32)[None]) if targets else None,
     )

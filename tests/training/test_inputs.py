@@ -290,7 +290,7 @@ def test_batches_come_in_order_and_an_error_at_its_place(workers: int) -> None:
     came: list[int] = []
     with pytest.raises(ImageError, match="image 13"):
         came.extend(
-            int(batch.images[0])
+            int(batch.anchors[0])
             for batch in prefetch(examples_of(Slow()), [np.array([row]) for row in range(20)], None, workers)
         )
     assert came == list(range(13))
@@ -338,10 +338,10 @@ def test_batches_do_not_depend_on_the_workers(tmp_path: Path) -> None:
     examples = TrainingExamples(images, words, owners, list("abcde"), {}, VectorSource(targets[None]))
     rows = [np.array([4, 1]), np.array([0, 2, 3])]
     alone = list(prefetch(examples, rows, EpochRandom(0, 2), 0))
-    assert alone[0].owners.tolist() == [0, 1] and alone[0].targets.tolist() == [[8, 9], [2, 3]]
+    assert alone[0].anchor_rows.tolist() == [0, 1] and alone[0].targets.tolist() == [[8, 9], [2, 3]]
     for workers in (1, 2, None):
         for one, other in zip(alone, prefetch(examples, rows, EpochRandom(0, 2), workers), strict=True):
-            assert torch.equal(one.images, other.images) and torch.equal(one.texts["ids"], other.texts["ids"])
+            assert torch.equal(one.anchors, other.anchors) and torch.equal(one.positives["ids"], other.positives["ids"])
 
 
 def test_batches_for_a_gpu_are_pinned_by_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,10 +367,10 @@ def test_batches_for_a_gpu_are_pinned_by_the_threads(monkeypatch: pytest.MonkeyP
     plain = list(prefetch(examples, rows, None, 2))
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
     for one, other in zip(plain, prefetch(examples, rows, None, 2, pin=True), strict=True):
-        for name in ("images", "owners", "targets", "tokens"):
+        for name in ("anchors", "anchor_rows", "targets", "tokens"):
             assert torch.equal(getattr(one, name), getattr(other, name))
-        assert one.texts.keys() == other.texts.keys()
-        assert all(torch.equal(one.texts[name], other.texts[name]) for name in one.texts)
+        assert one.positives.keys() == other.positives.keys()
+        assert all(torch.equal(one.positives[name], other.positives[name]) for name in one.positives)
     # Images, ids, lengths, owners, targets and tokens of two batches.
     assert len(by) == 12 and all(name.startswith("prefetch") for name in by)
 
@@ -380,5 +380,7 @@ def test_pinned_for_real() -> None:
     examples = TrainingExamples(Slow(), words_of(0.0)[0], np.arange(5), list("abcde"), {})
     batch = next(prefetch(examples, [np.array([4, 1])], None, 1, pin=True))
     assert (
-        batch.images.is_pinned() and batch.owners.is_pinned() and all(one.is_pinned() for one in batch.texts.values())
+        batch.anchors.is_pinned()
+        and batch.anchor_rows.is_pinned()
+        and all(one.is_pinned() for one in batch.positives.values())
     )

@@ -340,7 +340,7 @@ def test_nan_stops_naming_the_captions_before_the_weights_are_touched(
     tmp_path: Path, optimiser: dict[str, int]
 ) -> None:
     texts = np.random.default_rng(0).normal(size=(1, len(TRAIN), TEXT)).astype(np.float32)
-    broken = replace(TRAIN, texts=Broken(texts))
+    broken = replace(TRAIN, positives=Broken(texts))
     settings = recipe(optimiser={**SHORT, "batch": 60, **optimiser})
     sides = towers(**MLP)
     complaint = r"the loss is nan in epoch 2, step [1234] \(learning rate .*captions of the batch: 'c"

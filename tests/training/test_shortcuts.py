@@ -173,12 +173,12 @@ def test_frozen_sides_take_a_few_assignments_in_turn() -> None:
     splits = open_splits(given)
     learnt, checked = build_examples(given, build_model(given, splits.train, "cpu"), splits)
     rows = np.arange(6)
-    for source in (learnt.images, learnt.texts):  # handwriting is new in every epoch, numbers are not
+    for source in (learnt.anchors, learnt.positives):  # handwriting is new in every epoch, numbers are not
         seen = [source.batch(rows, EpochRandom(0, epoch), rows) for epoch in (0, 1, 2)]
         assert not torch.equal(seen[0], seen[1])
-        assert torch.equal(seen[0], seen[2]) == (source is learnt.texts)
+        assert torch.equal(seen[0], seen[2]) == (source is learnt.positives)
     evaluated = encode(load("bow:64"), splits.validation, "text").vectors[rows]
-    assert np.array_equal(checked.texts.batch(rows), evaluated)
+    assert np.array_equal(checked.positives.batch(rows), evaluated)
     frozen_image = {"image": {"tower": "frozen", "encoder": "pixels"}}
     for frozen, wrong, told in (
         (
@@ -204,8 +204,8 @@ def test_one_modality_alone_leaves_the_other_as_it_is() -> None:
         splits = open_splits(given)
         learnt, checked = build_examples(given, build_model(given, splits.train, "cpu"), splits)
         for part in (learnt, checked):
-            assert isinstance(part.images, StampedPictures) == (on == "images")
-        assert isinstance(learnt.texts, EndedWords) == (on == "captions")
+            assert isinstance(part.anchors, StampedPictures) == (on == "images")
+        assert isinstance(learnt.positives, EndedWords) == (on == "captions")
 
 
 def test_per_caption_a_picture_carries_the_number_of_the_caption_beside_it() -> None:

@@ -87,7 +87,7 @@ class Spoilt:
 def fail(folder: Path) -> None:
     """The second process fails in the second epoch; the first one has kept the state of every step."""
     settings = recipe(**CASES["constraint"])
-    broken = replace(TRAIN, texts=Spoilt(TRAIN.texts, fails=True))
+    broken = replace(TRAIN, positives=Spoilt(TRAIN.positives, fails=True))
     sides, loss = towers(hidden=(32,)), objective(settings)
     fit(settings, DualEncoder(sides, loss), broken, VALIDATION, folder=folder / "failed", save_seconds=0.0)
 
@@ -101,7 +101,7 @@ def work(folder: Path) -> None:
         save_file(weights(run(case, folder / case)), folder / f"{case}-{rank}.safetensors")
     save_file(weights(run("constraint", folder / "failed", resume=True)), folder / f"failed-{rank}.safetensors")
     settings = recipe(**CASES["chunks"])
-    broken = replace(TRAIN, texts=Spoilt(TRAIN.texts, fails=False))
+    broken = replace(TRAIN, positives=Spoilt(TRAIN.positives, fails=False))
     for name, train, report in (("nan", broken, None), ("full", TRAIN, fill)):
         try:
             learner = DualEncoder(towers(hidden=(32,)), objective(settings))

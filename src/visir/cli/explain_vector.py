@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli.options import DeviceOption, ImagesOption, SplitOption
+
 if TYPE_CHECKING:
     from visir.records import Collection
     from visir.sparse.encoder import SparseEncoder
@@ -25,16 +27,14 @@ def explain_vector(
     ] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="A checkpoint of `visir sparsify`.")] = "",
     collection: Annotated[str | None, typer.Option("--collection", "-c", help="Where ids are looked up.")] = None,
-    split: Annotated[str | None, typer.Option(help="One split of it only.")] = None,
-    images: Annotated[
-        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip, tar (repeatable).")
-    ] = None,
+    split: SplitOption = None,
+    images: ImagesOption = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Without inputs: images, evenly spaced.")] = 10,
     k: Annotated[int, typer.Option("-k", min=1, help="How many words of each vector.")] = 20,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also write a sheet with the pictures: page.html.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
+    device: DeviceOption = None,
 ) -> None:
     """Print the heaviest words of vectors, with their weights; several at once as a sheet of pictures with their words.
 
@@ -126,7 +126,7 @@ def _show(card: TopTerms) -> None:
     from visir.console import Console
 
     heading = escape(" ".join(card.title.split()))
-    if not card.words:
+    if not card.terms:
         Console().print(f"[bold]{heading}[/bold]\n  no words\n")
     else:
         table = Table(title=heading, title_justify="left", title_style="bold", box=None, show_header=False)
@@ -134,9 +134,9 @@ def _show(card: TopTerms) -> None:
         table.add_column(min_width=14)
         table.add_column(justify="right")
         table.add_column()
-        for term, weight in card.words:
+        for term, weight in card.terms:
             table.add_row(
-                "•" if term in card.own else "", escape(term), f"{weight:.2f}", _bar(weight / card.words[0][1])
+                "•" if term in card.own else "", escape(term), f"{weight:.2f}", _bar(weight / card.terms[0][1])
             )
         Console().print(table)
     if card.caption is not None:

@@ -19,7 +19,7 @@ import orjson
 
 from visir.errors import CollectionError, ImageError
 from visir.fingerprint import hash_json
-from visir.storage import FolderKind, Store
+from visir.storage import ContentStore, FolderKind
 
 TAR_INDEX = FolderKind("tar", "the index of a tar", remedy="delete it: it is made again")
 
@@ -100,7 +100,7 @@ class ZipArchive:
         self.path = path
         try:
             with zipfile.ZipFile(path) as opened:
-                self._members = {one.filename: one for one in opened.infolist() if not one.is_dir()}
+                self._members = {member.filename: member for member in opened.infolist() if not member.is_dir()}
         except (zipfile.BadZipFile, NotImplementedError) as fault:  # the latter: a version that does not exist yet
             raise CollectionError(f"{path}: not a readable zip ({fault}).", hint="is the download complete?") from fault
         self._file = RandomFile(path)
@@ -198,7 +198,7 @@ class TarArchive:
     def index(self) -> dict[str, tuple[int, int]]:
         """Name to (offset of the data, size) of every plain file, in the order of the tar."""
         about = {"path": str(self.path.resolve()), "size": self._file.size, "time": self.path.stat().st_mtime_ns}
-        store, key = Store(TAR_INDEX), hash_json(about)
+        store, key = ContentStore(TAR_INDEX), hash_json(about)
         if store.find(key) is not None:
             columns = orjson.loads((store.path(key) / "index.json").read_bytes())
             return dict(zip(columns["names"], zip(columns["offsets"], columns["sizes"], strict=True), strict=True))

@@ -284,8 +284,8 @@ def _without(task: Task, queries: pa.StringArray, documents: pa.StringArray) -> 
     left = qrels.select(qrels.queries.filter(pc.invert(pc.is_in(qrels.queries, queries))))
     gallery = task.gallery
     assert gallery.ids is not None
-    kept = gallery.restrict(gallery.ids.filter(pc.invert(pc.is_in(gallery.ids, documents))), gallery.description)
-    return replace(task, qrels={qrels.name: left}, candidates=kept), notes
+    remaining = gallery.restrict(gallery.ids.filter(pc.invert(pc.is_in(gallery.ids, documents))), gallery.description)
+    return replace(task, qrels={qrels.name: left}, candidates=remaining), notes
 
 
 def _carried(collection: Collection) -> dict[str, Any]:

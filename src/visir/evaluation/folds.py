@@ -39,7 +39,7 @@ def cut(collection: Collection, folds: int) -> list[Collection]:
     if folds == 1:
         return [collection]
     fold = np.arange(images) // (images // folds)
-    return [collection.keep_images(fold == one) for one in range(folds)]
+    return [collection.keep_images(fold == number) for number in range(folds)]
 
 
 def joined(parts: list[Ranks]) -> Ranks:

@@ -46,13 +46,15 @@ class GranularityStudy:
                 {
                     "name": next(iter(counted.values())).name,
                     "fingerprint": next(iter(counted.values())).fingerprint,
-                    "means": {profile: [_plain(asdict(one)) for one in found] for profile, found in of_one.items()},
+                    "means": {
+                        profile: [_plain(asdict(mean)) for mean in by_feature] for profile, by_feature in of_one.items()
+                    },
                 }
                 for counted, of_one in zip(self.counted, self.means, strict=True)
             ],
             "changes": {
-                profile: [_plain(asdict(change)) for change in found.changes]
-                for profile, found in self.comparisons.items()
+                profile: [_plain(asdict(change)) for change in by_feature.changes]
+                for profile, by_feature in self.comparisons.items()
             },
         }
 
@@ -112,11 +114,15 @@ def granularities(
 
 def says(feature: str, profile: Profile) -> str:
     """What a feature counts in a profile, in a line."""
-    one = FEATURES.get(feature)
+    counted_feature = FEATURES.get(feature)
     if profile == "paper":
-        return one.paper_says
-    return f"{one.strict_says}; per noun" if profile == "per-noun" and one.per_noun else one.strict_says
+        return counted_feature.paper_says
+    return (
+        f"{counted_feature.strict_says}; per noun"
+        if profile == "per-noun" and counted_feature.per_noun
+        else counted_feature.strict_says
+    )
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(one, float) and isnan(one) else one for name, one in row.items()}
+    return {name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()}

@@ -105,18 +105,18 @@ class ProbeResult:
 
     def fact(self, name: str) -> ProbedFact:
         """The fact of this name."""
-        found = {fact.name: fact for fact in self.facts}
-        if name not in found:
-            raise VisirError(f"probes: there is no fact {name!r}.", hint=f"known: {', '.join(found)}")
-        return found[name]
+        by_name = {fact.name: fact for fact in self.facts}
+        if name not in by_name:
+            raise VisirError(f"probes: there is no fact {name!r}.", hint=f"known: {', '.join(by_name)}")
+        return by_name[name]
 
     def mean(self, role: Role, source: Source) -> RoleMean:
         """The mean over the facts of a role, read from a source."""
-        found = {(role.role, role.source): role for role in self.roles}
-        if (role, source) not in found:
-            known = "; ".join(f"{one}, {other}" for one, other in found)
+        by_role = {(role.role, role.source): role for role in self.roles}
+        if (role, source) not in by_role:
+            known = "; ".join(f"{role_name}, {source_name}" for role_name, source_name in by_role)
             raise VisirError(f"probes: there are no readings of {role} facts from {source!r}.", hint=f"known: {known}")
-        return found[role, source]
+        return by_role[role, source]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, the normalised accuracies among them."""
@@ -169,7 +169,7 @@ def probe(
             cut = deal(example.labels, [groups[image] for image in example.images], folds, seed)
             hits.append(held_out_hits(side[example.rows], example.labels, cut))
             advance()
-    readings = [_reading(found, example.labels) for example, found in zip(examples, hits, strict=True)]
+    readings = [_reading(predicted, example.labels) for example, predicted in zip(examples, hits, strict=True)]
     injected = collection.injected
     return ProbeResult(
         collection=collection.name,
@@ -231,9 +231,9 @@ def _means(
             if not chosen:
                 continue
             share = np.zeros(len(groups))
-            for one, reading, hit in chosen:
+            for chosen_examples, reading, hit in chosen:
                 weighted = np.full(len(groups), -reading.chance)
-                weighted[one.images] += len(groups) / reading.examples * hit
+                weighted[chosen_examples.images] += len(groups) / reading.examples * hit
                 share += weighted / (1 - reading.chance) / len(chosen)
             low, high = bootstrap_interval(share, groups, seed=seed)
             made.append(RoleMean(role, source, len(chosen), float(share.mean()), low, high))

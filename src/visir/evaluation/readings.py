@@ -164,6 +164,6 @@ def all_readings(folds: int = 1) -> list[Reading]:
 def recall_values(ranks: Ranks, recall: str, k: int) -> Counts:
     """(n,) the values of R@k under one reading of recall."""
     query = np.repeat(np.arange(len(ranks)), ranks.positives)
-    found = (ranks.ranks > 0) & (ranks.ranks <= k)
-    hits = np.bincount(query, found, len(ranks)).astype(np.float64)
+    retrieved = (ranks.ranks > 0) & (ranks.ranks <= k)
+    hits = np.bincount(query, retrieved, len(ranks)).astype(np.float64)
     return RECALLS[recall].value(hits, ranks.positives.astype(np.float64), k)

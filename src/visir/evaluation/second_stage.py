@@ -19,7 +19,7 @@ from visir.evaluation.restrict import restrict
 from visir.progress import pace
 from visir.records import Collection, Ranks, Run, Task, Ties
 from visir.search.ranks import ranks_of
-from visir.search.rerank import Fusion, Reranked, Tail, refuse_second_stage, rerank_runs
+from visir.search.rerank import Fusion, Reranked, Tail, check_second_stage, rerank_runs
 
 K_TEST = 128
 """Candidates that are re-ranked when nobody says otherwise: ALBEF's and X-VLM's k_test for Flickr30k (COCO: 256)."""
@@ -39,20 +39,20 @@ class SecondStage:
     def after(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """What the protocol says of it, behind what `fields` say of earlier stages: see `stages_of`."""
         mine = _said(self.k, self.cross_encoder.card.name, self.cross_encoder.head, self.tail, self.fusion)
-        return {name: f"{fields[name]}, then {one}" if fields.get(name) else one for name, one in mine.items()}
+        return {name: f"{fields[name]}, then {text}" if fields.get(name) else text for name, text in mine.items()}
 
     def notes(self, done: Reranked, others: float) -> list[str]:
         """What a reader must know: what it cost beside the `others` (seconds of all other stages), and what follows."""
         rate = f", {pace(done.computed / done.seconds)}" if done.computed and done.seconds else ""
-        kept = f", {done.pairs - done.computed:,} found in the store" if done.computed < done.pairs else ""
+        stored = f", {done.pairs - done.computed:,} found in the store" if done.computed < done.pairs else ""
         share = done.seconds / max(done.seconds + others, 1e-9)
-        said = [f"re-ranking: {done.computed:,} pairs scored{rate}{kept}; {share:.0%} of the time"]
+        lines = [f"re-ranking: {done.computed:,} pairs scored{rate}{stored}; {share:.0%} of the time"]
         if self.tail == "dropped" and self.k < 10:
-            said.append(
+            lines.append(
                 f"only {self.k} candidates are re-ranked and nothing is found behind them (k_test): every R@k beyond "
                 f"{self.k} is R@{self.k}"
             )
-        return said
+        return lines
 
 
 def second_stage(
@@ -78,7 +78,7 @@ def second_stage(
             hint="name a model that has one (BLIP, ALBEF, X-VLM)",
         )
     k = K_TEST if k is None else k
-    refuse_second_stage(k, tail, fusion)
+    check_second_stage(k, tail, fusion)
     if conditions and conditions.get("rerank"):
         raise ConfigurationError(
             "rerank is given twice: as a model, and as a condition in words.", hint="leave the condition out"
@@ -92,7 +92,7 @@ def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
     """What ready runs say of a second stage that they have been through, as fields of the protocol.
 
     `rerank`, "top 128; nothing behind them", is part of the task: it decides how much can be found at all.
-    `cross_encoder`, "NAME, itm", is the system's own, as the model of the first stage is, so two systems that are each
+    `matcher`, "NAME, itm", is the system's own, as the model of the first stage is, so two systems that are each
     re-ranked by their own head may be compared. Both are joined by " / " when tasks differ; empty without a second
     stage.
     """
@@ -100,8 +100,8 @@ def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
     if not any(stages):
         return {}
     none = {"rerank": "no second stage", "matcher": "none"}
-    said = [none if stage is None else _said(**stage) for stage in stages]
-    return {name: " / ".join(dict.fromkeys(one[name] for one in said)) for name in none}
+    descriptions = [none if stage is None else _said(**stage) for stage in stages]
+    return {name: " / ".join(dict.fromkeys(description[name] for description in descriptions)) for name in none}
 
 
 def as_protocol(ranks: dict[str, list[Ranks]], runs: Mapping[str, Run]) -> dict[str, list[Ranks]]:
@@ -111,10 +111,10 @@ def as_protocol(ranks: dict[str, list[Ranks]], runs: Mapping[str, Run]) -> dict[
     return ranks | whole
 
 
-def _said(k: int, cross_encoder: str, head: str, tail: str, fusion: str) -> dict[str, str]:
+def _said(k: int, matcher: str, head: str, tail: str, fusion: str) -> dict[str, str]:
     score = head + (" + first stage" if fusion == "sum" else "")
     behind = "nothing behind them" if tail == "dropped" else "the rest of the first stage behind them"
-    return {"rerank": f"top {k}; {behind}", "matcher": f"{cross_encoder}, {score}"}
+    return {"rerank": f"top {k}; {behind}", "matcher": f"{matcher}, {score}"}
 
 
 def apply(
@@ -129,9 +129,9 @@ def apply(
     With the tail kept, ranks stay as exact as they were: what is not among the candidates keeps the rank it had.
     """
     before, runs = first
-    asked = {name: _judged(runs[name], tasks) for name, tasks in folds.items()}
+    judged_runs = {name: _judged(runs[name], tasks) for name, tasks in folds.items()}
     done = rerank_runs(
-        asked,
+        judged_runs,
         collection,
         stage.cross_encoder,
         stage.k,
@@ -147,13 +147,13 @@ def apply(
         for fold, asked_task in enumerate(parts):
             part = asked_task.judgements()
             mine = run if len(parts) == 1 else restrict(run, asked_task.gallery, part.queries)
-            found = ranks_of(mine, part, ties)
+            new_ranks = ranks_of(mine, part, ties)
             if stage.tail == "dropped":
                 # The ranking ends by the protocol, not because somebody cut it: a measure may look further down.
-                found = replace(found, depth=None)
+                new_ranks = replace(new_ranks, depth=None)
             elif before[task][fold].depth is None:
-                found = _joined(ranks_of(mine.cut(stage.k), part, ties), before[task][fold], stage.k)
-            ranks[task].append(found)
+                new_ranks = _joined(ranks_of(mine.cut(stage.k), part, ties), before[task][fold], stage.k)
+            ranks[task].append(new_ranks)
     return (ranks, dict(done.runs)), done
 
 

@@ -12,13 +12,12 @@ from visir.fingerprint import hash_json
 from visir.storage import MANIFEST, FolderKind, Manifest, put
 from visir.studies.experiment import Experiment, Measurement
 
-CELLS = FolderKind("cells", "a folder of cells")
-CELL_VERSION = 1
+CELLS = FolderKind("cells", "a folder of cells", remedy="remove it, or choose another folder: --out DIR")
 CellState = Literal["done", "failed", "not run"]
 
 
 @dataclass(frozen=True)
-class StudyCell:
+class TableCell:
     """One cell of a table with one seed, and its result.
 
     Args:
@@ -46,7 +45,7 @@ class StudyCell:
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, experiment: Experiment, seed: int) -> StudyCell:
+    def of(cls, experiment: Experiment, seed: int) -> TableCell:
         """The cell of an experiment before it was run."""
         return cls(experiment.system, experiment.collection, seed, experiment.model_dump(mode="json"))
 
@@ -73,26 +72,26 @@ class StudyFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def work_folder(self, cell: StudyCell) -> Path:
+    def work_folder(self, cell: TableCell) -> Path:
         """Where the experiment of a cell writes its own files."""
         return self.path / "work" / cell.file
 
-    def save(self, cell: StudyCell) -> None:
+    def save(self, cell: TableCell) -> None:
         """Write a cell in one step."""
-        put(self.path / "cells", CELLS, {f"{cell.file}.json": json_bytes({"visir_cell": CELL_VERSION, **asdict(cell)})})
+        put(self.path / "cells", CELLS, {f"{cell.file}.json": json_bytes(asdict(cell))})
 
-    def load(self, cell: StudyCell) -> StudyCell:
+    def load(self, cell: TableCell) -> TableCell:
         """The saved cell with the same settings; `cell` itself where there is none."""
         cells, name = self.path / "cells", f"{cell.file}.json"
         listed = (cells / MANIFEST).is_file() and name in Manifest.read(cells, CELLS).files
         if not listed or not (cells / name).is_file():
             return cell
         saved = read_json(cells / name)
-        if saved.get("visir_cell") != CELL_VERSION or _comparable(saved["settings"]) != _comparable(cell.settings):
-            return cell
-        saved.pop("visir_cell")
-        measured = saved.pop("measured")
-        return StudyCell(**saved, measured=Measurement(**{**measured, "notes": tuple(measured["notes"])}))
+        with CELLS.reading(cells, name):
+            if _comparable(saved["settings"]) != _comparable(cell.settings):
+                return cell
+            measured = saved.pop("measured")
+            return TableCell(**saved, measured=Measurement(**{**measured, "notes": tuple(measured["notes"])}))
 
 
 def _comparable(settings: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from visir.evaluation.published.judge import TOLERANCE
 from visir.papers.annotations import row_annotations
-from visir.papers.cells import StudyCell
+from visir.papers.cells import TableCell
 from visir.papers.published_values import ValueKey
 from visir.papers.registries import TREND_CHECKS
 from visir.papers.study import Data, Study
@@ -91,7 +91,7 @@ class StudyComparison:
     study: Study
     scale: str
     data: Data
-    cells: tuple[StudyCell, ...]
+    cells: tuple[TableCell, ...]
     values: tuple[ValueComparison, ...]
     pairs: tuple[PairOrder, ...]
     trend_checks: tuple[TrendCheck, ...]
@@ -129,7 +129,7 @@ class StudyComparison:
         return tuple(sentences.items())
 
 
-def compare_cells(name: str, study: Study, scale: str, cells: Sequence[StudyCell]) -> StudyComparison:
+def compare_cells(name: str, study: Study, scale: str, cells: Sequence[TableCell]) -> StudyComparison:
     """Compare the cells of a scale (`run.saved_cells`) with the published table.
 
     Args:
@@ -156,18 +156,18 @@ def compare_cells(name: str, study: Study, scale: str, cells: Sequence[StudyCell
     )
 
 
-def _collections(cells: Sequence[StudyCell]) -> tuple[str, ...]:
+def _collections(cells: Sequence[TableCell]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cell.collection for cell in cells))
 
 
 def _values(
-    study: Study, data: Data, published: Mapping[ValueKey, float], cells: Sequence[StudyCell]
+    study: Study, data: Data, published: Mapping[ValueKey, float], cells: Sequence[TableCell]
 ) -> tuple[ValueComparison, ...]:
     """Every published value; also every measured value of a figure, and of a table that prints no numbers.
 
     Where only the text prints values of a figure, the measured ones come first, in the order of the cells.
     """
-    by_row: dict[tuple[str, str], list[StudyCell]] = {}
+    by_row: dict[tuple[str, str], list[TableCell]] = {}
     for cell in cells:
         by_row.setdefault((cell.system, cell.collection), []).append(cell)
     keys: list[ValueKey] = list(published)
@@ -183,7 +183,7 @@ def _values(
 
 
 def _value(
-    key: ValueKey, published: float | None, cells: Sequence[StudyCell], data: Data, doubt: str
+    key: ValueKey, published: float | None, cells: Sequence[TableCell], data: Data, doubt: str
 ) -> ValueComparison:
     label = key[2]
     values = [cell.measured.values[label] for cell in cells if cell.state == "done" and label in cell.measured.values]
@@ -234,5 +234,5 @@ def _pairs(study: Study, published: Mapping[ValueKey, float], means: Mapping[Val
     return tuple(pairs)
 
 
-def _name_of(cell: StudyCell) -> str:
+def _name_of(cell: TableCell) -> str:
     return f"{cell.row}, seed {cell.seed}" if cell.seed else cell.row

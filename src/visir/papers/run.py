@@ -11,7 +11,7 @@ from pathlib import Path
 
 from visir.errors import CollectionError, VisirError
 from visir.evaluation.published import Published
-from visir.papers.cells import CellState, StudyCell, StudyFolder
+from visir.papers.cells import CellState, StudyFolder, TableCell
 from visir.papers.published_values import row_of
 from visir.papers.study import Study, missing
 from visir.progress import Progress
@@ -29,7 +29,7 @@ def folder_of(out: Path, name: str, scale: str) -> StudyFolder:
     return StudyFolder(out / name / scale)
 
 
-def saved_cells(study: Study, name: str, scale: str, out: Path) -> list[StudyCell]:
+def saved_cells(study: Study, name: str, scale: str, out: Path) -> list[TableCell]:
     """All cells of a scale in the order of the study's file; cells that are not on disk are "not run"."""
     folder = folder_of(out, name, scale)
     cells = []
@@ -51,7 +51,7 @@ def lacking(study: Study, scale: str) -> dict[str, list[str]]:
     return rows
 
 
-def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = None) -> list[StudyCell]:
+def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = None) -> list[TableCell]:
     """Run every cell that is not done.
 
     A cell that lacks data, or whose data does not hold what it needs, is "not run", with the reason. A cell that fails
@@ -84,7 +84,7 @@ def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = No
     waiting = [pair for pair in pairs if not missing(pair[0]) and folder.load(pair[1]).state != "done"]
     with Progress(name, len(waiting), "cells") as advance, ThreadPoolExecutor(jobs or usable_cores()) as pool:
 
-        def carry_out(pair: tuple[Experiment, StudyCell]) -> None:
+        def carry_out(pair: tuple[Experiment, TableCell]) -> None:
             experiment, cell = pair
             context = _context(study, cell, folder.work_folder(cell), out / SHARED, judged, locks)
             folder.save(_finished(experiment, cell, context))
@@ -95,7 +95,7 @@ def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = No
 
 
 def _context(
-    study: Study, cell: StudyCell, folder: Path, shared: Path, judged: bool, locks: FolderLocks
+    study: Study, cell: TableCell, folder: Path, shared: Path, judged: bool, locks: FolderLocks
 ) -> ExperimentContext:
     table = study.table()
     row, decimals = None, 2
@@ -104,7 +104,7 @@ def _context(
     return ExperimentContext(folder, shared, cell.seed, row, decimals, judged, locks)
 
 
-def _finished(experiment: Experiment, cell: StudyCell, context: ExperimentContext) -> StudyCell:
+def _finished(experiment: Experiment, cell: TableCell, context: ExperimentContext) -> TableCell:
     from visir.evaluation.scoring import versions
 
     began = time.perf_counter()
@@ -128,8 +128,8 @@ def _finished(experiment: Experiment, cell: StudyCell, context: ExperimentContex
     )
 
 
-def _cells(study: Study, scale: str) -> Sequence[tuple[Experiment, StudyCell]]:
+def _cells(study: Study, scale: str) -> Sequence[tuple[Experiment, TableCell]]:
     """Every experiment with every seed; seeds outermost, so that a whole table of one seed is there early."""
     experiments = study.experiments(scale)
     seeds = study.scale(scale).seeds
-    return [(experiment, StudyCell.of(experiment, seed)) for seed in seeds for experiment in experiments]
+    return [(experiment, TableCell.of(experiment, seed)) for seed in seeds for experiment in experiments]

@@ -31,6 +31,8 @@ from visir.training.objectives.objective import Objective
 from visir.training.settings import to_toml
 
 UNIT = "products"
+TASKS = ("category to product", "product to category")
+"""What validation calls its two directions."""
 
 
 def train_categories(
@@ -50,35 +52,34 @@ def train_categories(
     - `report`: called after each epoch
 
     An epoch sees every product once, with the category that `drawn_categories(…, recipe.setting, recipe.seed)` gives
-    it. In the curve and in the validation figures "i2t" is category to product and "t2i" product to category, among the
-    categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders' cards,
+    it. In the curve and in the validation figures the tasks are "category to product" and "product to category", among
+    the categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders' cards,
     recipe, figures), `recipe.toml`, `curve.json` and `steps.jsonl`.
 
-    It is the loop of every other training (`visir.training.fit`): a category takes the place of an image, and the
-    products that were paired with it that of its captions. Raises `VisirError` when `out` holds something already,
+    It is the loop of every other training (`visir.training.fit`): a category is an anchor, and the products that were
+    paired with it are its positives. Raises `VisirError` when `out` holds something already,
     `TrainingError` when the loss is NaN or infinite.
     """
     checkpoint = Checkpoint(Path(out), LAYOUT, recipe_text(recipe), resume)
     check_free(Path(out), resume)
     began = time.perf_counter()
     category, product, objective = build(recipe, train)
-    learnt, checked = examples_of(recipe, train, validation)
+    train_examples, validation_examples = examples_of(recipe, train, validation)
     model = CategoriesModel(category, product, _cards(recipe, train))
 
     def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:
-        for part, examples in (("trained_on", learnt), ("validated_on", checked)):
+        for part, examples in (("trained_on", train_examples), ("validated_on", validation_examples)):
             facts[part] = {**examples.origin, "products": len(examples)}
         return write_files(path, model, facts)
 
     checkpoint.train(
         recipe,
-        DualEncoder({"image": category, "text": product}, objective),
-        learnt,
-        checked,
+        DualEncoder({"category": category, "product": product}, objective, TASKS),
+        train_examples,
+        validation_examples,
         write,
         prepared=time.perf_counter() - began,
         report=report,
-        unit=UNIT,
     )
     return load_categories_model(out)
 
@@ -113,18 +114,19 @@ def examples_of(
     drawn = [drawn_categories(part.catalogue, recipe.setting, recipe.seed) for part in (train, validation)]
     asked = np.unique(np.concatenate(drawn))
     origin = {"setting": recipe.setting, "encoders": {name: one.fingerprint for name, one in train.cards.items()}}
-    learnt, checked = (
+    train_examples, validation_examples = (
         TrainingExamples(
-            images=VectorSource([part.categories[rows] if rows is not None else part.categories]),
-            texts=ProductSource(part, recipe.product.modalities, mean=mean),
-            owners=owners,
-            captions=part.catalogue.products["id"].to_pylist(),
+            anchors=VectorSource([part.categories[rows] if rows is not None else part.categories]),
+            positives=ProductSource(part, recipe.product.modalities, mean=mean),
+            anchor_rows=owners,
+            ids=part.catalogue.products["id"].to_pylist(),
             origin={"catalogue": part.catalogue.fingerprint, **origin},
             classes=CategoryTree.of(part.catalogue).rows(part.catalogue.products["category_id"]),
+            unit=UNIT,
         )
         for part, owners, rows in ((train, drawn[0], None), (validation, np.searchsorted(asked, drawn[1]), asked))
     )
-    return learnt, checked
+    return train_examples, validation_examples
 
 
 def recipe_text(recipe: CategoriesRecipe) -> str:

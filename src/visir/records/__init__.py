@@ -19,6 +19,7 @@ from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
 from visir.records.sparse import SparseEmbeddings, Vectors, Vocabulary
 from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
+from visir.records.task_file import TaskFile
 
 __all__ = [
     "CAPTIONS",
@@ -51,6 +52,7 @@ __all__ = [
     "Shortcuts",
     "SparseEmbeddings",
     "Task",
+    "TaskFile",
     "Ties",
     "Vectors",
     "Vocabulary",

@@ -74,7 +74,7 @@ class Collection:
     def __post_init__(self) -> None:
         for table, schema in (("images", IMAGES), ("captions", CAPTIONS), ("judgements", JUDGEMENTS)):
             object.__setattr__(self, table, conform(getattr(self, table), schema, f"{self.name}: {table}"))
-        self._refuse_faults()
+        self._check()
 
     @classmethod
     def build(
@@ -266,7 +266,7 @@ class Collection:
             "source": self.source,
         }
 
-    def _refuse_faults(self) -> None:
+    def _check(self) -> None:
         faults: list[str] = []
         for kind, table in (("image", self.images), ("caption", self.captions)):
             ids = table["id"]

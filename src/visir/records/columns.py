@@ -47,7 +47,7 @@ def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     return table.select(schema.names).cast(schema).combine_chunks()
 
 
-def refuse_repeats(ids: pa.StringArray, where: str) -> None:
+def check_unique(ids: pa.StringArray, where: str) -> None:
     """Raise `EmbeddingError` naming ids that stand more than once."""
     if pc.count_distinct(ids).as_py() == len(ids):
         return

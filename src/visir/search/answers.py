@@ -31,7 +31,7 @@ class Hits:
         return cls(*(np.concatenate([getattr(hits, name) for hits in some]) for name in cls.__dataclass_fields__))
 
 
-def refuse_overflow(run: Run) -> Run:
+def check_finite_scores(run: Run) -> Run:
     """The run, unless a score is not a finite number: what does not fit into float32 can be in no order.
 
     Every search passes this, exact and indexed. Raises `EmbeddingError` naming the first such pair.
@@ -86,4 +86,4 @@ def run_of(
             "candidates": {"encoder": held_by.name, "fingerprint": held_by.fingerprint},
         },
     )
-    return refuse_overflow(run)
+    return check_finite_scores(run)

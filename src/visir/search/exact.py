@@ -25,11 +25,11 @@ from visir.records import (
     strings,
     task_name,
 )
-from visir.search.answers import refuse_overflow
+from visir.search.answers import check_finite_scores
 from visir.search.depth import check_depth
 from visir.search.scan import Answers, SearchState, scan
 from visir.search.sparse import scan as sparse
-from visir.search.vectors import Side, Similarity, refuse_unlike
+from visir.search.vectors import Side, Similarity, check_same_dimension
 
 
 @dataclass(frozen=True)
@@ -174,12 +174,12 @@ def _scan(
 ) -> list[Answers]:
     """The scan for the kind of vectors that both sides are of."""
     if isinstance(rows, SparseEmbeddings) and isinstance(columns, SparseEmbeddings):
-        sparse.refuse_unlike(rows, columns)
+        sparse.check_same_vocabulary(rows, columns)
         down = sparse.SparseSide(rows, _rows(rows, row_ids))
         across = sparse.SparseSide(columns, _rows(columns, column_ids))
         return sparse.scan(down, across, forward, backward, ties)
     assert isinstance(rows, Embeddings) and isinstance(columns, Embeddings), "similarity_of refuses a mixture"
-    refuse_unlike(rows, columns)
+    check_same_dimension(rows, columns)
     left, right = Side(rows, _rows(rows, row_ids), similarity), Side(columns, _rows(columns, column_ids), similarity)
     return scan(left, right, forward, backward, ties)
 
@@ -237,7 +237,7 @@ def _searched(
         depth=depth,
         provenance=_provenance(similarity, queries, candidates),
     )
-    return SearchResult(refuse_overflow(run), None if plan.qrels is None else _ranks(plan, plan.qrels, state))
+    return SearchResult(check_finite_scores(run), None if plan.qrels is None else _ranks(plan, plan.qrels, state))
 
 
 def _ranks(plan: _Plan, qrels: Qrels, state: SearchState) -> Ranks:

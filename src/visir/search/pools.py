@@ -14,7 +14,7 @@ from visir.errors import RunError
 from visir.records import Embeddings, Gallery, Pools, Run, SparseEmbeddings, Vectors
 from visir.search.exact import similarity_of
 from visir.search.pairs import score_places
-from visir.search.vectors import Side, Similarity, refuse_unlike
+from visir.search.vectors import Side, Similarity, check_same_dimension
 
 
 def search_pools(
@@ -101,12 +101,12 @@ def _scores(
 ) -> NDArray[Any]:
     """(p,) the score of each pair (`row`, `column`) of positions in `rows` and in `columns`."""
     if isinstance(queries, Embeddings) and isinstance(documents, Embeddings):
-        refuse_unlike(queries, documents)
+        check_same_dimension(queries, documents)
         return score_places(Side(queries, rows, similarity), row, Side(documents, columns, similarity), column)
     assert isinstance(queries, SparseEmbeddings) and isinstance(documents, SparseEmbeddings)
-    from visir.search.sparse.scan import refuse_unlike as refuse_other_vocabulary
+    from visir.search.sparse.scan import check_same_vocabulary
 
-    refuse_other_vocabulary(queries, documents)
+    check_same_vocabulary(queries, documents)
     left = queries.to_scipy().astype(np.float64)[rows[row]]
     right = documents.to_scipy().astype(np.float64)[columns[column]]
     products: NDArray[np.float64] = np.asarray(left.multiply(right).sum(axis=1)).ravel()

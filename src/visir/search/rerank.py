@@ -85,7 +85,7 @@ def rerank_runs(
     workers: int | None = None,
 ) -> Reranked:
     """Several runs as by `rerank`, together: a pair that both tasks ask for is scored once, and so is an image."""
-    refuse_second_stage(k, tail, fusion)
+    check_second_stage(k, tail, fusion)
     for run in runs.values():
         if run.depth < min(k, run.gallery.size):
             raise RunError(
@@ -114,7 +114,7 @@ def rerank_runs(
     return Reranked(made, matched.pairs, matched.computed, matched.seconds)
 
 
-def refuse_second_stage(k: int, tail: str, fusion: str) -> None:
+def check_second_stage(k: int, tail: str, fusion: str) -> None:
     """Raise `ConfigurationError` listing every faulty option."""
     faults = [fault] if (fault := depth_fault(k, "k_test")) else []
     for kind, value, known in (("tail", tail, get_args(Tail)), ("fusion", fusion, get_args(Fusion))):

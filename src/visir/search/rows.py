@@ -87,8 +87,8 @@ class Rows(Generic[Vectors]):
 
         Raises `EmbeddingError` for another modality, encoder or space, and for ids that are there already.
         """
-        refuse_unlike(self.form, documents, self.parts[0], added=True)
-        refuse_there(documents.ids, self.ids)
+        check_fits_index(self.form, documents, self.parts[0], added=True)
+        check_not_indexed(documents.ids, self.ids)
         parts = list(self.parts)
         swallowed = [documents]
         while parts and len(parts[-1]) <= sum(map(len, swallowed)):
@@ -142,7 +142,7 @@ class Rows(Generic[Vectors]):
         return pa.concat_arrays([part.ids for part in self.parts])
 
 
-def refuse_there(ids: pa.StringArray, held: pa.StringArray) -> None:
+def check_not_indexed(ids: pa.StringArray, held: pa.StringArray) -> None:
     """Raise `EmbeddingError` that names those of these ids that are held already."""
     there = ids.filter(pc.is_in(ids, held))
     if len(there):
@@ -177,7 +177,7 @@ def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
     return places
 
 
-def refuse_unlike(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
+def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
     """Raise `EmbeddingError` unless both are of one space and encoder; added documents must be of one modality too."""
     where = f"{given.modality} vectors by {given.encoder.name}"
     if added and given.modality != held.modality:

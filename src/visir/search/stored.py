@@ -30,7 +30,7 @@ from visir.search.parts import Form
 from visir.search.rows import Rows
 from visir.search.settings import searching, settings_of
 from visir.search.validate_queries import in_order
-from visir.storage import Change, Manifest, Scratch
+from visir.storage import FolderChange, Manifest, Scratch
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,9 @@ class StoredIndex(Index[Vectors]):
         with changing_index(self.folder, before.generation) as change:
             self._state = self._write_state(change, State(rows, build()), before)
 
-    def _write_state(self, change: Change, state: State[Vectors], before: State[Vectors] | None) -> State[Vectors]:
+    def _write_state(
+        self, change: FolderChange, state: State[Vectors], before: State[Vectors] | None
+    ) -> State[Vectors]:
         """Write what `before` has not written yet and make it count; the same state, memory-mapped from there."""
         generation = change.manifest.generation + 1
         first = state.rows.parts[0]

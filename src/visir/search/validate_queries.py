@@ -9,7 +9,7 @@ from visir.errors import RunError
 from visir.search.depth import check_depth
 from visir.search.index import Vectors
 from visir.search.parts import Form
-from visir.search.rows import refuse_unlike
+from visir.search.rows import check_fits_index
 
 
 def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: int, k: int) -> Vectors:
@@ -18,7 +18,7 @@ def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: in
     Raises `EmbeddingError` for queries of another encoder or space than `held`, and `RunError` for a `k`
     that is no number of answers, no query, or no document.
     """
-    refuse_unlike(form, queries, held)
+    check_fits_index(form, queries, held)
     check_depth(k)
     if len(queries) == 0:
         raise RunError("there is no query.", hint="is the split, or the filter, right?")

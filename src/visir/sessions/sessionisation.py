@@ -24,7 +24,7 @@ from visir.sessions.folder import SESSIONS
 from visir.sessions.mapping import LogMapping
 from visir.sessions.reading import read_events, write_malformed
 from visir.sessions.source import log_files, passed_over
-from visir.storage import Change, Scratch, new_folder
+from visir.storage import FolderChange, Scratch, new_folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -100,7 +100,7 @@ def _threads(engine: DuckDBPyConnection) -> int:
 
 
 def _write(
-    engine: DuckDBPyConnection, buckets: Sequence[str], mapping: LogMapping, idle_minutes: float, change: Change
+    engine: DuckDBPyConnection, buckets: Sequence[str], mapping: LogMapping, idle_minutes: float, change: FolderChange
 ) -> Counter[str]:
     for number in range(len(buckets)):
         for part in PARTS:

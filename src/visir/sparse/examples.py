@@ -15,7 +15,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.encoding import encode
 from visir.records import Collection
 from visir.sparse.vocabulary import TextTerms, Tokenizer
-from visir.training.data import owners_of
+from visir.training.data import image_rows_of
 from visir.training.inputs.base import EpochRandom, TrainingBatch
 
 
@@ -26,7 +26,7 @@ class SparseExamples:
     - `images` (n, d), `texts` (m, d): dense vectors, float32; `owners` (m,): the row of each caption's image
     - `own` (m, L): each caption's terms, filled up with the size of the vocabulary
     - `terms`: the same, packed; `frequencies` (|V|,): the share of the captions that have a term, float64
-    - `origin`: where they come from, as plain values; `captions`: their ids
+    - `origin`: where they come from, as plain values; `ids`: of the captions
     """
 
     images: Tensor
@@ -36,10 +36,15 @@ class SparseExamples:
     terms: TextTerms
     frequencies: Tensor
     origin: dict[str, Any]
-    captions: Sequence[str]
+    ids: Sequence[str]
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @property
+    def unit(self) -> str:
+        """See `visir.training.inputs.base.Examples.unit`."""
+        return "captions"
 
     @property
     def is_slow(self) -> bool:
@@ -68,7 +73,7 @@ class SparseExamples:
         return cls(
             vectors["image"],
             vectors["text"],
-            torch.from_numpy(owners_of(split)).to(device),
+            torch.from_numpy(image_rows_of(split)).to(device),
             torch.from_numpy(padded(terms, size)).to(device),
             terms,
             torch.from_numpy(terms.frequencies(size)).to(device),

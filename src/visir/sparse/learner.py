@@ -19,6 +19,7 @@ from visir.sparse.recipe import SparseRecipe
 from visir.sparse.scoring import score
 from visir.sparse.validation import validate
 from visir.training.batches import steps_per_epoch
+from visir.training.inputs.base import Side
 from visir.training.learner import Learner
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.precision import Precision
@@ -86,7 +87,7 @@ class SparseLearner(Learner[SparseExamples]):
         steps = self.recipe.optimiser.epochs * self.steps
         return eta_at(settings.eta, self.epoch * self.steps + self.step, steps, settings.warmup)
 
-    def vectors(self, side: str, inputs: Inputs) -> Tensor:
+    def vectors(self, side: Side, inputs: Inputs) -> Tensor:
         """See `Learner.vectors`: dense vectors as they come."""
         assert isinstance(inputs, Tensor), "dense vectors"
         return inputs
@@ -96,8 +97,8 @@ class SparseLearner(Learner[SparseExamples]):
         assert everyone is None and pairs.rows is not None and pairs.tokens is not None, "one process, sparse examples"
         sample = self.expansion.draw(self.epoch, self.step, pairs.rows, self.frequencies)
         with self.precision.autocast():
-            scores = self._score(self.head, pairs.images, pairs.texts, pairs.tokens, sample)
-        total, parts = self.loss(scores, pairs.images, pairs.texts, self.eta)
+            scores = self._score(self.head, pairs.anchors, pairs.positives, pairs.tokens, sample)
+        total, parts = self.loss(scores, pairs.anchors, pairs.positives, self.eta)
         return Losses(total, {**parts, "image terms": scores.image_terms, "text terms": scores.text_terms})
 
     def facts(self) -> dict[str, float]:

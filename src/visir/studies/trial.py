@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
 from visir.records import Collection
-from visir.storage import FolderKind, put
+from visir.storage import FolderKind, Manifest, put
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -122,9 +122,10 @@ def check_same_trial(folder: Path, description: dict[str, Any]) -> None:
     """
     if not (folder / TRIAL_FILE).is_file():
         return
+    Manifest.read(folder, TRIAL)
     stored = read_json(folder / TRIAL_FILE)
     names = [stored.get("evaluations"), description.get("evaluations")]
-    common = set(names[0]) & set(names[1]) if all(isinstance(one, Mapping) for one in names) else None
+    common = set(names[0]) & set(names[1]) if all(isinstance(labels, Mapping) for labels in names) else None
     differing = [
         name
         for name in differing_fields(stored, description)

@@ -45,7 +45,7 @@ class Checkpoint:
 
     def check_free(self, processes: Processes) -> None:
         """Raise `VisirError` when the folder holds something that a training must not write over."""
-        processes.first_tells(lambda: check_free(self.path, self.resume))
+        processes.run_on_first(lambda: check_free(self.path, self.resume))
 
     def train(
         self,
@@ -59,7 +59,6 @@ class Checkpoint:
         report: Report | None = None,
         save_seconds: float = SAVE_SECONDS,
         save_every_epoch: bool = True,
-        unit: str = "captions",
     ) -> None:
         """Train, and make the folder a checkpoint. The arguments are those of `visir.training.fit.fit`.
 
@@ -73,7 +72,6 @@ class Checkpoint:
             report: Called after each epoch.
             save_seconds: How often the state is written within an epoch.
             save_every_epoch: Whether it is written after each epoch too.
-            unit: What the progress counts.
 
         Raises:
             VisirError: Another process trains into the folder, or the disk refuses.
@@ -82,7 +80,7 @@ class Checkpoint:
         processes = Processes.join(recipe.device)
         with ExitStack() as stack:
             opened: list[TrainingFolder] = []
-            processes.first_tells(lambda: opened.append(self._open(stack)))
+            processes.run_on_first(lambda: opened.append(self._open(stack)))
             folder = opened[0] if opened else TrainingFolder(self.path, None)
             try:
                 result = fit(
@@ -95,17 +93,20 @@ class Checkpoint:
                     report=report,
                     save_seconds=save_seconds,
                     save_every_epoch=save_every_epoch,
-                    unit=unit,
                 )
             except TrainingError as fault:
                 if processes.is_first:
-                    stopped = {"message": fault.message, "captions": fault.ids}
+                    stopped = {"message": fault.message, train.unit: fault.ids}
                     folder.write(STOPPED_FILE, orjson.dumps(stopped, option=orjson.OPT_INDENT_2))
                 raise
             facts = facts_of(recipe, train, validation, result, prepared=prepared) | {"processes": processes.count}
-            processes.first_tells(
+            processes.run_on_first(
                 lambda: folder.finish(
-                    self.layout, lambda path: write(path, result, facts), self.recipe, result.curve, also=self.events
+                    self.layout,
+                    lambda path: write(path, result, facts),
+                    self.recipe,
+                    result.curve,
+                    subfolders=self.events,
                 )
             )
 

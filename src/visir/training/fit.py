@@ -57,7 +57,6 @@ def fit(
     report: Report | None = None,
     save_seconds: float = SAVE_SECONDS,
     save_every_epoch: bool = True,
-    unit: str = "captions",
 ) -> FitResult[L]:
     """Train a model on `train` and choose the epoch on `validation`.
 
@@ -76,13 +75,12 @@ def fit(
         report: Called after each epoch.
         save_seconds: How often the state is written within an epoch: what a kill can cost at most.
         save_every_epoch: Write it after each epoch too; otherwise after the last one.
-        unit: What the progress counts, in the plural.
 
     Returns:
         The learner, whose model has the weights of the chosen epoch, with the curve.
 
     Raises:
-        TrainingError: A loss or a gradient is NaN or infinite; it names the captions of the batch.
+        TrainingError: A loss or a gradient is NaN or infinite; it names the ids of the batch.
         ConfigurationError: Something cannot be computed as asked, or the state is of another training.
     """
     processes = Processes.join(recipe.device)
@@ -91,7 +89,7 @@ def fit(
         if resume and place is not None and place.state.is_file():
             training.restore(place.state)
         training.begin()
-        _train(training, recipe, place, processes, report, save_seconds, save_every_epoch, unit)
+        _train(training, recipe, place, processes, report, save_seconds, save_every_epoch)
     training.choose()
     return FitResult(learner, tuple(training.curve), training.chosen, training.facts)
 
@@ -104,13 +102,12 @@ def _train(
     report: Report | None,
     save_seconds: float,
     save_every_epoch: bool,
-    unit: str,
 ) -> None:
     unsaved_since = time.monotonic()
     with (
         torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []),
         closing(StepLog(place.steps if place and processes.is_first else None, training.steps_done)) as log,
-        _progress(recipe.name, training.captions_left, unit, processes) as advance,
+        _progress(recipe.name, training.pairs_left, training.train.unit, processes) as advance,
     ):
 
         def save() -> None:
@@ -122,17 +119,17 @@ def _train(
 
         while not training.is_done:
             with closing(training.run_epoch()) as steps:
-                for step, captions in steps:
+                for step, pairs in steps:
                     log.write(step)
-                    advance(captions)
+                    advance(pairs)
                     if processes.is_first and time.monotonic() - unsaved_since >= save_seconds:
                         save()
             epoch = training.close_epoch()
             if save_every_epoch or training.is_done:
-                processes.first_tells(save)
+                processes.run_on_first(save)
             if report is not None and processes.is_first:
                 report(epoch)
 
 
-def _progress(what: str, total: int, unit: str, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:
-    return Progress(what, total, unit) if processes.is_first else nullcontext(lambda captions: None)
+def _progress(title: str, total: int, unit: str, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:
+    return Progress(title, total, unit) if processes.is_first else nullcontext(lambda pairs: None)

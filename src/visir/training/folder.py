@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError
-from visir.storage import MANIFEST, Change, FolderKind, changing
+from visir.storage import MANIFEST, FolderChange, FolderKind, changing
 from visir.storage.claims import is_begun
 from visir.storage.locks import hold, release
 from visir.storage.manifest import LOG
@@ -39,7 +39,7 @@ class TrainingFolder:
         path: Of the folder.
     """
 
-    def __init__(self, path: Path, change: Change | None) -> None:
+    def __init__(self, path: Path, change: FolderChange | None) -> None:
         self.path = path
         self._change = change
         if change is not None:
@@ -82,7 +82,7 @@ class TrainingFolder:
         recipe: str,
         curve: Sequence[Epoch],
         *,
-        also: Mapping[str, str] | None = None,
+        subfolders: Mapping[str, str] | None = None,
     ) -> None:
         """Make the folder a checkpoint.
 
@@ -91,7 +91,7 @@ class TrainingFolder:
             write: Writes them into the folder, and returns what `visir.json` is to say.
             recipe: The recipe's text.
             curve: Every epoch.
-            also: From names of subfolders to the pattern of what else belongs to it there.
+            subfolders: From names of subfolders to the pattern of what else belongs to it there.
 
         Raises:
             VisirError: The disk refuses; the last state is whole.
@@ -103,7 +103,7 @@ class TrainingFolder:
             layout.count(change)
             change.write(RECIPE_FILE, recipe.encode())
             change.write_json(CURVE_FILE, [asdict(epoch) for epoch in curve])
-            for name, pattern in (also or {}).items():
+            for name, pattern in (subfolders or {}).items():
                 change.written(name, pattern)
             change.commit(content)
         except (OSError, SafetensorError) as fault:
@@ -114,7 +114,7 @@ class TrainingFolder:
             ) from fault
 
     @property
-    def _writing(self) -> Change:
+    def _writing(self) -> FolderChange:
         assert self._change is not None, "only the first process writes"
         return self._change
 
@@ -126,10 +126,10 @@ def check_free(out: Path, resume: bool) -> None:
     if (out / MANIFEST).is_file():
         raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
     if out.exists() and not is_begun(out, trusted=resume) and any(out.iterdir()):
-        some = ", ".join(files_below(out)[:3])
+        names = ", ".join(files_below(out)[:3])
         copied = " (was it copied without its hidden files?)" if (out / STATE_FILE).is_file() else ""
         raise VisirError(
-            f"{out} exists and is not a training's folder: it holds {some}{copied}.",
+            f"{out} exists and is not a training's folder: it holds {names}{copied}.",
             hint="train into another: --out DIR",
         )
     if (out / STATE_FILE).is_file() and not resume:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from torch import Tensor, nn
 
 from visir.encoders.towers.base import Inputs
-from visir.training.inputs.base import Examples
+from visir.training.inputs.base import Examples, Side
 from visir.training.objectives.base import Losses, VectorPairs
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Learner(nn.Module, ABC, Generic[E]):
         """Take note of the place of the step that comes: epoch and step within it, both from 0."""
 
     @abstractmethod
-    def vectors(self, side: str, inputs: Inputs) -> Tensor:
+    def vectors(self, side: Side, inputs: Inputs) -> Tensor:
         """(n, d) vectors of one side's inputs, which are on the device."""
 
     @abstractmethod

@@ -59,8 +59,8 @@ class Training(Generic[E]):
 
     def begin(self) -> None:
         """Make sure that all processes begin with the same weights, at the same step."""
-        self.processes.spread(self.learner.state_dict().values())
-        if self.processes.first_tells(lambda: self.steps_done) != self.steps_done:
+        self.processes.broadcast(self.learner.state_dict().values())
+        if self.processes.run_on_first(lambda: self.steps_done) != self.steps_done:
             raise ConfigurationError(
                 f"process {self.processes.rank} did not find the state from which the first one goes on.",
                 hint="--out must be a folder that all machines share",
@@ -72,9 +72,9 @@ class Training(Generic[E]):
         return len(self.curve) * self.steps + self.running.step
 
     @property
-    def captions_left(self) -> int:
-        """How many captions are still to be trained on, when nothing stops it early."""
-        return (self.recipe.optimiser.epochs - len(self.curve)) * len(self.train) - self.running.captions
+    def pairs_left(self) -> int:
+        """How many pairs are still to be trained on, when nothing stops it early."""
+        return (self.recipe.optimiser.epochs - len(self.curve)) * len(self.train) - self.running.pairs
 
     @property
     def is_done(self) -> bool:
@@ -95,7 +95,7 @@ class Training(Generic[E]):
         return self.curve[self.chosen - 1].facts
 
     def run_epoch(self) -> Generator[tuple[Step, int], None, None]:
-        """The steps of the epoch under way that are still to be done, one by one, each with its number of captions."""
+        """The steps of the epoch under way that are still to be done, one by one, each with its number of pairs."""
         number, began, before = len(self.curve), time.perf_counter(), self.running.seconds
         settings, processes = self.recipe.optimiser, self.processes
         shares = [
@@ -119,19 +119,19 @@ class Training(Generic[E]):
                 update = self.loop.update(shares[step], coming, StepPosition(number, step, factor))
                 if step in snapshots:
                     self.average.add(self.model)
-                self.running.add(update.losses, update.captions)
+                self.running.add(update.losses, update.pairs)
                 self.running.seconds = before + time.perf_counter() - began
                 rate = factor * settings.rate
-                yield Step(self.steps_done, number + 1, update.losses, update.facts, rate), update.captions
+                yield Step(self.steps_done, number + 1, update.losses, update.facts, rate), update.pairs
 
     def close_epoch(self) -> Epoch:
         """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
         self.model.eval()
         with self.average.inside(self.model):
-            epoch = self.processes.first_tells(self._judged)
+            epoch = self.processes.run_on_first(self._judged)
             self.curve.append(epoch)
             if self.chosen == epoch.epoch:
-                self.best = {name: one.detach().clone() for name, one in self.model.state_dict().items()}
+                self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         self.average.clear()
         self.running = Running()
         return epoch
@@ -158,8 +158,8 @@ class Training(Generic[E]):
         check_same_training(path, notes, self._identity())
         device = self.processes.device
         self.learner.load_state_dict(strip_prefix("now", tensors))
-        self.best = {name: one.to(device) for name, one in strip_prefix("best", tensors).items()}
-        self.average.mean = {name: one.to(device) for name, one in strip_prefix("average", tensors).items()}
+        self.best = {name: tensor.to(device) for name, tensor in strip_prefix("best", tensors).items()}
+        self.average.mean = {name: tensor.to(device) for name, tensor in strip_prefix("average", tensors).items()}
         self.average.count = notes["snapshots"]
         restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
         self.precision.restore(notes["scaler"])
@@ -190,7 +190,7 @@ class Training(Generic[E]):
             self.learner.facts(),
             figures,
             running.seconds + time.perf_counter() - began,
-            running.captions / running.seconds,
+            running.pairs / running.seconds,
         )
 
     def _identity(self) -> dict[str, Any]:

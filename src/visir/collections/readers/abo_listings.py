@@ -43,7 +43,7 @@ def read_listings(
 ) -> dict[str, Shown]:
     """The main pictures by image id, in the order in which listings first show them."""
     images: dict[str, Shown] = {}
-    for place, row in read_rows(folder, lambda place, what: draft.fault(f"{place}: {what}")):
+    for place, row in read_rows(folder, lambda place, message: draft.fault(f"{place}: {message}")):
         counts.listings += 1
         item, main = row.get("item_id"), row.get("main_image_id")
         if not isinstance(item, str) or not item:
@@ -52,15 +52,17 @@ def read_listings(
         if not isinstance(main, str) or not main:
             counts.no_image += 1
             continue
-        found = [(name, *one) for name in fields for one in _translations(draft, place, row, name, languages)]
-        if not found:
+        texts = [
+            (name, *translation) for name in fields for translation in _translations(draft, place, row, name, languages)
+        ]
+        if not texts:
             counts.no_text += 1
             continue
         kinds, domain = _values(row.get("product_type")), _text(row.get("domain_name"))
         fact = {"item_id": item, "product_type": kinds[0][1] if kinds else None, "domain_name": domain, "listings": 0}
         image = images.setdefault(main, Shown(fact))
         image.fact["listings"] += 1
-        for name, tag, text in found:
+        for name, tag, text in texts:
             image.texts.setdefault(text, {"item_id": item, "domain_name": domain, "field": name, "language": tag})
     return images
 
@@ -70,7 +72,7 @@ def read_rows(folder: Path, callback: Callable[[str, str], None]) -> Iterator[tu
     for file in listing_files(folder):
 
         def report(fault: RowFault, place: str, detail: str, file: Path = file) -> None:
-            callback(f"{file.name}, {place}", fault.one.format(detail))
+            callback(f"{file.name}, {place}", fault.message.format(detail))
 
         for place, row in json_lines(file, report):
             yield f"{file.name}, {place}", row
@@ -91,11 +93,11 @@ def _translations(
 ) -> list[tuple[str | None, str]]:
     """(language tag, text) of a field in the first wanted language that it has: one for names, several for bullets."""
     value = row.get(name)
-    there = _values(value)
-    if value is not None and not there and value != []:
+    entries = _values(value)
+    if value is not None and not entries and value != []:
         draft.fault(f"{place}: {name} must be a list of {{language_tag, value}}, found {str(value)[:40]}")
-    there = [(tag, text) for tag, text in there if text.strip()]
-    chosen = in_language(there, languages)
+    entries = [(tag, text) for tag, text in entries if text.strip()]
+    chosen = in_language(entries, languages)
     return chosen if name == "bullet_point" else chosen[:1]
 
 
@@ -107,9 +109,9 @@ def _values(value: object) -> list[tuple[str | None, str]]:
     """(language tag, text) of the entries of one of ABO's lists."""
     entries = value if isinstance(value, list) else []
     return [
-        (_text(one.get("language_tag")), one["value"])
-        for one in entries
-        if isinstance(one, dict) and isinstance(one.get("value"), str)
+        (_text(entry.get("language_tag")), entry["value"])
+        for entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("value"), str)
     ]
 
 

@@ -6,6 +6,7 @@ import csv
 import lzma
 import zlib
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -89,6 +90,42 @@ def one_column(path: Path, columns: list[str], name: str | None, usual: tuple[st
             hint=f"say which: {content.replace(' ', '_')}_column={candidates[0]}",
         )
     return candidates[0] if candidates else None
+
+
+class ColumnPicker:
+    """Picks values out of rows by the names of their columns; JSON rows may bring new columns at any time.
+
+    Args:
+        file: The file, for errors.
+        prefix: What the values are of, for errors: "query ".
+        **names: For each value the column that somebody named (None for none), and the usual names.
+    """
+
+    def __init__(self, file: Path, prefix: str = "", /, **names: tuple[str | None, tuple[str, ...]]) -> None:
+        self._file = file
+        self._prefix = prefix
+        self._names = names
+        self._known: dict[str, None] = {}
+        self._columns: dict[str, str | None] = {}
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The value of each name; None where the row has none."""
+        if not row.keys() <= self._known.keys():
+            self._known |= dict.fromkeys(row)
+            columns = list(self._known)
+            self._columns = {
+                name: named or one_column(self._file, columns, None, usual, f"{self._prefix}{name}")
+                for name, (named, usual) in self._names.items()
+            }
+        return {name: None if column is None else row.get(column) for name, column in self._columns.items()}
+
+    def never_seen(self) -> list[str]:
+        """What is wrong with the columns that somebody named: those that no row has."""
+        return [
+            f"{self._file.name}: no column {named!r}; there are: {', '.join(self._known)}"
+            for named, _ in self._names.values()
+            if named is not None and named not in self._known
+        ]
 
 
 def _parquet_columns(path: Path) -> list[str]:

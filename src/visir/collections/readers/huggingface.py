@@ -20,7 +20,7 @@ from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
-from visir.storage import FolderKind, Store
+from visir.storage import ContentStore, FolderKind
 
 DATASETS = FolderKind("datasets", "a saved dataset", remedy="delete it: it is written again")
 
@@ -59,14 +59,14 @@ def read(
     rows = [row for part in parts for row in _rows(part, columns, path)]
     names = [row["name"] for row in rows]
     named = None not in names and len(set(names)) == len(names)
-    taken: dict[str, int] = {}
+    captions_of: dict[str, int] = {}
     for row in rows:
         if columns["id"] and row["id"] is None:
             draft.fault(f"{row['row']}: no id ({columns['id']} is null)")
             continue
         identifier = str(row["id"]) if columns["id"] else row["name"] if named else row["row"]
-        if identifier not in taken:
-            taken[identifier] = 0
+        if identifier not in captions_of:
+            captions_of[identifier] = 0
             draft.add_image(identifier, None, row["split"])
             draft.paths.append(row["member"])
             draft.archives.append(row["file"])
@@ -78,8 +78,8 @@ def read(
             if not isinstance(text, str):
                 draft.fault(f"{row['row']}: a caption must be text, found {str(text)[:40]!r}")
                 continue
-            own = str(ids[number]) if ids else f"{identifier}#{taken[identifier]}"
-            taken[identifier] += 1
+            own = str(ids[number]) if ids else f"{identifier}#{captions_of[identifier]}"
+            captions_of[identifier] += 1
             draft.add_caption(own, text, identifier)
     draft.names = []
     return draft
@@ -96,16 +96,16 @@ def from_dataset(dataset: Any, **options: Any) -> Draft:
         raise MissingPackageError("datasets", extra="datasets", purpose="reading a dataset object") from fault
     if isinstance(dataset, datasets.IterableDataset):
         raise CollectionError("a streamed dataset cannot be searched.", hint="load it without streaming=True")
-    each = dataset.values() if isinstance(dataset, datasets.DatasetDict) else [dataset]
-    marks = "-".join(str(one._fingerprint) for one in each)
-    store = Store(DATASETS)
+    datasets_by_split = dataset.values() if isinstance(dataset, datasets.DatasetDict) else [dataset]
+    marks = "-".join(str(part._fingerprint) for part in datasets_by_split)
+    store = ContentStore(DATASETS)
     if store.find(marks, hashed=lambda name: False) is None:
         with store.writing(marks, waiting="another process is writing the same dataset; waiting for it") as change:
             if change.manifest.generation == 0:
                 dataset.save_to_disk(str(change.subfolder("dataset", "**/*.arrow", "**/*.json")))
                 change.written("dataset")
     draft = read(store.path(marks) / "dataset", **options)
-    first = next(iter(each), None)
+    first = next(iter(datasets_by_split), None)
     draft.name = str(getattr(getattr(first, "info", None), "dataset_name", None) or "dataset")
     draft.source = f"Hugging Face dataset {draft.name}"
     return draft
@@ -119,15 +119,15 @@ def _parts(path: Path) -> list[_SplitFile]:
         split = str(read_json(path / "state.json").get("_split") or "")
         return [_SplitFile(file, SPLITS.get(split, split)) for file in _saved(path)]
     folder = path / "data" if (path / "data").is_dir() else path
-    found = [(match, file) for file in sorted(folder.glob("*.parquet")) if (match := _SHARD.match(file.name))]
-    if not found:
+    shards = [(match, file) for file in sorted(folder.glob("*.parquet")) if (match := _SHARD.match(file.name))]
+    if not shards:
         raise CollectionError(f"{path}: neither a saved dataset nor train-00000-of-00001.parquet files in it.")
-    return [_SplitFile(file, SPLITS.get(match["split"], match["split"])) for match, file in found]
+    return [_SplitFile(file, SPLITS.get(match["split"], match["split"])) for match, file in shards]
 
 
 def _saved(folder: Path) -> list[Path]:
     state = read_json(folder / "state.json")
-    files = [folder / one["filename"] for one in state["_data_files"]]
+    files = [folder / entry["filename"] for entry in state["_data_files"]]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
         raise CollectionError(f"{folder}: {', '.join(missing)} of the saved dataset missing.", hint="copy it again")
@@ -143,40 +143,42 @@ def _columns(
 ) -> dict[str, Any]:
     declared = _declared_images(schema) or image_columns(schema)
     if image is None and len(declared) != 1:
-        what = f"several columns of images: {', '.join(declared)}" if declared else "no column of images"
-        raise CollectionError(f"{path}: {what}.", hint=f"image_column= says which; there are {', '.join(schema.names)}")
+        problem = f"several columns of images: {', '.join(declared)}" if declared else "no column of images"
+        raise CollectionError(
+            f"{path}: {problem}.", hint=f"image_column= says which; there are {', '.join(schema.names)}"
+        )
     image = image or declared[0]
     rest = [name for name in schema.names if name != image]
     if image not in schema.names:
         raise CollectionError(f"{path}: no column {image!r}.", hint=f"there are: {', '.join(schema.names)}")
-    asked = caption.split(",") if caption else [None]
-    captions = [one_column(path, rest, one, CAPTION_COLUMNS, "caption") for one in asked]
+    names = caption.split(",") if caption else [None]
+    captions = [one_column(path, rest, name, CAPTION_COLUMNS, "caption") for name in names]
     for name in (identifier, own):
         if name is not None:
             one_column(path, rest, name, (), "id")
-    return {"image": image, "captions": [one for one in captions if one], "id": identifier, "caption_id": own}
+    return {"image": image, "captions": [name for name in captions if name], "id": identifier, "caption_id": own}
 
 
 def _declared_images(schema: pa.Schema) -> list[str]:
     """The columns that the dataset itself declares to be images."""
-    kept = (schema.metadata or {}).get(b"huggingface")
-    features = orjson.loads(kept).get("info", {}).get("features", {}) if kept else {}
-    return [name for name, about in features.items() if isinstance(about, dict) and about.get("_type") == "Image"]
+    metadata = (schema.metadata or {}).get(b"huggingface")
+    features = orjson.loads(metadata).get("info", {}).get("features", {}) if metadata else {}
+    return [name for name, feature in features.items() if isinstance(feature, dict) and feature.get("_type") == "Image"]
 
 
 def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:
-    wanted = [*columns["captions"], *[columns[key] for key in ("id", "caption_id") if columns[key]]]
+    columns_read = [*columns["captions"], *[columns[key] for key in ("id", "caption_id") if columns[key]]]
     image = columns["image"]
     schema = _schema(part.file)
     has_names = pa.types.is_struct(schema.field(image).type) and schema.field(image).type.get_field_index("path") >= 0
     if part.file.suffix == ".parquet":
         # Of the image column only the names are read; the bytes stay where they are.
-        table = pq.ParquetFile(part.file).read(columns=[*wanted, *([f"{image}.path"] if has_names else [])])
+        table = pq.ParquetFile(part.file).read(columns=[*columns_read, *([f"{image}.path"] if has_names else [])])
         count = pq.read_metadata(part.file).num_rows
     else:
         table = ArrowArchive(part.file).table
         count = table.num_rows
-    values = {name: table[name].to_pylist() for name in wanted}
+    values = {name: table[name].to_pylist() for name in columns_read}
     names: list[str | None] = [None] * count
     if has_names:
         import pyarrow.compute as pc

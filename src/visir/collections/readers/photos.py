@@ -20,7 +20,7 @@ def read(path: Path) -> Draft:
     Unicode (a byte of Latin-1 from an old disk) is told with that byte escaped, `caf\\udce9.jpg`; until it is renamed,
     reading that picture, and no other, says so.
     """
-    inside = None if path.is_dir() else path.name
+    archive = None if path.is_dir() else path.name
     unread: dict[str, str] = {}
     files = list(walk(path, unread=unread)) if path.is_dir() else sorted(open_archive(path).names())
     pictures = [name for name in files if _is_picture(name)]
@@ -29,16 +29,16 @@ def read(path: Path) -> Draft:
         raise CollectionError(f"{path}: no pictures in it.", hint=f"it looks for names that end in {endings}")
     root = path if path.is_dir() else path.parent
     draft = Draft(path.absolute().name, root, f"photos in {path.absolute().name}")
-    taken = set(pictures)
+    used_names = set(pictures)
     for real in pictures:
         name = escaped(real)
-        while name != real and name in taken:  # another file has just that name
+        while name != real and name in used_names:  # another file has just that name
             name += "?"
-        taken.add(name)
+        used_names.add(name)
         first = name.split("/", 1)[0].lower() if "/" in name else ""
         draft.add_image(name, name, SPLITS.get(first, ""))
         draft.paths.append(name)
-        draft.archives.append(inside)
+        draft.archives.append(archive)
     draft.names = []
     note_unread(draft, unread)
     return draft

@@ -7,7 +7,7 @@ an error, or goes to a callback that counts it and goes on.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,12 +37,12 @@ class RowFault:
     """What can be wrong with a row.
 
     Attributes:
-        many: What such rows are called when they are counted.
-        one: What an error says of one of them; {} is the place of the detail.
+        plural: What such rows are called when they are counted.
+        message: What an error says of one of them; {} is the place of the detail.
     """
 
-    many: str
-    one: str
+    plural: str
+    message: str
 
 
 UNEVEN = RowFault("rows with too few or too many values", "{}")
@@ -55,7 +55,10 @@ OnFault = Callable[[RowFault, str, str], None]
 
 
 def read_rows(
-    path: Path, on_fault: OnFault | None = None, parse: Callable[[bytes], Any] = orjson.loads
+    path: Path,
+    on_fault: OnFault | None = None,
+    parse: Callable[[bytes], Any] = orjson.loads,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a table, each with its place.
 
@@ -63,6 +66,7 @@ def read_rows(
         path: A CSV, TSV or Parquet file, or JSON lines (`.json` too); plain, `.gz` or `.xz`.
         on_fault: Takes each row that cannot be read; None raises.
         parse: Reads a line of JSON, see `json_lines`.
+        columns: The columns of a Parquet file that are read; None for all.
 
     Yields:
         (place, row): the place is "line 7" or "row 7", as errors name it.
@@ -76,7 +80,7 @@ def read_rows(
     elif name.endswith(JSON_LINES):
         yield from json_lines(path, on_fault, parse)
     elif name.endswith(".parquet"):
-        yield from _parquet(path)
+        yield from _parquet(path, columns)
     else:
         raise CollectionError(f"{path}: not a table.", hint=f"known: {', '.join(TABLES)}")
 
@@ -126,7 +130,7 @@ def csv_columns(path: Path, on_fault: OnFault | None = None) -> list[str]:
 
 def _raising(path: Path) -> OnFault:
     def raise_fault(fault: RowFault, place: str, detail: str) -> None:
-        raise CollectionError(f"{path}, {place}: {fault.one.format(detail)}.")
+        raise CollectionError(f"{path}, {place}: {fault.message.format(detail)}.")
 
     return raise_fault
 
@@ -176,7 +180,7 @@ def _text_lines(path: Path) -> Iterator[str]:
             ) from fault
 
 
-def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parquet(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -185,7 +189,7 @@ def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except pa.ArrowInvalid as fault:
         raise CollectionError(f"{path}: not a readable Parquet file ({fault}).") from fault
     number = 0
-    for batch in opened.iter_batches():
+    for batch in opened.iter_batches(columns=names):
         for row in pa.record_batch(
             [_to_microseconds(column) for column in batch.columns], batch.schema.names
         ).to_pylist():

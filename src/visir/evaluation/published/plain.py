@@ -57,9 +57,9 @@ class PlainTable:
 
     def cell(self, row: str, column: str) -> str:
         """A cell as printed; unknown names are errors that list the choices."""
-        for kind, asked, known in (("row", row, self.rows), ("column", column, self.columns)):
-            if asked not in known:
-                raise VisirError(f"{self.name}: no {kind} {asked!r}.", hint=nearest(asked, known))
+        for kind, requested, known in (("row", row, self.rows), ("column", column, self.columns)):
+            if requested not in known:
+                raise VisirError(f"{self.name}: no {kind} {requested!r}.", hint=nearest(requested, known))
         return self.rows[row][self.columns.index(column)]
 
     def number(self, row: str, column: str) -> float | None:
@@ -69,7 +69,7 @@ class PlainTable:
 
     def doubt(self, row: str, column: str) -> str:
         """Why a cell is doubtful; empty when it is not."""
-        return " ".join(one.reason for one in self.doubtful if one.covers(row, column))
+        return " ".join(doubt.reason for doubt in self.doubtful if doubt.covers(row, column))
 
 
 def plain_tables() -> tuple[str, ...]:
@@ -99,9 +99,9 @@ def read_plain(path: Path) -> PlainTable:
             faults.append(f"row {name!r}: {len(cells)} cells for {len(columns)} columns")
         faults += [f"row {name!r}: {cell!r} is not text" for cell in cells if not isinstance(cell, str) or not cell]
     doubtful = []
-    for at, one in enumerate(content.get("doubtful", ())):
-        doubt = CellDoubt(one.get("reason", ""), one.get("row", ""), one.get("column", ""))
-        if not doubt.reason or set(one) - {"reason", "row", "column"}:
+    for at, entry in enumerate(content.get("doubtful", ())):
+        doubt = CellDoubt(entry.get("reason", ""), entry.get("row", ""), entry.get("column", ""))
+        if not doubt.reason or set(entry) - {"reason", "row", "column"}:
             faults.append(f"doubt {at + 1}: expected a reason and, if need be, row and column")
         if not any(doubt.covers(row, column) for row in rows for column in columns):
             faults.append(f"doubt {at + 1}: no cell has these names")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.evaluation.sparse_measures.static_vectors import StaticVectors
-from visir.evaluation.sparse_measures.top_terms import refuse_other_texts, top_terms
+from visir.evaluation.sparse_measures.top_terms import check_same_texts, top_terms
 from visir.records import SparseEmbeddings
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def semantic_at(texts: SparseEmbeddings, words: TextTerms, vectors: StaticVector
 
     Raises `EmbeddingError` when there is not one text for each row, or a usable term has no vector.
     """
-    refuse_other_texts(texts, len(words))
+    check_same_texts(texts, len(words))
     rows, terms = top_terms(texts, k)
     table = vectors.unit_vectors(texts.vocabulary)
     ends = np.searchsorted(rows, np.arange(len(texts) + 1))

@@ -20,17 +20,17 @@ def merged(plain: SearchResult, anew: SearchResult) -> SearchResult:
     assert plain.ranks is not None and anew.ranks is not None, "answers come with ranks"
     before, after = plain.ranks, anew.ranks
     row = pc.fill_null(pc.index_in(before.queries, after.queries), -1).to_numpy(zero_copy_only=False)
-    asked = row >= 0
+    is_new = row >= 0
     ranks, grades = before.ranks.copy(), before.grades.copy()
-    inside = np.repeat(asked, before.positives)
+    inside = np.repeat(is_new, before.positives)
     # Both are in the order of the judgements and have the same positives, so the flat arrays line up.
     ranks[inside], grades[inside] = after.ranks, after.grades
-    depths = [one.depth for one in (before, after) if one.depth is not None]
+    depths = [part.depth for part in (before, after) if part.depth is not None]
     joined = Ranks(before.queries, before.offsets, ranks, grades, min(depths) if depths else None, before.gallery_size)
-    return SearchResult(_joined(plain.run, anew.run, before.queries, asked), joined)
+    return SearchResult(_joined(plain.run, anew.run, before.queries, is_new), joined)
 
 
-def _joined(plain: Run, anew: Run, queries: pa.StringArray, asked: NDArray[np.bool_]) -> Run:
+def _joined(plain: Run, anew: Run, queries: pa.StringArray, is_new: NDArray[np.bool_]) -> Run:
     """For each query the answer of `anew` where it was asked, otherwise that of `plain`; empty where there is none."""
     documents = pa.concat_arrays([plain.documents, anew.documents]).unique()
     indices, offsets = [], []
@@ -41,8 +41,8 @@ def _joined(plain: Run, anew: Run, queries: pa.StringArray, asked: NDArray[np.bo
         starts = np.where(at < 0, 0, run.offsets[at])
         offsets.append((starts, np.where(at < 0, 0, run.offsets[at + 1] - starts)))
     shift = len(plain.indices)
-    starts = np.where(asked, offsets[1][0] + shift, offsets[0][0])
-    lengths = np.where(asked, offsets[1][1], offsets[0][1])
+    starts = np.where(is_new, offsets[1][0] + shift, offsets[0][0])
+    lengths = np.where(is_new, offsets[1][1], offsets[0][1])
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     flat = np.repeat(starts - ends[:-1], lengths) + np.arange(ends[-1])
     return Run(

@@ -74,9 +74,9 @@ class Stress:
 
     def effect(self, name: str) -> Effect:
         """The effect of one perturbation, by name."""
-        for one in self.effects:
-            if one.name == name:
-                return one
+        for effect in self.effects:
+            if effect.name == name:
+                return effect
         raise ConfigurationError(
             f"{self.system}: no effect of {name!r}.", hint=nearest(name, [effect.name for effect in self.effects])
         )
@@ -142,7 +142,11 @@ def stress(
     plain = {name: subject.search([task], depth=DEPTH, ties=ties)[0] for name, task in tasks.items()}
     fields: dict[str, Any] = subject.fields()
     judge = None if estimator is None else _estimator(estimator, list(assembly.tasks.values()), encoding)
-    depths = [one.ranks.depth for one in plain.values() if one.ranks is not None and one.ranks.depth is not None]
+    depths = [
+        perturbation.ranks.depth
+        for perturbation in plain.values()
+        if perturbation.ranks is not None and perturbation.ranks.depth is not None
+    ]
     protocol = Protocol(
         collection=collection.name,
         collection_fingerprint=collection.fingerprint,
@@ -159,23 +163,25 @@ def stress(
     measured = _Measuring(subject.name, protocol, qrels, judge)
     outcomes: list[Outcome] = []
     for task, some in names.items():
-        for one in some:
+        for perturbation in some:
             begun = time.perf_counter()
-            view, queries, changed, said = _condition(
-                one, task, part, qrels[task], severity, picture_severity, seed, profile
+            view, queries, changed, description = _condition(
+                perturbation, task, part, qrels[task], severity, picture_severity, seed, profile
             )
             timing["perturb"] = timing.get("perturb", 0.0) + time.perf_counter() - begun
             searched = plain[task]
             if changed.any():
-                perturbed = replace(tasks[task], queries=queries, condition=one)
+                perturbed = replace(tasks[task], queries=queries, condition=perturbation)
                 searched = merged(searched, subject.search([perturbed], depth=DEPTH, ties=ties)[0])
-            title, family = _called(one, task)
-            result = measured.result({task: searched}, said)
+            title, family = _called(perturbation, task)
+            result = measured.result({task: searched}, description)
             spoilt = view.corrupted
             texts = _texts(queries)
-            outcomes.append(Outcome(one, title, family, said, task, changed, result, searched.run, texts, spoilt))
+            outcomes.append(
+                Outcome(perturbation, title, family, description, task, changed, result, searched.run, texts, spoilt)
+            )
     timing["in the system"] = spent = sum(subject.seconds.values())
-    found = assemble(
+    study = assemble(
         subject.name,
         measured.result(plain, None),
         {name: searched.run for name, searched in plain.items()},
@@ -187,7 +193,7 @@ def stress(
         notes=subject.notes,
     )
     timing["elsewhere"] = time.perf_counter() - started - spent
-    return replace(found, timing=timing)
+    return replace(study, timing=timing)
 
 
 def assemble(
@@ -207,27 +213,27 @@ def assemble(
     `captions`: columns id, text, image_id of (at least) the captions that were asked.
     """
     images = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
-    found: list[Effect] = []
+    all_effects: list[Effect] = []
     for task in ("t2i", "i2t"):
         some = [outcome for outcome in outcomes if outcome.task == task]
         if some:
             ids = plain.per_query[task]["query_id"].to_pylist()
             clusters = [images[identifier] for identifier in ids] if task == "t2i" else None
-            found += effects(plain, some, clusters, test=test, seed=seed)
-    of_captions = {one.name: one.after - one.before for one in found if one.outcome.task == "t2i"}
-    said = {"t": "paired t-test", "randomisation": "paired randomisation test"}[test]
+            all_effects += effects(plain, some, clusters, test=test, seed=seed)
+    of_captions = {effect.name: effect.after - effect.before for effect in all_effects if effect.outcome.task == "t2i"}
+    test_name = {"t": "paired t-test", "randomisation": "paired randomisation test"}[test]
     made = Stress(
         system,
         plain.protocol.collection,
         plain,
         runs,
         qrels,
-        tuple(found),
+        tuple(all_effects),
         jaccard(of_captions) if len(of_captions) > 1 else None,
         dict(zip(captions["id"].to_pylist(), captions["text"].to_pylist(), strict=True)),
         images,
-        f"{said} over images, with all their captions",
-        len(found),
+        f"{test_name} over images, with all their captions",
+        len(all_effects),
         notes=tuple(dict.fromkeys(notes)),
     )
     return with_correction([made])[0]
@@ -256,13 +262,15 @@ class _Measuring:
     qrels: Mapping[str, Qrels]
     judge: Estimator | None
 
-    def result(self, searched: Mapping[str, SearchResult], said: str | None) -> Result:
-        ranks = {name: [found.ranks] for name, found in searched.items() if found.ranks is not None}
+    def result(self, searched: Mapping[str, SearchResult], description: str | None) -> Result:
+        ranks = {name: [result.ranks] for name, result in searched.items() if result.ranks is not None}
         further = None
         if self.judge is not None:
-            further = {name: dcg_cm(found.run, self.qrels[name], [10], self.judge) for name, found in searched.items()}
+            further = {
+                name: dcg_cm(result.run, self.qrels[name], [10], self.judge) for name, result in searched.items()
+            }
         names = [*(f"{self.protocol.recall}@{k}" for k in RSUM_CUTOFFS), "mean_rank"]
-        protocol = self.protocol.changed(perturbation=said)
+        protocol = self.protocol.changed(perturbation=description)
         return score(self.system, ranks, protocol, measures=names, further=further)
 
 
@@ -270,7 +278,7 @@ def _called(name: str, task: str) -> tuple[str, str]:
     """The title and the family of a perturbation, or of several joined by "+"."""
     if task == "i2t":
         return CORRUPTIONS.get(name).title, CORRUPTIONS.get(name).family
-    steps = [find(one) for one in name.split("+")]
+    steps = [find(step) for step in name.split("+")]
     # "nearby_char:azerty" looks at another keyboard than its title says.
     titles = [step.title + f" ({step.name.partition(':')[2]})" * (":" in step.name) for step in steps]
     return " + ".join(titles), " + ".join(dict.fromkeys(step.family for step in steps))
@@ -297,8 +305,10 @@ def _condition(
     changed = pc.is_in(qrels.queries, ids).to_numpy(zero_copy_only=False)
     queries = qrels.queries.filter(pa.array(changed))
     counted = " and ".join(dict.fromkeys(filter(None, (find(step).severity for step in name.split("+")))))
-    said = f"captions: {name}{f', severity {severity} ({counted})' if counted else ''}, seed {seed}, {profile} profile"
-    return view, _only(view.items("text"), queries), changed, said
+    description = (
+        f"captions: {name}{f', severity {severity} ({counted})' if counted else ''}, seed {seed}, {profile} profile"
+    )
+    return view, _only(view.items("text"), queries), changed, description
 
 
 def _only(items: Items, ids: pa.StringArray) -> Items:

@@ -41,7 +41,7 @@ class CommandSystem(System):
 
     def __init__(self, command: str, folder: str | Path, name: str | None = None, suffix: str = ".trec") -> None:
         self.words, self.folder, self.suffix = shlex.split(command), Path(folder), suffix
-        missing = [one for one in ("{queries}", "{run}") if one not in command]
+        missing = [place for place in ("{queries}", "{run}") if place not in command]
         if missing or not self.words:
             raise ConfigurationError(
                 f"--command {command!r} does not say where {' and '.join(missing)} stands.",
@@ -87,13 +87,13 @@ class CommandSystem(System):
     def _call(self, words: list[str], run: Path) -> None:
         started = time.perf_counter()
         try:
-            said = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+            finished = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
         except OSError as fault:
             raise RunError(f"{words[0]}: cannot be run: {fault.strerror}.", hint="is it installed, on PATH?") from fault
         self.seconds["command"] = self.seconds.get("command", 0.0) + time.perf_counter() - started
-        if said.returncode != 0:
-            tail = (said.stderr or said.stdout)[-_TAIL:].strip()
-            raise RunError(f"{shlex.join(words)}: exit status {said.returncode}.\n{tail}", hint="mend the command")
+        if finished.returncode != 0:
+            tail = (finished.stderr or finished.stdout)[-_TAIL:].strip()
+            raise RunError(f"{shlex.join(words)}: exit status {finished.returncode}.\n{tail}", hint="mend the command")
         if not run.is_file():
             raise RunError(f"{shlex.join(words)}: left no run at {run}.", hint="write the answers to {run}")
 

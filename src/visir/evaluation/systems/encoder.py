@@ -114,10 +114,10 @@ class EncoderSystem(System):
 
     def by_modality(self) -> dict[str, Vectors]:
         """The vectors by modality, as far as items were encoded; the first of each."""
-        found: dict[str, Vectors] = {}
+        first: dict[str, Vectors] = {}
         for _, vectors in self._vectors.values():
-            found.setdefault(vectors.modality, vectors)
-        return found
+            first.setdefault(vectors.modality, vectors)
+        return first
 
     def _system(self, tasks: Sequence[Task]) -> VectorSystem:
         """One system for the vectors of these tasks: by role when modalities do not tell the sides apart."""

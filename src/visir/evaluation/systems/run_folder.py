@@ -41,7 +41,7 @@ class RunFolder(System):
         faults = []
         for task, files in self.files.items():
             strange = [file for file in sorted(files) if file != PLAIN and not _is_known(file, task)]
-            faults += [f"{files[one].name}: {one!r} is no {_KINDS[task]}" for one in strange]
+            faults += [f"{files[condition].name}: {condition!r} is no {_KINDS[task]}" for condition in strange]
             if files and PLAIN not in files:
                 faults.append(f"the unperturbed run of {task} is missing: {PLAIN}.trec, or in another format")
         if not any(self.files.values()):
@@ -94,12 +94,12 @@ def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], pla
     note = check(run, task.gallery)
     if run.depth < depth and run.depth < run.gallery.size:
         raise RunError(f"{place}: answers are {run.depth} deep; rsum looks at the first {depth}.", hint="search deeper")
-    asked = task.asked()
-    missing = len(asked) - int(pc.sum(pc.is_in(asked, run.queries)).as_py() or 0)
+    judged = task.asked()
+    missing = len(judged) - int(pc.sum(pc.is_in(judged, run.queries)).as_py() or 0)
     notes += [note] if note and note not in notes else []
     if missing:
-        notes.append(f"{task.condition}: {missing:,} of {len(asked):,} queries are not answered; they failed")
-    queries = pa.concat_arrays([asked, run.queries]).unique()
+        notes.append(f"{task.condition}: {missing:,} of {len(judged):,} queries are not answered; they failed")
+    queries = pa.concat_arrays([judged, run.queries]).unique()
     return SearchResult(run, ranks_of(run, task.judgements().select(queries), ties))
 
 
@@ -111,19 +111,19 @@ def _is_known(name: str, task: str) -> bool:
     if task == "i2t":
         return name in CORRUPTIONS
     try:
-        return all(find(one) for one in name.split("+"))
+        return all(find(step) for step in name.split("+"))
     except VisirError:
         return False
 
 
 def _files(folder: Path, task: str) -> dict[str, Path]:
     places = [folder / task, *([folder] if task == "t2i" else [])]
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for place in places:
         for path in sorted(place.iterdir()) if place.is_dir() else []:
             name, _, rest = path.name.partition(".")
             if f".{rest.partition('.')[0]}" in SUFFIXES and path.is_file() and path.name != MANIFEST:
-                if name in found:
-                    raise RunError(f"{found[name]} and {path} are both the run {name!r}.", hint="keep one of them")
-                found[name] = path
-    return found
+                if name in files:
+                    raise RunError(f"{files[name]} and {path} are both the run {name!r}.", hint="keep one of them")
+                files[name] = path
+    return files

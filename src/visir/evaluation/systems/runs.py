@@ -100,15 +100,15 @@ def by_task(runs: Sequence[Run]) -> dict[str, Run]:
     Raises:
         ConfigurationError: There are two runs of one task.
     """
-    found: dict[str, Run] = {}
+    runs_by_task: dict[str, Run] = {}
     for run in runs:
-        if run.task in found:
+        if run.task in runs_by_task:
             raise ConfigurationError(
-                f"two runs of the task {run.task}: {found[run.task].name} and {run.name}.",
+                f"two runs of the task {run.task}: {runs_by_task[run.task].name} and {run.name}.",
                 hint="evaluate them one after the other, then compare the results",
             )
-        found[run.task] = run
-    return found
+        runs_by_task[run.task] = run
+    return runs_by_task
 
 
 def _of_fold(run: Run, fold: Task, folds: int) -> Run:

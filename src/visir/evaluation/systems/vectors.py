@@ -15,7 +15,7 @@ from visir.records import Embeddings, Items, SparseEmbeddings, Task, Ties, Vecto
 from visir.search.exact import SearchResult, search, search_both, similarity_of
 from visir.search.pools import search_pools
 from visir.search.ranks import ranks_of
-from visir.search.sparse.scan import refuse_unlike
+from visir.search.sparse.scan import check_same_vocabulary
 from visir.search.vectors import Similarity
 
 
@@ -40,7 +40,7 @@ class VectorSystem(System):
         for other in others:
             similarity_of(None, first, other)  # refuses a dense side beside a sparse one
             if isinstance(first, SparseEmbeddings) and isinstance(other, SparseEmbeddings):
-                refuse_unlike(first, other)
+                check_same_vocabulary(first, other)
             if first.dimension != other.dimension:
                 raise ConfigurationError(
                     f"{first.modality} vectors have {first.dimension} dimensions ({first.encoder.name}), "

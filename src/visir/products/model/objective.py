@@ -57,8 +57,8 @@ class CategoryInfoNCE(nn.Module):
       loss that minimises the tree distance of predictions (section 7.6.1) and gives none. Climbing from the category,
       and not the way from one category to the other, so that an error costs the same however deep the product lies.
 
-    `pairs.images` are categories, `pairs.texts` products, `pairs.owners` the rows of the categories they were paired
-    with and `pairs.classes` those of the products' own, most specific categories.
+    `pairs.anchors` are categories, `pairs.positives` products, `pairs.anchor_rows` the rows of the categories they were
+    paired with and `pairs.classes` those of the products' own, most specific categories.
     """
 
     paths: Tensor
@@ -87,10 +87,10 @@ class CategoryInfoNCE(nn.Module):
         In another tree there is none: one level above the root, depth(j) in all.
         """
         if pairs.classes is None:
-            raise ConfigurationError("this loss needs the products' own categories; give `Examples.classes`.")
-        path, own = self.paths[pairs.owners], self.paths[pairs.classes]
+            raise ConfigurationError("this loss needs the products' own categories; give `TrainingExamples.classes`.")
+        path, own = self.paths[pairs.anchor_rows], self.paths[pairs.classes]
         shared = (path[:, None] == own[None, :]) & (path != NONE)[:, None]
-        return self.depths[pairs.owners][:, None] - shared.sum(-1)
+        return self.depths[pairs.anchor_rows][:, None] - shared.sum(-1)
 
 
 def _loss(logits: Tensor, up: Tensor | None, asked: CategoryLoss) -> Tensor:

@@ -68,11 +68,11 @@ def _parse(line: bytes) -> Any:
         if not _PYTHON.match(line):
             raise
     try:
-        found = ast.literal_eval(line.decode().strip())
-        orjson.dumps(found)  # what JSON could not hold (bytes, half of a surrogate pair) is no metadata
+        value = ast.literal_eval(line.decode().strip())
+        orjson.dumps(value)  # what JSON could not hold (bytes, half of a surrogate pair) is no metadata
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as fault:
         raise ValueError(f"neither JSON nor a Python dictionary: {fault}") from None
-    return found
+    return value
 
 
 def _path(draft: ProductDraft, place: str, value: object) -> object:
@@ -81,7 +81,7 @@ def _path(draft: ProductDraft, place: str, value: object) -> object:
     In files of 2018 some lists go on after the path: "</span></span></span>", then phrases of the page. Those are cut.
     """
     path = path_of(draft, place, value, ">") if isinstance(value, list) else value
-    markup = [isinstance(one, str) and "</" in one for one in path] if isinstance(path, list) else []
+    markup = [isinstance(name, str) and "</" in name for name in path] if isinstance(path, list) else []
     if not isinstance(path, list) or not any(markup):
         return path
     end = markup.index(True)
@@ -90,20 +90,20 @@ def _path(draft: ProductDraft, place: str, value: object) -> object:
 
 
 def _attributes(draft: ProductDraft, place: str, row: Mapping[str, Any], *, drop: bool) -> list[tuple[object, object]]:
-    found: list[tuple[object, object]] = []
+    attributes: list[tuple[object, object]] = []
     for field in DETAILS:
         value = row.get(field)
         if isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{")):
-            for name, one in pairs(draft, place, value):
+            for name, text in pairs(draft, place, value):
                 if drop and str(name).strip().rstrip(" :").casefold() in OF_THE_PAGE:
                     draft.reject("attributes of the page, not of the product", f"{place}: {name!r}")
                 else:
-                    found.append((name, one))
+                    attributes.append((name, text))
         elif value:
             draft.reject(f"fields {field!r} that are no object (the product is kept)", place)
-    found += [(field, row[field]) for field in SINGLE if row.get(field)]
+    attributes += [(field, row[field]) for field in SINGLE if row.get(field)]
     features = _first(row, FEATURES)
-    return [*found, ("feature", features)] if features else found
+    return [*attributes, ("feature", features)] if features else attributes
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -118,8 +118,8 @@ def _address(value: object) -> object:
         except orjson.JSONDecodeError:
             return None
         return next(iter(value), None) if isinstance(value, dict) else None
-    one = first_of(value)
-    return first_of(_first(one, SIZES)) if isinstance(one, Mapping) else one
+    first = first_of(value)
+    return first_of(_first(first, SIZES)) if isinstance(first, Mapping) else first
 
 
 _PYTHON = re.compile(rb"\s*(?:\[\s*)?\{\s*(?:'|\"[^\"]*\"\s*:)")
@@ -130,7 +130,7 @@ def _sniff(path: Path) -> bool:
     if not plain_name(path).lower().endswith((".json", ".jsonl")):
         return False
     line = head(path).lstrip().partition(b"\n")[0]
-    return line.startswith((b"{", b"[")) and all(any(_KEYS[one].search(line) for one in keys) for keys in (IDS, PATHS))
+    return line.startswith((b"{", b"[")) and all(any(_KEYS[key].search(line) for key in keys) for keys in (IDS, PATHS))
 
 
 FORMAT = Format(

@@ -62,7 +62,7 @@ def _path(draft: ProductDraft, place: str, cell: str) -> object:
         trees = orjson.loads(cell)
     except orjson.JSONDecodeError:
         return cell
-    if not isinstance(trees, list) or not all(isinstance(one, str) for one in trees):
+    if not isinstance(trees, list) or not all(isinstance(tree, str) for tree in trees):
         return cell
     if len(trees) > 1:
         draft.reject("further category paths of a product that has several", place, len(trees) - 1)

@@ -12,20 +12,20 @@ import pyarrow.parquet as pq
 from visir.errors import VisirError
 from visir.fingerprint import hash_columns, hash_json
 from visir.robustness.language.tagged_captions import TaggedCaptions
-from visir.storage import FolderKind, Store
+from visir.storage import ContentStore, FolderKind
 
 WORDS = FolderKind("words", "a folder of tagged words", remedy="delete it: the captions are tagged again")
 FILE = "words.parquet"
 
 
-def cached_words(texts: pa.StringArray, how: str, tag: Callable[[pa.StringArray], TaggedCaptions]) -> TaggedCaptions:
+def cached_words(texts: pa.StringArray, tagger: str, tag: Callable[[pa.StringArray], TaggedCaptions]) -> TaggedCaptions:
     """`tag(texts)`, or what it gave last time: `VISIR_CACHE`/words, which can be deleted at any time.
 
     `how` names the tagger and its version. Of damaged words the captions are tagged again, with a warning; where words
     cannot be written there is a warning too, because they are at hand all the same.
     """
-    key = hash_json({"texts": hash_columns([texts], sort=False), "how": how})
-    store = Store(WORDS)
+    key = hash_json({"texts": hash_columns([texts], sort=False), "how": tagger})
+    store = ContentStore(WORDS)
     if store.find(key) is not None:
         return _read(texts, pq.read_table(store.path(key) / FILE))
     words = tag(texts)

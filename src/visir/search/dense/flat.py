@@ -41,7 +41,7 @@ class FlatIndex(StoredIndex[Embeddings]):
     settings_type = FlatSettings
 
     def _construct(self, rows: Rows[Embeddings]) -> dict[int, Side]:
-        refuse_zero(rows.parts[-1], self.settings.similarity)
+        check_no_zero_vectors(rows.parts[-1], self.settings.similarity)
         return {}  # the side of each part, made when it is first searched
 
     def _extend(self, built: Any, before: Rows[Embeddings], after: Rows[Embeddings]) -> dict[int, Side]:
@@ -72,7 +72,7 @@ class FlatIndex(StoredIndex[Embeddings]):
         return {"dtype": str(rows.parts[0].vectors.dtype)}
 
 
-def refuse_zero(vectors: Embeddings, similarity: Any) -> None:
+def check_no_zero_vectors(vectors: Embeddings, similarity: Any) -> None:
     """Raise `EmbeddingError` for vectors that have no cosine when they come in, not when somebody searches."""
     step = 8192
     for start in range(0, len(vectors), step):

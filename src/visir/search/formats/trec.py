@@ -10,7 +10,7 @@ import numpy as np
 from visir.errors import CollectionError, RunError
 from visir.files import read_lines
 from visir.records import Gallery, Qrels, Run
-from visir.search.formats.build import Order, refuse_fractions, run_of
+from visir.search.formats.build import Order, check_whole_grades, run_of
 from visir.storage import write_new
 
 
@@ -100,7 +100,7 @@ def read_qrels(path: str | Path, *, name: str = "links") -> Qrels:
 
 def write_qrels(qrels: Qrels, path: str | Path, *, replace: bool = False) -> None:
     """Write TREC qrels. Grades must be whole numbers: trec_eval reads nothing else."""
-    refuse_fractions(qrels)
+    check_whole_grades(qrels)
     rows = ((q, d, g) for q, judged in qrels.to_dict().items() for d, g in judged.items())
     write_new(path, "".join(f"{q} 0 {d} {int(g)}\n" for q, d, g in rows).encode(), replace=replace)
 

@@ -23,7 +23,7 @@ from visir.search.remote.points import Point, keys_of
 from visir.search.remote.settings import DenseSettings
 from visir.search.remote.sparse import QdrantSparseIndex
 from visir.search.remote.storage import RemoteStorage
-from visir.search.rows import refuse_unlike
+from visir.search.rows import check_fits_index
 from visir.search.settings import searching, settings_of
 from visir.search.validate_queries import in_order
 
@@ -54,7 +54,7 @@ class HybridCollection:
         settings = settings_of(KIND, DenseSettings, options)
         if settings.url:
             name_address(settings.url)
-        _refuse(dense, sparse, settings)
+        _check(dense, sparse, settings)
         like = dense.select([]), sparse.select([])
         facts = {
             "kind": KIND,
@@ -94,9 +94,9 @@ class HybridCollection:
 
     def add(self, dense: Embeddings, sparse: SparseEmbeddings) -> None:
         """Add documents; as `Index.add`."""
-        refuse_unlike(DENSE, dense, self._dense, added=True)
-        refuse_unlike(SPARSE, sparse, self._sparse, added=True)
-        _refuse(dense, sparse, self._storage.settings)
+        check_fits_index(DENSE, dense, self._dense, added=True)
+        check_fits_index(SPARSE, sparse, self._sparse, added=True)
+        _check(dense, sparse, self._storage.settings)
         self._storage.add(dense.ids, lambda: _batches(dense, sparse, self._storage.settings))
 
     def delete(self, ids: object) -> None:
@@ -124,7 +124,7 @@ class HybridCollection:
         check_depth(depth, "depth")
         ordered = in_order(DENSE, dense, self._dense, len(state.id_index), k)
         deep, best = min(depth, len(state.id_index)), min(k, len(state.id_index))
-        _refuse_other_ids(ordered, in_order(SPARSE, sparse, self._sparse, len(state.id_index), k), "query")
+        _check_same_ids(ordered, in_order(SPARSE, sparse, self._sparse, len(state.id_index), k), "query")
         words = sparse.select(ordered.ids)
         hits = []
         for first in range(0, len(ordered), _QUERIES):
@@ -171,14 +171,14 @@ def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSetting
         ]
 
 
-def _refuse(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> None:
+def _check(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> None:
     if len(dense) == 0:
         raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
-    _refuse_other_ids(dense, sparse, "document")
-    QdrantIndex._refuse(dense, settings)
+    _check_same_ids(dense, sparse, "document")
+    QdrantIndex._check(dense, settings)
 
 
-def _refuse_other_ids(dense: Embeddings, sparse: SparseEmbeddings, what: str) -> None:
+def _check_same_ids(dense: Embeddings, sparse: SparseEmbeddings, what: str) -> None:
     other = set(dense.ids.to_pylist()) ^ set(sparse.ids.to_pylist())
     if other:
         raise EmbeddingError(

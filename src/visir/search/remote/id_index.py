@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from visir.records import Gallery, Modality, strings
 from visir.search.remote.points import Places
-from visir.search.rows import places_of, refuse_there
+from visir.search.rows import check_not_indexed, places_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +41,9 @@ class IdIndex:
         """All documents, as the gallery of a search."""
         return Gallery.of(self.modality, self.ids, f"all indexed {self.modality}s")
 
-    def refuse_there(self, ids: pa.StringArray) -> None:
+    def check_not_indexed(self, ids: pa.StringArray) -> None:
         """Raise `EmbeddingError` that names those of these ids that are here already."""
-        refuse_there(ids, self.ids)
+        check_not_indexed(ids, self.ids)
 
     def add(self, ids: pa.StringArray) -> IdIndex:
         """With these documents."""

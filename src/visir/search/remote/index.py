@@ -21,7 +21,7 @@ from visir.search.remote.engine import EngineError, Nearest, Space
 from visir.search.remote.id_index import IdIndex
 from visir.search.remote.points import Point, Vector, keys_of
 from visir.search.remote.storage import RemoteStorage, State, WriteSpace
-from visir.search.rows import places_of, refuse_unlike
+from visir.search.rows import check_fits_index, places_of
 from visir.search.settings import searching, settings_of
 from visir.search.validate_queries import in_order
 
@@ -79,7 +79,7 @@ class RemoteIndex(Index[Vectors]):
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
             raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
-        cls._refuse(documents, settings)
+        cls._check(documents, settings)
         facts = {"kind": cls.kind, "modality": documents.modality, "encoder": documents.encoder.to_dict()}
         space = Space(cls.space, cls._dimension(documents))
         storage = RemoteStorage.create(
@@ -109,8 +109,8 @@ class RemoteIndex(Index[Vectors]):
 
     def add(self, documents: Vectors) -> None:
         """Add documents. Ids that are there already, another encoder, dimension or modality are errors."""
-        refuse_unlike(self.form, documents, self._like, added=True)
-        self._refuse(documents, self.settings)
+        check_fits_index(self.form, documents, self._like, added=True)
+        self._check(documents, self.settings)
         self._storage.add(documents.ids, lambda: self._batches(documents, self.settings), self._kept_vectors(documents))
 
     def delete(self, ids: object) -> None:
@@ -184,7 +184,7 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     @abstractmethod
-    def _refuse(cls, documents: Vectors, settings: Any) -> None:
+    def _check(cls, documents: Vectors, settings: Any) -> None:
         """Raise `EmbeddingError` for vectors that this index cannot hold."""
 
     @classmethod

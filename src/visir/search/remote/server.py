@@ -39,7 +39,7 @@ class ServerEngine(Engine):
         models = _models()
         engine = cls(collection, settings)
         if engine.exists():
-            engine._refuse_there()
+            engine._check_no_collection()
         dense = {
             space.name: models.VectorParams(size=space.dimension, distance=models.Distance.DOT)
             for space in spaces
@@ -190,7 +190,7 @@ class ServerEngine(Engine):
         mark = (info.config.metadata or {}).get("visir", {})
         return mark if isinstance(mark, dict) else {}
 
-    def _refuse_there(self) -> None:
+    def _check_no_collection(self) -> None:
         metadata = self._said()
         delete = f"delete it (curl -X DELETE {self.place.url.rstrip('/')}/collections/{self.collection})"
         if metadata and not metadata.get("complete"):

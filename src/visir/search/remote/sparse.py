@@ -32,7 +32,7 @@ class QdrantSparseIndex(RemoteIndex[SparseEmbeddings]):
     space = "sparse"
 
     @classmethod
-    def _refuse(cls, documents: SparseEmbeddings, settings: SparseSettings) -> None:
+    def _check(cls, documents: SparseEmbeddings, settings: SparseSettings) -> None:
         pass  # weights are finite and positive, or there were no such embeddings
 
     @classmethod

@@ -44,8 +44,10 @@ from visir.search.remote.engine import Engine, EngineError, Space
 from visir.search.remote.id_index import IdIndex
 from visir.search.remote.points import Point, keys_of
 from visir.search.remote.server import ServerEngine
-from visir.storage import Change, Manifest, Scratch
+from visir.storage import FolderChange, Manifest, Scratch
 
+Content = dict[str, Any]
+"""What `visir.json` says of the index."""
 Batches = Callable[[], Iterator[list[Point]]]
 """The points to put in, piece by piece."""
 WriteSpace = Callable[[IdIndex, Path], None]
@@ -175,7 +177,7 @@ class RemoteStorage:
 
         `write_space`: where the folder keeps more of the vectors than what they are like.
         """
-        self.state.id_index.refuse_there(ids)
+        self.state.id_index.check_not_indexed(ids)
         if len(ids):
             self._change(self.state.id_index.add(ids), ids, batches, write_space)
 
@@ -203,7 +205,12 @@ class RemoteStorage:
                 self._change_embedded(change, id_index, touched, put, content)
 
     def _change_embedded(
-        self, change: Change, id_index: IdIndex, touched: pa.StringArray, put: Batches | None, content: dict[str, Any]
+        self,
+        change: FolderChange,
+        id_index: IdIndex,
+        touched: pa.StringArray,
+        put: Batches | None,
+        content: dict[str, Any],
     ) -> None:
         before, after = content["engine"], f"engine-{change.manifest.generation + 1}"
         content["engine"] = after
@@ -219,7 +226,12 @@ class RemoteStorage:
         self._publish(change, id_index, EdgeEngine.readable(folder), content)
 
     def _change_server(
-        self, change: Change, id_index: IdIndex, touched: pa.StringArray, put: Batches | None, content: dict[str, Any]
+        self,
+        change: FolderChange,
+        id_index: IdIndex,
+        touched: pa.StringArray,
+        put: Batches | None,
+        content: dict[str, Any],
     ) -> None:
         """Three steps on disk: what is about to change is written down; the server is changed; what is now counts.
 
@@ -245,7 +257,7 @@ class RemoteStorage:
         engine.mark(now["index"], changes)
         self._publish(change, id_index, engine, {**content, "changes": changes})
 
-    def _publish(self, change: Change, id_index: IdIndex, engine: Engine, content: dict[str, Any]) -> None:
+    def _publish(self, change: FolderChange, id_index: IdIndex, engine: Engine, content: dict[str, Any]) -> None:
         change.keep_only(*(content[name] for name in ("ids", "space", "engine", "pending") if name in content))
         manifest = change.commit(content)
         self.content = content
@@ -253,7 +265,7 @@ class RemoteStorage:
         self.state = State(id_index, engine, own, manifest.generation, bytes_of(manifest))
 
 
-def _write_space(change: Change, content: Mapping[str, Any], write: Callable[[Path], None]) -> None:
+def _write_space(change: FolderChange, content: Mapping[str, Any], write: Callable[[Path], None]) -> None:
     """Write what the folder keeps of the vectors, in a folder of its own."""
     folder = change.subfolder(content["space"], *content["space files"])
     for name in content["space files"]:

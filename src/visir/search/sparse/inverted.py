@@ -14,7 +14,7 @@ from visir.errors import EmbeddingError, RunError
 from visir.records import Run, SparseEmbeddings
 from visir.search.answers import Hits, run_of
 from visir.search.depth import MOST, check_depth
-from visir.search.rows import Rows, refuse_unlike
+from visir.search.rows import Rows, check_fits_index
 from visir.search.settings import searching, setting
 from visir.search.sparse import kernels
 from visir.search.sparse.lists import INVERTED, lists_of
@@ -85,7 +85,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         if first is None:
             return super().search(queries, k, **options)
         rows = self._state.rows
-        refuse_unlike(self.form, queries, rows.parts[0])
+        check_fits_index(self.form, queries, rows.parts[0])
         settings = searching(self.kind, self.settings, options)
         query_ids = queries.ids.take(pc.sort_indices(queries.ids))
         if not query_ids.equals(first.ids.take(pc.sort_indices(first.ids))):

@@ -33,7 +33,7 @@ def best(queries: SparseEmbeddings, documents: Any, places: NDArray[np.int64], k
         products = matrix[first : first + _BLOCK] @ documents
         for row in range(products.shape[0]):
             part = slice(products.indptr[row], products.indptr[row + 1])
-            with np.errstate(over="ignore"):  # `refuse_overflow` names the pair
+            with np.errstate(over="ignore"):  # `check_finite_scores` names the pair
                 place, scores = places[products.indices[part]], products.data[part].astype(np.float32)
             place, scores = place[place >= 0], scores[place >= 0]
             if len(scores) > k:

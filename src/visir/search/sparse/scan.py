@@ -135,7 +135,7 @@ def _answers(state: SearchState) -> Answers:
     return indices, scores
 
 
-def refuse_unlike(first: SparseEmbeddings, second: SparseEmbeddings) -> None:
+def check_same_vocabulary(first: SparseEmbeddings, second: SparseEmbeddings) -> None:
     """Raise `EmbeddingError` when two sides do not weigh the same words."""
     left, right = first.vocabulary, second.vocabulary
     if left.fingerprint != right.fingerprint:

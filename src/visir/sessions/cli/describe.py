@@ -34,7 +34,7 @@ def describe(
     from visir.sessions.describe import describe as described
     from visir.sessions.reports.findings import findings
     from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
-    from visir.sessions.reports.tables import cannot_table, statistic_table
+    from visir.sessions.reports.tables import statistic_table, unavailable_table
     from visir.storage import FolderKind, new_folder
 
     with new_folder(out, FolderKind("description", "a description of sessions"), replace=force) as change:
@@ -49,7 +49,7 @@ def describe(
     for sentences in findings(characterisation).values():
         for sentence in sentences:
             console.print(sentence, markup=False, highlight=False)
-    if any(statistic.cannot for statistic in characterisation.statistics):
+    if any(statistic.unavailable for statistic in characterisation.statistics):
         console.print()
-        console.print(to_terminal(cannot_table(characterisation)))
+        console.print(to_terminal(unavailable_table(characterisation)))
     console.print(f"report: {out / _PAGE}", soft_wrap=True, highlight=False)

@@ -43,7 +43,7 @@ def score(
 
 
 def _events(stream: TextIO, live: LiveScorer) -> Iterator[dict[str, Any]]:
-    """The rows of a stream; a line that is none is told with its number, counted, and left out."""
+    """The rows of a stream. A line that is not a row is reported with its number, counted, and left out."""
     import csv
 
     import orjson

@@ -1,8 +1,8 @@
 """How the sessions of each outcome spread over days, hours, channels or devices, and which of these convert best.
 
 Every percentage here is of *all purchase sessions*, or of all non-purchase sessions: columns add up to 100 %. So do
-those of Tables 6.2 (99.90 and 99.10 %) and 6.4 (100.02 and 100.01 %), and section 6.4.2's 48.55 + 51.45 % and
-58.55 + 41.44 % over the days of the week. The other reading, which share of a device's sessions are purchases, is the
+those of Tables 6.2 (99.90 and 99.10 %) and 6.4 (100.02 and 100.01 %), and section 6.4.2's 48.55 + 51.45 % and 58.55 +
+41.44 % over the days of the week. The other reading, which share of a device's sessions are purchases, is the
 conversion rate.
 """
 
@@ -18,13 +18,14 @@ from visir.sessions.describe.statistic import Statistic, StatisticCell, Statisti
 
 OUTCOMES = {True: "Purchase", False: "Non-purchase"}
 BUYING, OTHER = "Purchase sessions", "Non-purchase sessions"
+OUTCOME_LABELS = ("sessions with a purchase", "sessions without")
 RATE, STANDARD = "Conversion rate", "Standardised rate"
 _ALIKE = "Intervals (95 %) hold sessions of one visitor together."
 
 
 @dataclass(frozen=True)
 class StatisticHeading:
-    """What a statistic is called: see `Statistic`."""
+    """Name, title, source and corner of a `Statistic`."""
 
     name: str
     title: str
@@ -33,29 +34,42 @@ class StatisticHeading:
 
 
 def shares_by_outcome(
-    log: SessionLog, about: StatisticHeading, column: str, keys: Sequence[int], said: Callable[[int], str]
+    log: SessionLog, about: StatisticHeading, column: str, keys: Sequence[int], label: Callable[[int], str]
 ) -> Statistic:
-    """The share of purchase and of non-purchase sessions that falls on each value of a column that is always known."""
-    found = log.shares("purchase", column)
-    cells = tuple(tuple(share(moments(found, outcome, key)) for outcome in OUTCOMES) for key in keys)
+    """The share of purchase and of non-purchase sessions with each value of a column that is always known.
+
+    Args:
+        log: The sessions.
+        about: Name and title.
+        column: A column of sessions.
+        keys: Its values, in order.
+        label: A value in words.
+    """
+    shares = log.shares("purchase", column)
+    cells = tuple(tuple(share(moments(shares, outcome, key)) for outcome in OUTCOMES) for key in keys)
     return Statistic(
         about.name,
         about.title,
         about.source,
         about.corner,
-        rows=tuple(said(key) for key in keys),
+        rows=tuple(label(key) for key in keys),
         columns=(BUYING, OTHER),
         units=("%", "%"),
         cells=cells,
         of="of all sessions with a purchase, and of all without",
-        notes=(*_empty(found), _ALIKE + " They do not say how another week would differ."),
+        notes=(*_empty(shares), _ALIKE + " They do not say how another week would differ."),
     )
 
 
 def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> Statistic:
     """Shares of each outcome over the values of a column, conversion rates, and these standardised over the values.
 
-    Sessions whose value is not told are left out, and counted in a note.
+    Sessions without a value are left out, and counted in a note.
+
+    Args:
+        log: The sessions.
+        about: Name and title.
+        column: A column of sessions.
     """
     names = log.names(column)
     if not names:
@@ -63,20 +77,20 @@ def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> S
     where = f"{column} IS NOT NULL"
     shares = log.shares("purchase", column, where=where)
     rates = log.shares(column, "purchase", where=where)
-    of = [moments(rates, name, True) for name in names]
-    standard = standardised(of)
+    moments_of_names = [moments(rates, name, True) for name in names]
+    standard = standardised(moments_of_names)
     cells: list[StatisticRow] = []
-    for name, rate, z in zip(names, of, standard, strict=True):
-        least = int(min(rate.y, rate.n - rate.y))  # who knows the rate and the sessions knows both outcomes
-        told = share(rate)
+    for name, rate, z in zip(names, moments_of_names, standard, strict=True):
+        support = int(min(rate.y, rate.n - rate.y))  # who knows the rate and the sessions knows both outcomes
+        rate_cell = share(rate)
         cells.append(
             (
                 *(share(moments(shares, outcome, name)) for outcome in OUTCOMES),
-                StatisticCell(told.value, told.low, told.high, support=least),
-                StatisticCell(z.value, z.low, z.high, support=least),
+                StatisticCell(rate_cell.value, rate_cell.low, rate_cell.high, support=support),
+                StatisticCell(z.value, z.low, z.high, support=support),
             )
         )
-    left = log.counts["sessions"] - log.known[column]
+    left = log.counts["sessions"] - log.known_counts[column]
     notes = [*_empty(shares), _ALIKE]
     if left:
         notes.insert(0, f"{left:,} sessions of which the log does not tell the {column} are left out.")
@@ -98,5 +112,5 @@ def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> S
     )
 
 
-def _empty(found: dict[Any, Any]) -> list[str]:
-    return [f"The log has no {said.lower()} session." for outcome, said in OUTCOMES.items() if outcome not in found]
+def _empty(shares: dict[Any, Any]) -> list[str]:
+    return [f"The log has no {name.lower()} session." for outcome, name in OUTCOMES.items() if outcome not in shares]

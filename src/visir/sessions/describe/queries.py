@@ -20,20 +20,20 @@ def queries(log: SessionLog) -> Statistic:
     the outcome: columns add up to 100 %.
     """
     name = ("table-6-5", "How often sessions search", "Table 6.5")
-    for known, what in (("device", "names no device"), ("query", "records no search")):
-        if not log.known[known]:
-            return Statistic.without(*name, f"the log {what}")
-    told = "device IS NOT NULL"
+    for column, reason in (("device", "names no device"), ("query", "records no search")):
+        if not log.known_counts[column]:
+            return Statistic.without(*name, f"the log {reason}")
+    has_device = "device IS NOT NULL"
     outcome = "CASE WHEN purchase THEN 'y' ELSE 'n' END"
     means = {
-        **log.means(f"{outcome} || device", "queries", where=told),
-        **log.means(outcome, "queries", where=told),  # no device has an empty name
+        **log.means(f"{outcome} || device", "queries", where=has_device),
+        **log.means(outcome, "queries", where=has_device),  # no device has an empty name
     }
-    shares = log.shares("purchase", "device", where=f"{told} AND queries > 0", weight="queries")
+    shares = log.shares("purchase", "device", where=f"{has_device} AND queries > 0", weight="queries")
     with_one = {
         (bool(purchase), device): int(count)
         for purchase, device, count in log.rows(
-            f"SELECT purchase, device, count(*) FROM {log.sessions} WHERE {told} AND queries > 0 GROUP BY 1, 2"
+            f"SELECT purchase, device, count(*) FROM {log.sessions} WHERE {has_device} AND queries > 0 GROUP BY 1, 2"
         )
     }
     cells: list[StatisticRow] = []
@@ -41,20 +41,22 @@ def queries(log: SessionLog) -> Statistic:
         row: list[StatisticCell] = []
         for bought in OUTCOMES:
             support = with_one.get((bought, device), 0)
-            of = share(moments(shares, bought, device))
+            share_of_device = share(moments(shares, bought, device))
             row.append(mean(means.get(("y" if bought else "n") + device, _NONE), support=support))
-            row.append(StatisticCell(of.value, of.low, of.high, support=support))
+            row.append(StatisticCell(share_of_device.value, share_of_device.low, share_of_device.high, support=support))
         cells.append(tuple(row))
     last: list[StatisticCell] = []
     for bought in OUTCOMES:
-        support = sum(count for (one, _), count in with_one.items() if one == bought)
+        support = sum(count for (outcome, _), count in with_one.items() if outcome == bought)
         last += [mean(means.get("y" if bought else "n", _NONE), support=support)]
         last += [StatisticCell(100.0 if support else None)]
     return Statistic(
         *name,
         corner="device",
         rows=(*log.devices, ALL),
-        columns=tuple(f"{said}: {what}" for said in OUTCOMES.values() for what in ("queries per session", "share")),
+        columns=tuple(
+            f"{outcome}: {quantity}" for outcome in OUTCOMES.values() for quantity in ("queries per session", "share")
+        ),
         units=("", "%", "", "%"),
         cells=(*cells, tuple(last)),
         of="of all queries submitted in sessions with a purchase, and in those without",

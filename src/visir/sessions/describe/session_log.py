@@ -1,7 +1,7 @@
 """A folder of sessions, opened for counting: the engine adds up, Python sees only sums.
 
-Sessions are hashed into buckets by visitor (and, for what is about customers, by customer), so that everything a
-visitor did lies in one bucket: sums over visitors are sums over buckets, and memory follows a bucket, not the log.
+Sessions are hashed into buckets by visitor (and by customer, for what is about customers), so that everything of a
+visitor is in one bucket: sums over visitors are sums over buckets, and memory follows a bucket, not the log.
 """
 
 from __future__ import annotations
@@ -32,11 +32,19 @@ By = Literal["visitors", "customers"]
 
 @dataclass(frozen=True)
 class SessionLog:
-    """The sessions of a folder that `sessionise` wrote; `parts` are its files of sessions, each with that of
-    their events; `counts`, `declared` and `engine` are those of its counts.json.
+    """The sessions of a folder that `sessionise` wrote.
 
-    What belongs together when intervals are computed is a *unit*: a visitor (browser), or all browsers of one customer;
-    a browser with several customers is with the first of them by the alphabet.
+    What belongs together when intervals are computed is a *unit*: a visitor (browser), or all browsers of one customer.
+    A browser with several customers is with the first of them by the alphabet.
+
+    Args:
+        folder: The folder.
+        parts: Its files of sessions, each with the file of their events.
+        scratch: Where buckets are written.
+        db: The engine.
+        counts: The counts of `counts.json`.
+        declared: The declarations of `counts.json`.
+        engine: The engine that found the sessions, of `counts.json`.
     """
 
     folder: Path
@@ -53,22 +61,22 @@ class SessionLog:
         return table_of(*(sessions for sessions, _ in self.parts))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """What the engine answers; for answers that are small."""
-        found: list[tuple[Any, ...]] = self.db.execute(query).fetchall()
-        return found
+        """The rows of an answer of the engine, for answers that are small."""
+        rows: list[tuple[Any, ...]] = self.db.execute(query).fetchall()
+        return rows
 
-    def one(self, query: str) -> Any:
-        """The single value of an answer."""
+    def value(self, query: str) -> Any:
+        """The single value of an answer of the engine."""
         return self.rows(query)[0][0]
 
     @cached_property
-    def known(self) -> dict[str, int]:
-        """Of how many sessions each of these is known: customer, device, channel; and how many hold a query."""
-        told = self.rows(
+    def known_counts(self) -> dict[str, int]:
+        """How many sessions have a known customer, device and channel, and how many hold a query."""
+        counts = self.rows(
             "SELECT count(customer), count(device), count(channel), count(*) FILTER (WHERE queries > 0) "
             f"FROM {self.sessions}"
         )[0]
-        return dict(zip(("customer", "device", "channel", "query"), map(int, told), strict=True))
+        return dict(zip(("customer", "device", "channel", "query"), map(int, counts), strict=True))
 
     @cached_property
     def devices(self) -> tuple[str, ...]:
@@ -84,8 +92,8 @@ class SessionLog:
 
     def buckets(self, by: By) -> Iterator[None]:
         """For each bucket in turn the view `bucket`, whose column `unit` is the visitor or the customer."""
-        for one in sorted(self._buckets(by).glob("part=*")):
-            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM {path_literal(one / '*.parquet')}")
+        for folder in sorted(self._buckets(by).glob("part=*")):
+            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM {path_literal(folder / '*.parquet')}")
             yield
 
     def shares(
@@ -98,10 +106,18 @@ class SessionLog:
         weight: str = "1",
         by: By = "visitors",
     ) -> dict[Any, dict[Any, Moments]]:
-        """How many of the sessions of each `base` are of each `cell`; both are SQL over `source`, neither may be null.
+        """How many of the sessions of each `base` are of each `cell`.
 
-        `source` is SQL over the view `bucket` with a column `unit`; `weight` is what one session counts. The answer is
-        `{base: {cell: moments}}`, in no order.
+        Args:
+            base: SQL over `source`; never null.
+            cell: SQL over `source`; never null.
+            source: SQL over the view `bucket`, with a column `unit`.
+            where: SQL over `source`: which sessions count.
+            weight: SQL over `source`: what one session counts.
+            by: What the units are.
+
+        Returns:
+            base → cell → moments, in no order.
         """
         y: dict[Any, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
         n: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0])
@@ -111,37 +127,52 @@ class SessionLog:
                 f"SELECT unit, {base} AS base, {cell} AS cell, sum({weight}) AS y FROM {source} WHERE {where} "
                 "GROUP BY 1, 2, 3)"
             )
-            for at, of, *sums in self.rows(
+            for base_value, cell_value, *sums in self.rows(
                 "SELECT base, cell, sum(y), sum(y * y), sum(y * n) FROM counted GROUP BY 1, 2"
             ):
-                _add(y[at][of], sums)
+                _add(y[base_value][cell_value], sums)
             # Every unit and base once: n is spread over its cells, Σy = n.
-            for at, *sums in self.rows(
+            for base_value, *sums in self.rows(
                 "SELECT base, sum(n), sum(n * n), count(*) FROM "
                 "(SELECT base, unit, any_value(n) AS n FROM counted GROUP BY 1, 2) GROUP BY 1"
             ):
-                _add(n[at], sums)
+                _add(n[base_value], sums)
         return {
-            at: {
-                of: Moments(sums[0], sums[1], sums[2], n[at][0], n[at][1], int(n[at][2])) for of, sums in cells.items()
+            base_value: {
+                cell_value: Moments(
+                    sums[0], sums[1], sums[2], n[base_value][0], n[base_value][1], int(n[base_value][2])
+                )
+                for cell_value, sums in cells.items()
             }
-            for at, cells in y.items()
+            for base_value, cells in y.items()
         }
 
     def means(self, base: str, counted: str, *, where: str = "true") -> dict[Any, Moments]:
-        """The sum of `counted` over the sessions of each `base`: moments whose y / n is the mean per session."""
+        """The sum of a quantity over the sessions of each `base`.
+
+        Args:
+            base: SQL over sessions; never null.
+            counted: SQL over sessions: the quantity.
+            where: SQL over sessions: which of them count.
+
+        Returns:
+            base → moments whose y / n is the mean per session.
+        """
         total: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
         for _ in self.buckets("visitors"):
-            for at, *sums in self.rows(
+            for base_value, *sums in self.rows(
                 "SELECT base, sum(y), sum(y * y), sum(y * n), sum(n), sum(n * n), count(*) FROM ("
                 f"SELECT unit, {base} AS base, sum({counted}) AS y, count(*) AS n FROM bucket WHERE {where} "
                 "GROUP BY 1, 2) GROUP BY 1"
             ):
-                _add(total[at], sums)
-        return {at: Moments(sums[0], sums[1], sums[2], sums[3], sums[4], int(sums[5])) for at, sums in total.items()}
+                _add(total[base_value], sums)
+        return {
+            base_value: Moments(sums[0], sums[1], sums[2], sums[3], sums[4], int(sums[5]))
+            for base_value, sums in total.items()
+        }
 
     def _buckets(self, by: By) -> Path:
-        """The sessions, hashed by unit, written on the first call."""
+        """The sessions, hashed by unit; written on the first call."""
         if (self.scratch.path / by).exists():
             return self.scratch.path / by
         target = self.scratch.folder(by, "part=*/*.parquet")
@@ -164,24 +195,30 @@ class SessionLog:
         )
 
 
-def moments(found: dict[Any, dict[Any, Moments]], base: Any, cell: Any) -> Moments:
-    """One of the answers of `SessionLog.shares`, also where nothing was counted."""
-    cells = found.get(base, {})
+def moments(moments_by_base: dict[Any, dict[Any, Moments]], base: Any, cell: Any) -> Moments:
+    """The moments of one base and cell in an answer of `SessionLog.shares`, also where nothing was counted."""
+    cells = moments_by_base.get(base, {})
     if cell in cells or not cells:
         return cells.get(cell, Moments(0, 0, 0, 0, 0, 0))
-    of = next(iter(cells.values()))
-    return Moments(0, 0, 0, of.n, of.nn, of.units)
+    other_cell = next(iter(cells.values()))
+    return Moments(0, 0, 0, other_cell.n, other_cell.nn, other_cell.units)
 
 
 @contextmanager
 def open_log(folder: str | Path, *, threads: int | None = None, memory: str | None = None) -> Iterator[SessionLog]:
-    """Open a folder of sessions; scratch files lie in the system's temporary folder and go at the end.
+    """Open a folder of sessions. Scratch files are in the system's temporary folder and are removed at the end.
 
-    Raises `VisirError` where the folder is none that `sessionise` wrote.
+    Args:
+        folder: A folder that `sessionise` wrote.
+        threads: Default: one per core.
+        memory: What the engine may hold ("2GB").
+
+    Raises:
+        VisirError: It is not such a folder.
     """
     folder = Path(folder)
     parts = parts_of(folder)
-    told = read_json(folder / "counts.json")
+    document = read_json(folder / "counts.json")
     any_order = {"preserve_insertion_order": False}
     with (
         Scratch.temporary("sessions") as scratch,
@@ -189,9 +226,9 @@ def open_log(folder: str | Path, *, threads: int | None = None, memory: str | No
             folder, "Describing sessions", scratch=scratch, threads=threads, memory=memory, **any_order
         ) as engine,
     ):
-        yield SessionLog(folder, parts, scratch, engine, told["counts"], told["declared"], told["engine"])
+        yield SessionLog(folder, parts, scratch, engine, document["counts"], document["declared"], document["engine"])
 
 
 def _add(sums: list[float], more: list[Any]) -> None:
-    for at, one in enumerate(more):
-        sums[at] += int(one)
+    for position, value in enumerate(more):
+        sums[position] += int(value)

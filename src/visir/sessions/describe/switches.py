@@ -53,18 +53,20 @@ def switches(log: SessionLog, reading: Reading = "last") -> Statistic:
     to the next ("journey"), or all consecutive sessions of a customer ("all"), which alone is not tilted towards the
     devices one buys on.
     """
-    name, title, said = READINGS[reading]
+    name, title, meaning = READINGS[reading]
     names = log.devices
-    for known, what in (("customer", "customer, and a visitor is one browser"), ("device", "device")):
-        if not log.known[known]:
-            return Statistic.without(name, title, "Figure 6.5", f"the log names no {what}")
-    told = "before IS NOT NULL AND device IS NOT NULL"
-    found = log.shares("before", "device", source=_STEPS, where=f"{told} AND {_WHERE[reading]}", by="customers")
-    if not found:
+    for column, reason in (("customer", "customer, and a visitor is one browser"), ("device", "device")):
+        if not log.known_counts[column]:
+            return Statistic.without(name, title, "Figure 6.5", f"the log names no {reason}")
+    both_known = "before IS NOT NULL AND device IS NOT NULL"
+    transitions = log.shares(
+        "before", "device", source=_STEPS, where=f"{both_known} AND {_WHERE[reading]}", by="customers"
+    )
+    if not transitions:
         return Statistic.without(name, title, "Figure 6.5", "no customer has two sessions in a row that count")
     cells: list[StatisticRow] = []
     for left in names:
-        row = [moments(found, left, to) for to in names]
+        row = [moments(transitions, left, to) for to in names]
         cells.append((*map(share, row), StatisticCell(int(row[0].n), support=int(row[0].n))))
     return Statistic(
         name,
@@ -76,6 +78,6 @@ def switches(log: SessionLog, reading: Reading = "last") -> Statistic:
         units=(*("%" for _ in names), ""),
         cells=tuple(cells),
         of="of all transitions from the device of the row",
-        notes=(f"Counted: {said}.", "Intervals (95 %) hold transitions of one customer together."),
+        notes=(f"Counted: {meaning}.", "Intervals (95 %) hold transitions of one customer together."),
         sums="rows",
     )

@@ -14,7 +14,7 @@ def totals(log: SessionLog) -> Statistic:
     that do not agree (`docs/published.md`); the table's own add up, sessions = anonymous + identified, as here.
     """
     name = ("table-6-1", "What the log holds", "Table 6.1")
-    known = log.known
+    known_counts = log.known_counts
     sessions, customers, purchases, queries, first, last, days, visitors = log.rows(
         "SELECT count(*), count(DISTINCT customer), count(*) FILTER (WHERE purchase), sum(queries), "
         "strftime(make_timestamp(CAST(min(began) AS BIGINT)), '%Y-%m-%d %H:%M'), "
@@ -22,28 +22,28 @@ def totals(log: SessionLog) -> Statistic:
         f"count(DISTINCT {local_day(log)}), {int(log.counts['visitors'])} FROM {log.sessions}"
     )[0]
     notes = []
-    told: list[tuple[str, float | int | str | None]] = [("Sessions", sessions)]
-    if known["customer"]:
-        told += [("Anonymous sessions", sessions - known["customer"])]
-        told += [("Identified sessions", known["customer"])]
-        told += [("Identified customers", customers)]
+    totals_by_name: list[tuple[str, float | int | str | None]] = [("Sessions", sessions)]
+    if known_counts["customer"]:
+        totals_by_name += [("Anonymous sessions", sessions - known_counts["customer"])]
+        totals_by_name += [("Identified sessions", known_counts["customer"])]
+        totals_by_name += [("Identified customers", customers)]
         notes.append("Identified: a customer is logged in or recognised at some moment of the session.")
     else:
         notes.append("The log names no customer: which sessions are of one that is known cannot be told.")
-    told += [("Purchase sessions", purchases), ("Visitors (browsers)", visitors)]
+    totals_by_name += [("Purchase sessions", purchases), ("Visitors (browsers)", visitors)]
     if queries:
-        told += [("Queries", int(queries)), ("Queries per session", queries / sessions)]
+        totals_by_name += [("Queries", int(queries)), ("Queries per session", queries / sessions)]
     else:
         notes.append("The log records no search.")
-    told += [("Device types", ", ".join(log.devices) or "not told")]
-    told += [("From (UTC)", first), ("To (UTC)", last), ("Days", days)]
+    totals_by_name += [("Device types", ", ".join(log.devices) or "not told")]
+    totals_by_name += [("From (UTC)", first), ("To (UTC)", last), ("Days", days)]
     return Statistic(
         *name,
         corner="",
-        rows=tuple(row for row, _ in told),
+        rows=tuple(row for row, _ in totals_by_name),
         columns=("Total",),
         units=("",),
-        cells=tuple((StatisticCell(value),) for _, value in told),
+        cells=tuple((StatisticCell(value),) for _, value in totals_by_name),
         notes=tuple(notes),
         sums="",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.sessions.describe.outcome_shares import OUTCOMES
 from visir.sessions.describe.session_log import SessionLog
-from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow, percent
 from visir.sessions.dialect import path_literal
 
 TOTAL = "Total"
@@ -25,9 +25,9 @@ def unique_queries(log: SessionLog) -> Statistic:
     They are counts of this log, not estimates: they grow with it, though slower, and have no interval.
     """
     name = ("table-6-6", "How many different queries there are", "Table 6.6")
-    for known, what in (("device", "names no device"), ("query", "records no search")):
-        if not log.known[known]:
-            return Statistic.without(*name, f"the log {what}")
+    for column, reason in (("device", "names no device"), ("query", "records no search")):
+        if not log.known_counts[column]:
+            return Statistic.without(*name, f"the log {reason}")
     log.db.execute("CREATE OR REPLACE TEMP TABLE texts (purchase BOOLEAN, device VARCHAR, query VARCHAR, count BIGINT)")
     for sessions, events in log.parts:
         log.db.execute(
@@ -48,10 +48,10 @@ def unique_queries(log: SessionLog) -> Statistic:
             "FROM texts GROUP BY 1, 2, 3) GROUP BY 1, 2"
         )
     }
-    different = int(log.one("SELECT count(DISTINCT query) FROM texts"))
+    different = int(log.value("SELECT count(DISTINCT query) FROM texts"))
     log.db.execute("DROP TABLE texts")
-    worded = sum(one[2] for one in counted.values())
-    wordless = sum(one[3] for one in counted.values())
+    worded = sum(numbers[2] for numbers in counted.values())
+    wordless = sum(numbers[3] for numbers in counted.values())
     if not worded:
         return Statistic.without(*name, "the log records searches without their words")
     if different == 1:
@@ -66,20 +66,24 @@ def unique_queries(log: SessionLog) -> Statistic:
     }
     cells: list[StatisticRow] = []
     empty = (0, 0, 0, 0)
-    whole = {bought: sum(one[0] for (at, _), one in counted.items() if at == bought) for bought in OUTCOMES}
+    whole = {
+        bought: sum(numbers[0] for (outcome, _), numbers in counted.items() if outcome == bought) for bought in OUTCOMES
+    }
     for device in log.devices:
         row: list[StatisticCell] = []
         for bought in OUTCOMES:
-            texts, once, all_, _ = counted.get((bought, device), empty)
+            texts, once, submitted, _ = counted.get((bought, device), empty)
             support = holding.get((bought, device), 0)
-            numbers = (texts, _percent(texts, whole[bought]), _percent(texts, all_), once)
+            numbers = (texts, percent(texts, whole[bought]), percent(texts, submitted), once)
             row += [StatisticCell(number, support=support) for number in numbers]
         cells.append(tuple(row))
     last: list[StatisticCell] = []
     for bought in OUTCOMES:
-        once, all_ = (sum(one[at] for (of, _), one in counted.items() if of == bought) for at in (1, 2))
-        last += [StatisticCell(whole[bought]), StatisticCell(_percent(whole[bought], whole[bought]))]
-        last += [StatisticCell(_percent(whole[bought], all_)), StatisticCell(once)]
+        once, submitted = (
+            sum(numbers[column] for (outcome, _), numbers in counted.items() if outcome == bought) for column in (1, 2)
+        )
+        last += [StatisticCell(whole[bought]), StatisticCell(percent(whole[bought], whole[bought]))]
+        last += [StatisticCell(percent(whole[bought], submitted)), StatisticCell(once)]
     notes = ["Counts of this log, which grow with it: no intervals."]
     if wordless:
         notes.insert(0, f"{wordless:,} of {worded + wordless:,} queries are recorded without their words and left out.")
@@ -88,9 +92,9 @@ def unique_queries(log: SessionLog) -> Statistic:
         corner="device",
         rows=(*log.devices, TOTAL),
         columns=tuple(
-            f"{said}: {what}"
-            for said in OUTCOMES.values()
-            for what in ("texts", "share", "of its queries", "asked once")
+            f"{outcome}: {quantity}"
+            for outcome in OUTCOMES.values()
+            for quantity in ("texts", "share", "of its queries", "asked once")
         ),
         units=("", "%", "%", "") * 2,
         cells=(*cells, tuple(last)),
@@ -98,7 +102,3 @@ def unique_queries(log: SessionLog) -> Statistic:
         notes=tuple(notes),
         linked=True,
     )
-
-
-def _percent(count: int, of: int) -> float | None:
-    return 100 * count / of if of else None

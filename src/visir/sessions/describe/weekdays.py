@@ -19,21 +19,21 @@ def weekdays(log: SessionLog) -> Statistic:
     that alone, so the last column counts the days.
     """
     about = StatisticHeading("figure-6-3", "On which days sessions begin", "Figure 6.3", "day")
-    found = shares_by_outcome(log, about, "weekday", range(1, 8), lambda day: DAYS[day - 1])
+    statistic = shares_by_outcome(log, about, "weekday", range(1, 8), lambda day: DAYS[day - 1])
     covered = dict(log.rows(f"SELECT weekday, count(DISTINCT {local_day(log)}) FROM {log.sessions} GROUP BY 1"))
     days = [int(covered.get(day, 0)) for day in range(1, 8)]
     if sum(map(bool, days)) < 2:
         return Statistic.without(about.name, about.title, about.source, "the log covers a single day of the week")
-    notes = found.notes
+    notes = statistic.notes
     if len(set(days)) > 1:
         notes = (f"The log covers between {min(days)} and {max(days)} of each day, which shows in the shares.", *notes)
     unseen = (StatisticCell(None), StatisticCell(None))
     return replace(
-        found,
-        columns=(*found.columns, "Days in the log"),
-        units=(*found.units, "days"),
+        statistic,
+        columns=(*statistic.columns, "Days in the log"),
+        units=(*statistic.units, "days"),
         cells=tuple(
-            (*(row if day else unseen), StatisticCell(day)) for row, day in zip(found.cells, days, strict=True)
+            (*(row if day else unseen), StatisticCell(day)) for row, day in zip(statistic.cells, days, strict=True)
         ),
         notes=notes,
     )

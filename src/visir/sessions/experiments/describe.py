@@ -6,18 +6,19 @@ from collections import Counter
 from typing import Any, Literal
 
 from visir.errors import VisirError, nearest
-from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, described, sessions_of
+from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, description_of, sessions_of
 from visir.sessions.table_labels import CHANNELS, DEVICES, table_label
 from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
 
 
 class DescribeExperiment(SessionLogExperiment):
-    """One column of what `visir intent describe` says of a log; labels are its rows, in the words of the thesis.
+    """One column of a statistic of `visir intent describe`; labels are its rows, in the words of the thesis.
 
-    - `statistic`: by its name there, "table-6-4"
-    - `column`: of it, "Purchase sessions"; of Figure 6.5, the device that is gone to; of Figure 6.2, "PC, purchase"
+    A log from which it cannot be computed (no customers, no searches) leaves the cell "not run", with the reason.
 
-    A log that cannot tell it (no customers, no searches) leaves the cell "not run", with the reason.
+    Args:
+        statistic: Its name, "table-6-4".
+        column: "Purchase sessions"; of Figure 6.5 the device that is gone to; of Figure 6.2 "PC, purchase".
     """
 
     experiment: Literal["describe"] = "describe"
@@ -31,14 +32,14 @@ class DescribeExperiment(SessionLogExperiment):
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
         folder = sessions_of(self, context)
-        found, told = described(folder, context), counts_of(folder)
-        if self.statistic not in found:
-            raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, found))
-        statistic = found[self.statistic]
-        if statistic["cannot"]:
-            raise InsufficientDataError(statistic["cannot"])
-        at = self._column(statistic["columns"])
-        cells = {row: cells[at]["value"] for row, cells in zip(statistic["rows"], statistic["cells"], strict=True)}
+        statistics, counts = description_of(folder, context), counts_of(folder)
+        if self.statistic not in statistics:
+            raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, statistics))
+        statistic = statistics[self.statistic]
+        if statistic["unavailable"]:
+            raise InsufficientDataError(statistic["unavailable"])
+        column = self._column(statistic["columns"])
+        cells = {row: cells[column]["value"] for row, cells in zip(statistic["rows"], statistic["cells"], strict=True)}
         named = Counter(map(table_label, cells))
         values: dict[str, float] = {}
         words: dict[str, str] = {}
@@ -47,7 +48,7 @@ class DescribeExperiment(SessionLogExperiment):
             label = table_label(row)
             if named[label] > 1:  # two words of the log for one row: neither is the row
                 notes.append(
-                    f"{label}: the log has several: {', '.join(one for one in cells if table_label(one) == label)}"
+                    f"{label}: the log has several: {', '.join(word for word in cells if table_label(word) == label)}"
                 )
             elif isinstance(value, str):
                 words |= {label: ", ".join(map(table_label, value.split(", ")))} if label == "Device types" else {}
@@ -57,18 +58,20 @@ class DescribeExperiment(SessionLogExperiment):
                 values[label] = float(value)
         for rows in (DEVICES, CHANNELS):
             if set(rows) & set(named):
-                notes += [f"{one}: not in this log, which names {', '.join(cells)}" for one in rows if one not in named]
-        return Measurement(values, self.provenance(told), self.protocol(told), notes=tuple(notes), words=words)
+                notes += [f"{row}: not in this log, which names {', '.join(cells)}" for row in rows if row not in named]
+        return Measurement(values, self.provenance(counts), self.protocol(counts), notes=tuple(notes), words=words)
 
     def _column(self, columns: list[Any]) -> int:
-        named = [", ".join(map(table_label, one.split(", "))) for one in columns]
+        named = [", ".join(map(table_label, column.split(", "))) for column in columns]
         if named.count(self.column) > 1:  # two words of the log for one device: neither is the device
-            several = [one for one, word in zip(columns, named, strict=True) if word == self.column]
+            several = [column for column, word in zip(columns, named, strict=True) if word == self.column]
             raise InsufficientDataError(f"the log has several: {'; '.join(several)}")
         if self.column in named:
             return named.index(self.column)
         device = self.column.partition(", ")[0]
         if device in DEVICES:
-            told = dict.fromkeys(one.partition(", ")[0] for one in columns[: -1 if device == self.column else None])
-            raise InsufficientDataError(f"the log names no {device}: {', '.join(told)}")
+            devices = dict.fromkeys(
+                column.partition(", ")[0] for column in columns[: -1 if device == self.column else None]
+            )
+            raise InsufficientDataError(f"the log names no {device}: {', '.join(devices)}")
         raise VisirError(f"{self.statistic} has no column {self.column!r}.", hint=nearest(self.column, columns))

@@ -14,11 +14,13 @@ from visir.studies.experiment import ExperimentContext, Measurement
 class FeaturesExperiment(SessionLogExperiment):
     """visir's own feature set beside the ticks of the table: 1 for a tick, 0 for a dash.
 
-    - `column`: "dynamic" or "baseline", the columns
-    - `log`: where one is given, a feature counts as dynamic when its values on `sessions` identified sessions change
-      from one step to another; without one, when visir declares it so
-
     Labels: "session: …" and "history: …", as in the table.
+
+    Args:
+        column: "dynamic" or "baseline", the columns.
+        log: A log; a feature then counts as dynamic when its values on `sessions` identified sessions change from one
+            step to another. Without a log, when visir declares it so.
+        sessions: How many sessions.
     """
 
     experiment: Literal["features"] = "features"
@@ -34,17 +36,19 @@ class FeaturesExperiment(SessionLogExperiment):
         """See `Experiment.measure`."""
         from visir.sessions.features import FEATURES
 
-        declared = {one.name: one.dynamic if self.column == "dynamic" else one.baseline for one in FEATURES}
+        declared = {
+            feature.name: feature.dynamic if self.column == "dynamic" else feature.baseline for feature in FEATURES
+        }
         provenance, protocol = {"system": "visir's features"}, {"features": "as declared"}
         if self.log and self.column == "dynamic":
             folder = sessions_of(self, context)
-            told = counts_of(folder)
+            counts = counts_of(folder)
             declared = self._changing(folder / "log", context)
             provenance, protocol = (
-                self.provenance(told),
-                {**self.protocol(told), "features": "dynamic where values change"},
+                self.provenance(counts),
+                {**self.protocol(counts), "features": "dynamic where values change"},
             )
-        values = {f"{one.scope}: {one.name}": float(declared[one.name]) for one in FEATURES}
+        values = {f"{feature.scope}: {feature.name}": float(declared[feature.name]) for feature in FEATURES}
         return Measurement(values, provenance, protocol)
 
     def _changing(self, log: object, context: ExperimentContext) -> dict[str, bool]:
@@ -57,8 +61,9 @@ class FeaturesExperiment(SessionLogExperiment):
         learnt = LearntFeatures.of(features, examples, np.ones(len(examples), bool))
         matrices = [learnt.matrix(examples, step) for step in sample.steps]
         return {
-            one.name: any(
-                not np.array_equal(before[:, at], after[:, at], equal_nan=True) for before, after in pairwise(matrices)
+            feature.name: any(
+                not np.array_equal(before[:, column], after[:, column], equal_nan=True)
+                for before, after in pairwise(matrices)
             )
-            for at, one in enumerate(features)
+            for column, feature in enumerate(features)
         }

@@ -1,4 +1,4 @@
-"""Logs of shops that cells need: the sessions of each found once for all studies, and what describes them kept."""
+"""Logs of shops that cells of studies need: sessions and descriptions are computed once for all studies."""
 
 from __future__ import annotations
 
@@ -22,29 +22,35 @@ DESCRIPTION = FolderKind("described", "a description of a log")
 
 
 class SessionLogExperiment(Experiment):
-    """A cell about the sessions of a log.
+    """A cell of a study about the sessions of a log.
 
-    - `log`: "generated:40000", a name of `data_requirements.toml`, or a file or folder
-    - `mapping`: how it is read: a preset of `visir intent sessions`, or a TOML file. By default a folder as `visir
-      intent generate` writes it (events/, mapping.toml) is read as it says, anything else by the preset of its name.
+    Args:
+        log: "generated:40000", a name of `data_requirements.toml`, or a file or folder.
+        mapping: How it is read: a preset of `visir intent sessions`, or a TOML file. By default a folder that `visir
+            intent generate` wrote (events/, mapping.toml) is read by its own mapping, anything else by the preset of
+            its name.
     """
 
     log: str
     mapping: str = ""
 
-    def provenance(self, told: dict[str, Any]) -> dict[str, str]:
-        """What it was that ran; `told` is the counts.json of the sessions."""
+    def provenance(self, counts: dict[str, Any]) -> dict[str, str]:
+        """What ran, for the card of the cell.
+
+        Args:
+            counts: The counts.json of the sessions.
+        """
         name = f"generated log, {_count(self.log):,} sessions" if self.generated else self.log
         return {"system": self.system, "collection": name}
 
-    def protocol(self, told: dict[str, Any]) -> dict[str, str]:
+    def protocol(self, counts: dict[str, Any]) -> dict[str, str]:
         """Rows of the card of every cell about this log."""
-        declared = told["declared"]
+        declared, sizes = counts["declared"], counts["counts"]
         return {
-            "log": f"{self.log}: {told['counts']['sessions']:,} sessions of {told['counts']['visitors']:,} visitors",
+            "log": f"{self.log}: {sizes['sessions']:,} sessions of {sizes['visitors']:,} visitors",
             "session ends": f"after {declared['idle_minutes']:g} minutes without a request",
             "hours": str(declared["zone"]),
-            "engine": str(told["engine"]),
+            "engine": str(counts["engine"]),
         }
 
     @property
@@ -63,15 +69,15 @@ class SessionLogExperiment(Experiment):
 
 
 def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) -> Path:
-    """The folder of an act's log, where `visir intent sessions` wrote the folder "log".
+    """The folder of an experiment's log; `visir intent sessions` wrote its subfolder "log".
 
-    It is named by what is asked and, of a real log, by the names and sizes of its files: another log in the same place
-    is another folder.
+    It is named by the log and the mapping and, of a real log, by the names and sizes of its files: another log in the
+    same place has another folder.
     """
     from visir.sessions import load_mapping, preset, sessionise
     from visir.sessions.simulator import generate
 
-    folder = context.shared / "sessions" / _named(experiment, context)
+    folder = context.shared / "sessions" / _folder_name(experiment, context)
     with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
         if (folder / _SESSIONS / "counts.json").is_file():
             return folder
@@ -88,34 +94,34 @@ def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) ->
 
 
 def counts_of(folder: Path) -> dict[str, Any]:
-    """What is known of the sessions of a folder of `sessions_of`: its counts.json."""
-    found: dict[str, Any] = read_json(folder / _SESSIONS / "counts.json")
-    return found
+    """The counts.json of a folder of `sessions_of`."""
+    counts: dict[str, Any] = read_json(folder / _SESSIONS / "counts.json")
+    return counts
 
 
-def described(folder: Path, context: ExperimentContext) -> dict[str, dict[str, Any]]:
-    """Everything of thesis section 6.4, by name, as `visir intent describe` says it; worked out once."""
+def description_of(folder: Path, context: ExperimentContext) -> dict[str, dict[str, Any]]:
+    """Everything of thesis section 6.4, by name, as `visir intent describe` writes it; computed once."""
     from visir.sessions.describe import describe
 
     path = folder / _DESCRIBED
     with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
         if not path.is_file():
             put(path.parent, DESCRIPTION, {path.name: json_bytes(describe(folder / _SESSIONS).to_dict())})
-    return {one["name"]: one for one in read_json(path)["statistics"]}
+    return {statistic["name"]: statistic for statistic in read_json(path)["statistics"]}
 
 
-def _named(experiment: SessionLogExperiment, context: ExperimentContext) -> str:
+def _folder_name(experiment: SessionLogExperiment, context: ExperimentContext) -> str:
     if experiment.generated:
         return f"generated-{_count(experiment.log)}-seed{context.seed}"
     events, mapping = experiment.source()
-    files = sorted(one for one in events.rglob("*") if one.is_file()) if events.is_dir() else [events]
-    said = {
+    files = sorted(file for file in events.rglob("*") if file.is_file()) if events.is_dir() else [events]
+    identity = {
         "log": experiment.log,
         "mapping": read_bytes(Path(mapping)).decode() if mapping.endswith(".toml") else mapping,
-        "files": [[one.name, one.stat().st_size] for one in files],
+        "files": [[file.name, file.stat().st_size] for file in files],
     }
     words = re.sub(r"\W+", "-", experiment.log).strip("-")
-    return f"{words}-{hash_json(said)[:10]}"
+    return f"{words}-{hash_json(identity)[:10]}"
 
 
 def _count(log: str) -> int:

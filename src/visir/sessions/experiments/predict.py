@@ -24,16 +24,21 @@ MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "cali
 class PredictExperiment(SessionLogExperiment):
     """One curve of the prediction study (`visir intent predict`): a setting, a model, a feature set.
 
-    - `setting`, `sessions` (at most; all by default), `min_pages`: which sessions are predicted. Fewer pages have fewer
-      steps: the last is two before, and never the eleventh.
-    - `folds`: of the cross-validation, grouped by person
-    - `quantity`: "measures" of `model` with `features`, × 100; "all bought", those of calling every session a purchase,
-      which is what F1 is to be held against; of the random forest with the extended set "importance", percent of the
-      decrease in impurity, mean over steps, or "static share", that of all static features by step
-
     Labels: "step 0" … for F1, "ROC-AUC, step 0" … for the others of `MEASURES`; the names of features. All cells of a
     setting share one study of all models, which goes on where it was stopped. A log without sessions of the setting
     leaves the cell "not run", with the reason.
+
+    Args:
+        setting: Which sessions are predicted.
+        quantity: "measures" of `model` with `features`, × 100. "all bought": those of calling every session a purchase,
+            to compare F1 with. Of the random forest with the extended set "importance" (percent of the decrease in
+            impurity, mean over steps) or "static share" (that of all static features by step).
+        model: Name of the model.
+        features: The feature set.
+        sessions: At most so many; all by default.
+        min_pages: Pages that a session must have. Fewer pages have fewer steps: the last is two before, and never the
+            eleventh.
+        folds: Of the cross-validation, grouped by person.
     """
 
     experiment: Literal["predict"] = "predict"
@@ -52,32 +57,32 @@ class PredictExperiment(SessionLogExperiment):
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
         folder = sessions_of(self, context)
-        found, told = self._study(folder, context), counts_of(folder)
-        drawn = found["card"]["found"][self.setting]
+        summary, counts = self._study(folder, context), counts_of(folder)
+        drawn = summary["card"]["drawn"][self.setting]
         if self.quantity == "measures":
-            rows = [one for one in found["rows"] if (one["model"], one["which"]) == (self.model, self.features)]
+            rows = [row for row in summary["rows"] if (row["model"], row["which"]) == (self.model, self.features)]
             values = {
-                before + _STEP.format(one["step"]): 100 * one["means"][measure]
+                before + _STEP.format(row["step"]): 100 * row["means"][measure]
                 for measure, before in MEASURES.items()
-                for one in rows
-                if one["means"][measure] is not None  # folds in which nobody buys have no ROC-AUC
+                for row in rows
+                if row["means"][measure] is not None  # folds in which nobody buys have no ROC-AUC
             }
         elif self.quantity == "all bought":
-            steps = sorted({one["step"] for one in found["rows"]})
+            steps = sorted({row["step"] for row in summary["rows"]})
             values = _all_bought(drawn["purchases"] / drawn["sessions"], steps)
         elif self.quantity == "importance":
-            part = found["importance"].get("impurity", {}).get(self.setting, {})
+            part = summary["importance"].get("impurity", {}).get(self.setting, {})
             values = {name: 100 * value for name, value in part.items()}
         else:
-            values = {_STEP.format(step): 100 * share for step, share in found["static_share"].items()}
+            values = {_STEP.format(step): 100 * share for step, share in summary["static_share"].items()}
         bought = f"{drawn['sessions']:,}, {drawn['purchases']:,} with a purchase"
-        said = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages before an order"}
-        said |= {"folds": f"{self.folds}, grouped by person"}
-        said |= {f"version of {name}": one for name, one in found["card"]["versions"].items()}
-        return Measurement(values, self.provenance(told), {**self.protocol(told), **said})
+        facts = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages before an order"}
+        facts |= {"folds": f"{self.folds}, grouped by person"}
+        facts |= {f"version of {name}": version for name, version in summary["card"]["versions"].items()}
+        return Measurement(values, self.provenance(counts), {**self.protocol(counts), **facts})
 
     def _study(self, folder: Path, context: ExperimentContext) -> dict[str, Any]:
-        """The summary of the study, which is run where it is not there yet."""
+        """The summary of the study, which is run where it is missing."""
         from visir.sessions.examples import Sample, draw
         from visir.sessions.predict.study import STUDY, StudyPlan, load_study, run_study
         from visir.sessions.predict.summary import summarise
@@ -96,8 +101,8 @@ class PredictExperiment(SessionLogExperiment):
                         raise InsufficientDataError(fault.message.partition(": ")[2] or fault.message) from fault
                 cells = run_study(folder / "log", plan, out)
                 put(out, STUDY, {_SUMMARY: json_bytes(summarise(load_study(out)[0], cells).to_json())})
-            found: dict[str, Any] = read_json(out / _SUMMARY)
-        return found
+            summary: dict[str, Any] = read_json(out / _SUMMARY)
+        return summary
 
 
 def _all_bought(share: float, steps: Sequence[int]) -> dict[str, float]:
@@ -105,5 +110,5 @@ def _all_bought(share: float, steps: Sequence[int]) -> dict[str, float]:
 
     It ranks nothing, so its ROC-AUC is ½ and its PR-AUC the share; it names no chance that could be off.
     """
-    told = {"f1": 2 * share / (1 + share), "roc_auc": 0.5, "pr_auc": share}
-    return {MEASURES[one] + _STEP.format(step): 100 * value for one, value in told.items() for step in steps}
+    scores = {"f1": 2 * share / (1 + share), "roc_auc": 0.5, "pr_auc": share}
+    return {MEASURES[measure] + _STEP.format(step): 100 * value for measure, value in scores.items() for step in steps}

@@ -23,29 +23,29 @@ _OTHERS = ("SVM", "LR", "KNN")
 
 def figure_6_6(means: Means) -> list[TrendCheck]:
     """Section 6.5.4: the day of the week leads for anonymous, earlier orders for identified; static features fade."""
-    found = []
-    for setting, leading, said in (
+    shapes = []
+    for setting, leading, statement in (
         ("anonymous", ("week day",), "the day of the week counts"),
         ("identified", ORDERS, "number of orders and days since the last count"),
     ):
         shares = means.get(setting, {})
         if shares:
-            order = sorted(shares, key=lambda one: -shares[one])
-            first, then = order[: len(leading)], order[len(leading) : len(leading) + len(DYNAMIC)]
-            numbers = ", ".join(f"{one} {shares[one]:.1f} %" for one in (*first, *then))
-            found.append(TrendCheck(f"{setting}: {said} most", set(first) == set(leading), numbers))
-            found.append(
-                TrendCheck(f"{setting}: then dwell times and the page score", set(then) == set(DYNAMIC), numbers)
+            order = sorted(shares, key=lambda feature: -shares[feature])
+            first, second = order[: len(leading)], order[len(leading) : len(leading) + len(DYNAMIC)]
+            numbers = ", ".join(f"{feature} {shares[feature]:.1f} %" for feature in (*first, *second))
+            shapes.append(TrendCheck(f"{setting}: {statement} most", set(first) == set(leading), numbers))
+            shapes.append(
+                TrendCheck(f"{setting}: then dwell times and the page score", set(second) == set(DYNAMIC), numbers)
             )
     static = list(_steps(means.get("static features", {})).values())
     if len(static) > 1:
         numbers = ", ".join(f"{step}: {share:.1f}" for step, share in enumerate(static))
-        found.append(TrendCheck("static features have all of it at step 0", abs(static[0] - 100) < 1e-6, numbers))
+        shapes.append(TrendCheck("static features have all of it at step 0", abs(static[0] - 100) < 1e-6, numbers))
         pairs = list(combinations(static, 2))
         fell = sum(later < earlier for earlier, later in pairs)
         numbers = f"in {fell} of {len(pairs)} pairs of steps; {numbers}"
-        found.append(TrendCheck(f"and ever less ({FALLS:.0%} of pairs of steps)", fell >= FALLS * len(pairs), numbers))
-    return found
+        shapes.append(TrendCheck(f"and ever less ({FALLS:.0%} of pairs of steps)", fell >= FALLS * len(pairs), numbers))
+    return shapes
 
 
 def figure_6_7(means: Means) -> list[TrendCheck]:
@@ -61,63 +61,69 @@ def _anonymous(curves: Curves) -> list[TrendCheck]:
     gains = _gains(curves)
     if not gains:
         return []
-    found = []
-    by_step = {step: fmean(one[step] for one in gains.values()) for step in next(iter(gains.values()))}
-    said = ", ".join(f"{step}: {gain:+.1f}" for step, gain in by_step.items())
-    count = sum(gain > 0 for one in gains.values() for gain in one.values())
+    shapes = []
+    by_step = {
+        step: fmean(gain_by_step[step] for gain_by_step in gains.values()) for step in next(iter(gains.values()))
+    }
+    details = ", ".join(f"{step}: {gain:+.1f}" for step, gain in by_step.items())
+    count = sum(gain > 0 for gain_by_step in gains.values() for gain in gain_by_step.values())
     total = sum(map(len, gains.values()))
     above = all(gain > 0 for gain in by_step.values())
-    found.append(
-        TrendCheck("anonymous: the extended set is above the baseline at every step (mean of models)", above, said)
+    shapes.append(
+        TrendCheck("anonymous: the extended set is above the baseline at every step (mean of models)", above, details)
     )
     numbers = f"{count} of {total} models and steps"
-    found.append(TrendCheck("anonymous: so it is for every model", count == total, numbers))
+    shapes.append(TrendCheck("anonymous: so it is for every model", count == total, numbers))
     first, *rest = by_step.values()
-    found.append(TrendCheck("anonymous: it adds most at step 0", bool(rest) and first > max(rest), said))
+    shapes.append(TrendCheck("anonymous: it adds most at step 0", bool(rest) and first > max(rest), details))
     mean = {model: fmean(x for which in SETS for x in curves[model, which].values()) for model in gains}
-    order = sorted(mean, key=lambda one: -mean[one])
-    said = ", ".join(f"{model} {mean[model]:.1f}" for model in order)
+    order = sorted(mean, key=lambda model: -mean[model])
+    details = ", ".join(f"{model} {mean[model]:.1f}" for model in order)
     if _BEST | set(_OTHERS) <= set(order):
-        found.append(TrendCheck("anonymous: RF, GBDT and the neural model are best", set(order[:3]) == _BEST, said))
-        found.append(TrendCheck("anonymous: then SVM, LR, KNN", tuple(order[3:]) == _OTHERS, said))
+        shapes.append(TrendCheck("anonymous: RF, GBDT and the neural model are best", set(order[:3]) == _BEST, details))
+        shapes.append(TrendCheck("anonymous: then SVM, LR, KNN", tuple(order[3:]) == _OTHERS, details))
     after = {which: fmean(curves[model, which][1] - curves[model, which][0] for model in gains) for which in SETS}
-    said = f"baseline {after['baseline']:+.1f}, extended {after['extended']:+.1f}"
+    details = f"baseline {after['baseline']:+.1f}, extended {after['extended']:+.1f}"
     rises = all(curves[model, "baseline"][1] > curves[model, "baseline"][0] for model in gains)
-    found.append(TrendCheck("anonymous: every model of the baseline set gains at step 1", rises, said))
+    shapes.append(TrendCheck("anonymous: every model of the baseline set gains at step 1", rises, details))
     less = after["extended"] < after["baseline"]
-    found.append(TrendCheck("anonymous: with the extended set step 1 brings less", less, said))
-    return found
+    shapes.append(TrendCheck("anonymous: with the extended set step 1 brings less", less, details))
+    return shapes
 
 
 def _identified(curves: Curves) -> list[TrendCheck]:
     gains = _gains(curves)
     if not gains:
         return []
-    values = [one for curve in curves.values() for one in curve.values()]
-    said = f"{min(values):.1f} to {max(values):.1f}"
-    around = all(abs(one - 96) <= AROUND for one in values)
-    found = [TrendCheck(f"identified: everything stays around 96 % (±{AROUND:g})", around, said)]
-    mean = {model: fmean(one.values()) for model, one in gains.items()}
-    said = ", ".join(f"{model} {gain:+.1f}" for model, gain in mean.items())
+    values = [value for curve in curves.values() for value in curve.values()]
+    numbers = f"{min(values):.1f} to {max(values):.1f}"
+    around = all(abs(value - 96) <= AROUND for value in values)
+    shapes = [TrendCheck(f"identified: everything stays around 96 % (±{AROUND:g})", around, numbers)]
+    mean = {model: fmean(gain_by_step.values()) for model, gain_by_step in gains.items()}
+    numbers = ", ".join(f"{model} {gain:+.1f}" for model, gain in mean.items())
     none = all(abs(gain) < NO_GAIN for model, gain in mean.items() if model != "KNN")
-    found.append(TrendCheck(f"identified: the extended set adds less than {NO_GAIN:g} point, but to KNN", none, said))
+    shapes.append(
+        TrendCheck(f"identified: the extended set adds less than {NO_GAIN:g} point, but to KNN", none, numbers)
+    )
     if "KNN" in gains:
-        first = {model: one[0] for model, one in gains.items()}
-        said = ", ".join(f"{model} {gain:+.1f}" for model, gain in first.items())
-        found.append(
-            TrendCheck("identified: at step 0 KNN gains most", max(first, key=lambda one: first[one]) == "KNN", said)
+        first = {model: gain_by_step[0] for model, gain_by_step in gains.items()}
+        numbers = ", ".join(f"{model} {gain:+.1f}" for model, gain in first.items())
+        shapes.append(
+            TrendCheck(
+                "identified: at step 0 KNN gains most", max(first, key=lambda model: first[model]) == "KNN", numbers
+            )
         )
-    return found
+    return shapes
 
 
 def _of(means: Means, setting: str) -> Curves:
-    found = {}
+    curves = {}
     for name, values in means.items():
-        of, _, rest = name.partition(", ")
+        curve_setting, _, rest = name.partition(", ")
         model, _, which = rest.partition(", ")
-        if of == setting and which in SETS and values:
-            found[model, which] = _steps(values)
-    return found
+        if curve_setting == setting and which in SETS and values:
+            curves[model, which] = _steps(values)
+    return curves
 
 
 def _gains(curves: Curves) -> dict[str, dict[int, float]]:
@@ -131,4 +137,4 @@ def _gains(curves: Curves) -> dict[str, dict[int, float]]:
 
 def _steps(values: Mapping[str, float]) -> dict[int, float]:
     """Step → F1 (or share); labels of other measures do not begin with "step"."""
-    return {int(label.removeprefix("step ")): one for label, one in values.items() if label.startswith("step ")}
+    return {int(label.removeprefix("step ")): value for label, value in values.items() if label.startswith("step ")}

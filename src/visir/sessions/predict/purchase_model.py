@@ -19,8 +19,10 @@ from visir.sessions.features import FEATURES, FeatureSet, LearntFeatures, featur
 from visir.sessions.predict.encoding import Scaling
 from visir.sessions.predict.models import FittedClassifier, fit
 from visir.sessions.records import Floats, SessionExamples
-from visir.storage import FolderKind, new_folder
+from visir.storage import FolderKind, check_version, new_folder
 
+VERSION = 1
+"""Of `model.json`."""
 MODEL = FolderKind("purchase-model", "a purchase model", remedy="visir intent train SESSIONS --out FOLDER")
 
 TRUSTED = (
@@ -126,7 +128,7 @@ def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False) 
     require("skops", extra="sessions", purpose="Saving a purchase model")
     import skops.io
 
-    document: dict[str, Any] = {"visir_purchase_model": 1, **model.card, "parts": {}}
+    document: dict[str, Any] = {"visir_purchase_model": VERSION, **model.card, "parts": {}}
     with new_folder(out, MODEL, replace=replace) as change:
         for setting, part in model.parts.items():
             steps = []
@@ -152,9 +154,9 @@ def load_model(folder: str | Path) -> PurchaseModel:
     folder = Path(folder)
     if not (folder / "model.json").is_file():
         raise VisirError(f"{folder}: no purchase model.", hint="make one: visir intent train SESSIONS --out FOLDER")
-    card = read_json(folder / "model.json")
-    if card.pop("visir_purchase_model", None) != 1:
-        raise VisirError(f"{folder}/model.json: another kind or version of model.", hint="train it again")
+    path = folder / "model.json"
+    card = read_json(path)
+    check_version(card.pop("visir_purchase_model", None), VERSION, path, what="purchase model", remedy="train it again")
     trained_with, installed = card["versions"]["scikit-learn"], sklearn.__version__
     if trained_with.split(".")[:2] != installed.split(".")[:2]:
         raise VisirError(

@@ -1,4 +1,4 @@
-"""A shop's causes as arrays, and room for what people do: what the compiled simulation reads and writes."""
+"""A shop's causes as arrays, and empty arrays for what people do: what the compiled simulation reads and writes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SimulationArrays(NamedTuple):
     page: NDArray[np.int8]  # -1 for none
     query: NDArray[np.int32]  # -1 for none
     price: NDArray[np.float64]  # NaN for none
-    known: NDArray[np.bool_]  # whether the customer is known at this event
+    recognised: NDArray[np.bool_]  # whether the customer is known at this event
     person: NDArray[np.int64]
     browser: NDArray[np.int16]  # device + 8 × how many of the person's browsers on that device were busy
     number: NDArray[np.int8]  # of the person's sessions: 0, 1, …
@@ -75,17 +75,17 @@ class SimulationArrays(NamedTuple):
 
 
 def causes_of(shop: Shop, seed: int) -> CauseArrays:
-    """The shop's causes as the simulation wants them."""
+    """The shop's causes as the simulation reads them."""
     populations = (shop.anonymous, shop.customers)
-    means = np.array([mean_sessions(one.mean_sessions) for one in populations])
+    means = np.array([mean_sessions(population.mean_sessions) for population in populations])
     share = shop.identified / means[1]
     share /= share + (1 - shop.identified) / means[0]
     return CauseArrays(
         seed=seed_of(seed),
         customer=float(share),
-        sessions=np.array([_log_stay(one.mean_sessions) for one in populations]),
-        regular=np.array([one.regular for one in populations]),
-        chances=np.array([[one.other_chance, one.regular_chance] for one in populations]),
+        sessions=np.array([_log_stay(population.mean_sessions) for population in populations]),
+        regular=np.array([population.regular for population in populations]),
+        chances=np.array([[population.other_chance, population.regular_chance] for population in populations]),
         wall=_wall(shop),
         hours=np.cumsum(shop.hours.share),
         hour_factors=np.array(shop.hours.factor),
@@ -98,14 +98,14 @@ def causes_of(shop: Shop, seed: int) -> CauseArrays:
         switches=np.cumsum(shop.switches, axis=1),
         switch_factor=shop.switch_factor,
         intents=np.cumsum([shop.intents_of_others, shop.intents_of_purchases], axis=1),
-        starts=np.cumsum([one.start for one in shop.intents], axis=1),
-        chains=np.cumsum([one.chain for one in shop.intents], axis=2),
-        stops=np.array([[_log_stay(mean) for mean in one.pages] for one in shop.intents]),
-        dwells=np.array([(np.log(one.dwell), one.spread) for one in shop.intents]),
-        adds=np.array([one.add for one in shop.intents]),
-        removes=np.array([one.remove for one in shop.intents]),
-        retypes=np.array([one.retype for one in shop.intents]),
-        abandons=np.array([one.abandon for one in shop.intents]),
+        starts=np.cumsum([intent.start for intent in shop.intents], axis=1),
+        chains=np.cumsum([intent.chain for intent in shop.intents], axis=2),
+        stops=np.array([[_log_stay(mean) for mean in intent.pages] for intent in shop.intents]),
+        dwells=np.array([(np.log(intent.dwell), intent.spread) for intent in shop.intents]),
+        adds=np.array([intent.add for intent in shop.intents]),
+        removes=np.array([intent.remove for intent in shop.intents]),
+        retypes=np.array([intent.retype for intent in shop.intents]),
+        abandons=np.array([intent.abandon for intent in shop.intents]),
         typed=np.array(shop.typed),
         logs_in=shop.logs_in,
     )
@@ -128,9 +128,9 @@ def _wall(shop: Shop) -> NDArray[np.int64]:
 
 
 def empty_arrays(events: int, sessions: int) -> SimulationArrays:
-    """Empty arrays."""
+    """Arrays for so many events and sessions, not filled yet."""
     kinds = {"time": "i8", "session": "i4", "query": "i4", "price": "f8", "person": "i8", "browser": "i2"}
-    kinds |= dict.fromkeys(("known", "customer", "regular", "purchase"), "?") | {"chance": "f8", "pages": "i2"}
+    kinds |= dict.fromkeys(("recognised", "customer", "regular", "purchase"), "?") | {"chance": "f8", "pages": "i2"}
     sizes = [events] * EVENT_FIELDS + [sessions] * (len(SimulationArrays._fields) - EVENT_FIELDS)
     return SimulationArrays(
         *(np.empty(size, kinds.get(name, "i1")) for name, size in zip(SimulationArrays._fields, sizes, strict=True))

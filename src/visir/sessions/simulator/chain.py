@@ -7,23 +7,22 @@ times (I - stay · chain)⁻¹.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visir.sessions.records import Floats
 from visir.sessions.simulator.shop import BASKET, BODY, CHECKOUT, CONFIRMATION, PAGES, PRODUCT, SEARCH, Shop
 
-Floats = NDArray[np.float64]
 LENGTHS = 400
 """Lengths are told up to here; the last entry is "this or more"."""
 
 
 def page_counts(shop: Shop, intent: int, device: int, outcome: int) -> Floats:
     """(10, 9) expected counts: row 0 of the first page's type, row 1 + i of types that follow one of type i."""
-    one, stay = shop.intents[intent], _stay(shop, intent, device)
-    visits = _visits(np.array(one.start), np.array(one.chain), stay)
+    causes, stay = shop.intents[intent], _stay(shop, intent, device)
+    visits = _visits(np.array(causes.start), np.array(causes.chain), stay)
     counts = np.zeros((len(PAGES) + 1, len(PAGES)))
-    counts[0, : len(BODY)] = one.start
-    counts[1 : len(BODY) + 1, : len(BODY)] = stay * visits[:, None] * np.array(one.chain)
-    funnel = 1.0 if outcome else one.abandon
+    counts[0, : len(BODY)] = causes.start
+    counts[1 : len(BODY) + 1, : len(BODY)] = stay * visits[:, None] * np.array(causes.chain)
+    funnel = 1.0 if outcome else causes.abandon
     counts[1 : len(BODY) + 1, BASKET] += funnel * (1 - stay) * visits
     counts[1 + BASKET, CHECKOUT] += funnel
     if outcome:
@@ -37,38 +36,38 @@ def queries(shop: Shop, intent: int, device: int) -> Floats:
     The first query is new, each later one with the chance 1 - retype, so unique = (1 - retype) · queries
     + retype · chance of any.
     """
-    one, stay, typed = shop.intents[intent], _stay(shop, intent, device), shop.typed[device]
-    start, chain = np.array(one.start), np.array(one.chain)
-    asked = typed * _visits(start, chain, stay)[SEARCH]
+    causes, stay, typed = shop.intents[intent], _stay(shop, intent, device), shop.typed[device]
+    start, chain = np.array(causes.start), np.array(causes.chain)
+    submitted = typed * _visits(start, chain, stay)[SEARCH]
     silent = np.ones(len(BODY))
     silent[SEARCH] = 1 - typed
     none = (1 - stay) * _visits(start * silent, chain * silent, stay).sum()
-    return np.array([asked, (1 - one.retype) * asked + one.retype * (1 - none)])
+    return np.array([submitted, (1 - causes.retype) * submitted + causes.retype * (1 - none)])
 
 
 def actions(shop: Shop, intent: int, device: int, outcome: int) -> Floats:
     """(`LENGTHS` + 1,) chance of every number of counted actions, followed page by page."""
-    one, stay = shop.intents[intent], _stay(shop, intent, device)
+    causes, stay = shop.intents[intent], _stay(shop, intent, device)
     body = len(BODY)
-    chain = np.array(one.chain)
+    chain = np.array(causes.chain)
     extra = np.zeros((2, body))  # without, with something in the basket: chance of one action more at this page
-    extra[:, SEARCH], extra[:, PRODUCT], extra[1, BASKET] = shop.typed[device], one.add, one.remove
+    extra[:, SEARCH], extra[:, PRODUCT], extra[1, BASKET] = shop.typed[device], causes.add, causes.remove
     ended = np.zeros((2, LENGTHS + 1))
     arriving = np.zeros((2, body, LENGTHS + 1))
-    arriving[0, :, 0] = one.start
+    arriving[0, :, 0] = causes.start
     while arriving.sum() > 1e-13:
         plain = _longer((1 - extra)[..., None] * arriving, 1)
         more = _longer(extra[..., None] * arriving, 2)
-        here = plain.copy()
-        here[:, SEARCH] += more[:, SEARCH]
-        here[1, PRODUCT] += more[:, PRODUCT].sum(axis=0)
-        here[0, BASKET] += more[1, BASKET]
-        ended += (1 - stay) * here.sum(axis=1)
-        arriving = stay * np.einsum("bil,ij->bjl", here, chain)
+        arrived = plain.copy()
+        arrived[:, SEARCH] += more[:, SEARCH]
+        arrived[1, PRODUCT] += more[:, PRODUCT].sum(axis=0)
+        arrived[0, BASKET] += more[1, BASKET]
+        ended += (1 - stay) * arrived.sum(axis=1)
+        arriving = stay * np.einsum("bil,ij->bjl", arrived, chain)
     if outcome:
         return np.asarray(_longer(ended[0], 4) + _longer(ended[1], 3))
     every = ended.sum(axis=0)
-    return np.asarray((1 - one.abandon) * every + one.abandon * _longer(every, 2))
+    return np.asarray((1 - causes.abandon) * every + causes.abandon * _longer(every, 2))
 
 
 def _stay(shop: Shop, intent: int, device: int) -> float:

@@ -1,6 +1,6 @@
-"""Dirt in a generated log, as real ones have it, with known counts: it adds rows and delays some, and changes none.
+"""Dirt in a simulated log, as real ones have it, with known counts: it adds rows and delays some, and changes none.
 
-So whoever sets the added rows aside, and puts the others in order, finds the sessions of the clean log.
+So the sessions of the clean log are found by rejecting the added rows and putting the others in order.
 """
 
 from __future__ import annotations
@@ -26,12 +26,18 @@ _AHEAD = 400 * 24 * 3600 * SECOND
 class Dirt:
     """How much of each kind, as a share (0–1) of the clean log's events; names as in `REASONS` and `FLAGS`.
 
-    - `duplicate`: the row arrives a second time, up to an hour later
-    - `no_visitor`, `no_time`: a copy of the row without
-    - `future`: a copy, 400 days ahead
-    - `bot`: a copy by one of a few visitors that name no device, as the thesis's bots
-    - `unknown_action`: a copy whose action no mapping names, a microsecond later; kept, it lengthens no session
-    - `late`: the row itself arrives up to an hour late. Counted are those that a later one of the visitor overtook
+    Args:
+        duplicate: The row arrives a second time, up to an hour later.
+        no_visitor: A copy of the row without a visitor.
+        no_time: A copy of the row without a time.
+        future: A copy, 400 days ahead.
+        bot: A copy by one of a few visitors that name no device, as the thesis's bots.
+        unknown_action: A copy with an action that no mapping names, a microsecond later; it is accepted and lengthens
+            no session.
+        late: The row itself arrives up to an hour late. Counted are those that a later row of the visitor overtook.
+
+    Raises:
+        ConfigurationError: A share is not between 0 and 1.
     """
 
     duplicate: float = 0.0
@@ -43,7 +49,7 @@ class Dirt:
     late: float = 0.0
 
     def __post_init__(self) -> None:
-        shares = [(one.name, getattr(self, one.name)) for one in fields(self)]
+        shares = [(kind.name, getattr(self, kind.name)) for kind in fields(self)]
         wrong = [(name, share) for name, share in shares if not 0 <= share <= 1]
         faults = [f"{name}: a share lies between 0 and 1, found {share}" for name, share in wrong]
         raise_faults(ConfigurationError, "dirt", faults)
@@ -55,9 +61,17 @@ class Dirt:
 
 
 def add_dirt(log: CodedEvents, dirt: Dirt, seed: int) -> tuple[CodedEvents, dict[str, int]]:
-    """The log with dirt, in the order of arrival, and how much of each kind it has.
+    """Add dirt to a log.
 
     Whether a row is chosen depends on the seed and the row's own time, not on the rest of the log.
+
+    Args:
+        log: A clean log.
+        dirt: How much of each kind.
+        seed: Of the choice.
+
+    Returns:
+        The log in the order of arrival, and how much of each kind it has.
     """
     arrival = log.time + np.where(_chosen(log, dirt, "late", seed), _moments(log, seed), 0)
     parts, arrivals, clean = [log], [arrival], [np.ones(len(log.time), bool)]
@@ -86,15 +100,15 @@ def _copied(log: CodedEvents, name: str, which: NDArray[np.int64]) -> CodedEvent
         scrolled = np.full(len(which), len(ACTIONS), np.int8)
         return log.rows(which, action=scrolled, time=log.time[which] + 1)
     if name == "bot":
-        who = (len(log.visitors) + log.time[which] % _BOTS).astype(np.int32)
-        return log.rows(which, visitor=who, customer=nothing.astype(np.int32), device=nothing.astype(np.int8))
+        bots = (len(log.visitors) + log.time[which] % _BOTS).astype(np.int32)
+        return log.rows(which, visitor=bots, customer=nothing.astype(np.int32), device=nothing.astype(np.int8))
     return log.rows(which)
 
 
 def _joined(parts: list[CodedEvents]) -> CodedEvents:
-    """One log; the bots' numbers are none that a person has."""
+    """One log; the bots' numbers are numbers that no person has."""
     log = parts[0]
-    columns = [one.name for one in fields(CodedEvents) if one.name not in ("visitors", "people")]
+    columns = [column.name for column in fields(CodedEvents) if column.name not in ("visitors", "people")]
     rows = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
     bots = -(2**62) + log.visitors[:1].repeat(_BOTS) * _BOTS + np.arange(_BOTS)
     return replace(log, **rows, visitors=np.concatenate([log.visitors, bots]))
@@ -111,7 +125,7 @@ def _overtaken(log: CodedEvents, clean: NDArray[np.bool_]) -> int:
 
 
 def _chosen(log: CodedEvents, dirt: Dirt, name: str, seed: int) -> NDArray[np.bool_]:
-    stream = [one.name for one in fields(dirt)].index(name)
+    stream = [kind.name for kind in fields(dirt)].index(name)
     drawn = splitmix64(seed_of(seed, 1, stream), log.time)
     return np.asarray(drawn / 2.0**64 < getattr(dirt, name))
 

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.sessions.records import Floats
 from visir.sessions.simulator.arrays import SECOND, CauseArrays, SimulationArrays
 from visir.sessions.simulator.shop import (
     BASKET,
@@ -21,12 +22,11 @@ from visir.sessions.simulator.shop import (
 )
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Floats = NDArray[np.float64]
 RandomState = NDArray[np.uint64]
 # As in visir.sessions.ACTIONS. NumPy's numbers, because a plain one has a type of its own when compiled, and every
 # function is compiled anew for each.
 PAGE, QUERY, ADD, REMOVE, ORDER, OTHER = np.arange(6)
-_BASKET, _CHECKOUT, _CONFIRMATION = (np.int64(one) for one in (BASKET, CHECKOUT, CONFIRMATION))
+_BASKET, _CHECKOUT, _CONFIRMATION = (np.int64(page) for page in (BASKET, CHECKOUT, CONFIRMATION))
 _NOTHING = np.int64(-1)
 _START = np.int64(0)
 QUERIES = 20_000
@@ -63,10 +63,10 @@ def _place(seed: np.uint64, person: int) -> np.uint64:
 
 @_njit
 def _drawn(cumulative: Floats, state: RandomState) -> int:
-    at, chance = 0, _next(state)
-    while at < cumulative.shape[0] - 1 and chance >= cumulative[at]:
-        at += 1
-    return at
+    position, chance = 0, _next(state)
+    while position < cumulative.shape[0] - 1 and chance >= cumulative[position]:
+        position += 1
+    return position
 
 
 @_njit
@@ -92,22 +92,22 @@ def _price(state: RandomState) -> float:
 
 @_njit
 def _put(
-    rows: SimulationArrays, at: int, time: int, session: int, action: Any, page: Any, query: Any, price: float
+    rows: SimulationArrays, event: int, time: int, session: int, action: Any, page: Any, query: Any, price: float
 ) -> int:
-    rows.time[at] = time
-    rows.session[at] = session
-    rows.action[at] = action
-    rows.page[at] = page
-    rows.query[at] = query
-    rows.price[at] = price
-    rows.known[at] = True
-    return at + 1
+    rows.time[event] = time
+    rows.session[event] = session
+    rows.action[event] = action
+    rows.page[event] = page
+    rows.query[event] = query
+    rows.price[event] = price
+    rows.recognised[event] = True
+    return event + 1
 
 
 @_njit
-def _session(causes: CauseArrays, rows: SimulationArrays, at: int, row: int, start: int, state: RandomState) -> int:
+def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, start: int, state: RandomState) -> int:
     """All events of the session in `row`, from `start` on; returns the next free place."""
-    first = at
+    first = event
     intent, device, bought = rows.intent[row], rows.device[row], rows.purchase[row]
     pages = _geometric(causes.stops[intent, device], MOST_PAGES, state)
     now, page = start, 0
@@ -120,46 +120,46 @@ def _session(causes: CauseArrays, rows: SimulationArrays, at: int, row: int, sta
                 word = int(QUERIES * _next(state) ** 3)  # some are far more popular than others
                 step = 1 + 2 * int(QUERIES // 2 * _next(state))
                 queries = 1
-                asked = 0
+                query = 0
             elif _next(state) < causes.retypes[intent]:
-                asked = int(queries * _next(state))
+                query = int(queries * _next(state))
             else:
-                asked = queries
+                query = queries
                 queries += 1
-            at = _put(rows, at, now, row, QUERY, _NOTHING, (word + asked * step) % QUERIES, np.nan)
+            event = _put(rows, event, now, row, QUERY, _NOTHING, (word + query * step) % QUERIES, np.nan)
             now += SECOND // 5
         price = _price(state) if page == PRODUCT else np.nan
-        at = _put(rows, at, now, row, PAGE, page, _NOTHING, price)
+        event = _put(rows, event, now, row, PAGE, page, _NOTHING, price)
         dwell = _dwell(causes, intent, state)
         if page == PRODUCT and _next(state) < causes.adds[intent]:
-            at = _put(rows, at, now + dwell // 2, row, ADD, _NOTHING, _NOTHING, price)
+            event = _put(rows, event, now + dwell // 2, row, ADD, _NOTHING, _NOTHING, price)
             basket = True
             in_basket += price
         elif page == BASKET and basket and _next(state) < causes.removes[intent]:
-            at = _put(rows, at, now + dwell // 2, row, REMOVE, _NOTHING, _NOTHING, np.nan)
+            event = _put(rows, event, now + dwell // 2, row, REMOVE, _NOTHING, _NOTHING, np.nan)
             basket = False
             in_basket = 0.0
         if bought and not basket and k == pages - 1:  # whoever buys has something to buy
             in_basket = _price(state)
-            at = _put(rows, at, now + 3 * dwell // 4, row, ADD, _NOTHING, _NOTHING, in_basket)
+            event = _put(rows, event, now + 3 * dwell // 4, row, ADD, _NOTHING, _NOTHING, in_basket)
         now += dwell
     if bought or _next(state) < causes.abandons[intent]:
-        at = _put(rows, at, now, row, PAGE, _BASKET, _NOTHING, np.nan)
+        event = _put(rows, event, now, row, PAGE, _BASKET, _NOTHING, np.nan)
         now += _dwell(causes, intent, state)
-        at = _put(rows, at, now, row, PAGE, _CHECKOUT, _NOTHING, np.nan)
+        event = _put(rows, event, now, row, PAGE, _CHECKOUT, _NOTHING, np.nan)
         pages += 2
         if bought:
             dwell = _dwell(causes, intent, state)
-            at = _put(rows, at, now + dwell // 2, row, ORDER, _NOTHING, _NOTHING, np.round(100 * in_basket) / 100)
-            at = _put(rows, at, now + dwell, row, PAGE, _CONFIRMATION, _NOTHING, np.nan)
+            event = _put(rows, event, now + dwell // 2, row, ORDER, _NOTHING, _NOTHING, np.round(100 * in_basket) / 100)
+            event = _put(rows, event, now + dwell, row, PAGE, _CONFIRMATION, _NOTHING, np.nan)
             pages += 1
     rows.pages[row] = pages
     if not rows.customer[row]:
-        rows.known[first:at] = False
+        rows.recognised[first:event] = False
     elif _next(state) < causes.logs_in:
-        login = min(first + 1 + int(3 * _next(state)), at - 1)
-        rows.known[first:login] = False
-    return at
+        login = min(first + 1 + int(3 * _next(state)), event - 1)
+        rows.recognised[first:login] = False
+    return event
 
 
 @_njit
@@ -174,17 +174,17 @@ def fill(
     slots, starts = np.zeros(MOST_SESSIONS, np.int64), np.zeros(MOST_SESSIONS, np.int64)
     busy = np.zeros((causes.device_factors.shape[0], MOST_SESSIONS), np.int64)
     weeks = causes.wall.shape[0] // 168
-    at = row = int(_START)
+    event = row = int(_START)
     for person in range(first, last):
         if row >= most_sessions:
-            return person, at, row, False
+            return person, event, row, False
         state[0] = _place(causes.seed, person)
         customer = _next(state) < causes.customer
-        who = 1 if customer else 0
-        regular = _next(state) < causes.regular[who]
-        count = _geometric(causes.sessions[who], MOST_SESSIONS, state)
+        population = 1 if customer else 0
+        regular = _next(state) < causes.regular[population]
+        count = _geometric(causes.sessions[population], MOST_SESSIONS, state)
         if row + count > rows.person.shape[0]:
-            return person, at, row, True
+            return person, event, row, True
         for k in range(count):
             slot = int(weeks * _next(state)) * 168 + _drawn(causes.weekdays, state) * 24
             slot += _drawn(causes.hours, state)
@@ -197,14 +197,14 @@ def fill(
         busy[:] = 0
         device = _drawn(causes.devices, state)
         for k in range(count):
-            if at + 3 * MOST_PAGES + 10 > rows.time.shape[0]:
-                return person, at, row, True
+            if event + 3 * MOST_PAGES + 10 > rows.time.shape[0]:
+                return person, event, row, True
             before = device
             if k > 0 and customer:
                 device = _drawn(causes.switches[before], state)
             channel = _drawn(causes.channels, state)
             hour, weekday = slots[k] % 24, slots[k] // 24 % 7
-            chance = causes.chances[who, 1 if regular else 0] * causes.device_factors[device]
+            chance = causes.chances[population, 1 if regular else 0] * causes.device_factors[device]
             chance *= causes.hour_factors[hour] * causes.weekday_factors[weekday] * causes.channel_factors[channel]
             if device != before:
                 chance *= causes.switch_factor
@@ -221,12 +221,12 @@ def fill(
             rows.chance[row] = chance
             rows.purchase[row] = bought
             rows.intent[row] = _drawn(causes.intents[1 if bought else 0], state)
-            at = _session(causes, rows, at, row, starts[k], state)
+            event = _session(causes, rows, event, row, starts[k], state)
             # A browser that is still at an earlier session would join the two: the person takes another one.
             browser = 0
             while busy[device, browser] > starts[k]:
                 browser += 1
-            busy[device, browser] = rows.time[at - 1] + _IDLE
+            busy[device, browser] = rows.time[event - 1] + _IDLE
             rows.browser[row] = device + 8 * browser
             row += 1
-    return last, at, row, False
+    return last, event, row, False

@@ -24,7 +24,7 @@ BODY = ("home", "category", "search", "product", "basket", "account", "informati
 PAGES = (*BODY, "checkout", "confirmation")
 """All types: a purchase ends basket, checkout, (order), confirmation; an abandoned one basket, checkout."""
 SEARCH, PRODUCT, BASKET, CHECKOUT, CONFIRMATION = (
-    PAGES.index(one) for one in ("search", "product", "basket", "checkout", "confirmation")
+    PAGES.index(page) for page in ("search", "product", "basket", "checkout", "confirmation")
 )
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MOST_SESSIONS = 28
@@ -142,7 +142,6 @@ BUY = Intent(
     pages=(11.0, 13.0, 12.0, 12.5, 12.5), dwell=29, spread=0.9, add=0.15, remove=0.2, retype=0.35, abandon=0.35,
 )  # fmt: skip
 
-_DEVICES = ("smartphone", "pc", "tablet", "game console", "tv")
 _NIGHTS = ((1.6, 0.7, 0.4, 0.3, 0.4, 0.8), (2.0, 1.0, 0.6, 0.5, 0.6, 1.2))
 _MORNINGS = ((1.8, 3.0, 4.0, 4.8, 5.4, 5.5), (2.4, 3.8, 4.6, 5.1, 5.5, 5.6))
 _AFTERNOONS = ((5.5, 5.5, 5.5, 5.5, 5.6, 5.8), (5.7, 5.6, 5.5, 5.5, 5.5, 5.6))
@@ -172,10 +171,10 @@ def _switches(share: Sequence[float]) -> tuple[tuple[float, ...], ...]:
 
     Given are the chances away from the rarer device of each pair: those of a TV as section 6.4.4 prints them.
     """
-    away = {(2, 1): 0.09, (2, 0): 0.08, (3, 0): 0.28, (3, 1): 0.26, (3, 2): 0.01, (1, 0): 0.055}
-    away |= {(4, 1): 0.4375, (4, 0): 0.25, (4, 2): 0.0625, (4, 3): 0.0625}
+    chances = {(2, 1): 0.09, (2, 0): 0.08, (3, 0): 0.28, (3, 1): 0.26, (3, 2): 0.01, (1, 0): 0.055}
+    chances |= {(4, 1): 0.4375, (4, 0): 0.25, (4, 2): 0.0625, (4, 3): 0.0625}
     matrix = np.zeros((5, 5))
-    for (rare, common), chance in away.items():
+    for (rare, common), chance in chances.items():
         matrix[rare, common] = chance
         matrix[common, rare] = chance * share[rare] / share[common]
     matrix[np.diag_indices(5)] = 1 - matrix.sum(axis=1)
@@ -225,7 +224,7 @@ class Shop:
     def _faults(self) -> list[str]:
         faults = [f"{name}: a chance lies between 0 and 1, found {value}" for name, value in self._chances()]
         sums = {"switches": self.switches, "intents": (self.intents_of_purchases, self.intents_of_others)}
-        sums |= {f"chain of {one.name}": (one.start, *one.chain) for one in self.intents}
+        sums |= {f"chain of {intent.name}": (intent.start, *intent.chain) for intent in self.intents}
         faults += [
             f"{name}: row {number} adds up to {sum(row):g}, not 1"
             for name, rows in sums.items()
@@ -236,8 +235,12 @@ class Shop:
         if not faults and not np.allclose(share @ np.array(self.switches), share):
             faults.append("switches: they change the shares of the devices in the long run")
         factors = (self.hours, self.weekdays, self.channels, self.devices)
-        traits = [one for who in (self.customers, self.anonymous) for one in (who.regular_chance, who.other_chance)]
-        largest = max(traits) * float(np.prod([max(one.factor) for one in factors])) * max(1.0, self.switch_factor)
+        traits = [
+            chance
+            for population in (self.customers, self.anonymous)
+            for chance in (population.regular_chance, population.other_chance)
+        ]
+        largest = max(traits) * float(np.prod([max(cause.factor) for cause in factors])) * max(1.0, self.switch_factor)
         if largest > 1:
             faults.append(f"the chance of a purchase would reach {largest:.2f}: lower the chances or the factors")
         if self.weeks < 1:
@@ -251,11 +254,13 @@ class Shop:
         return faults
 
     def _chances(self) -> list[tuple[str, float]]:
-        told = [("identified", self.identified), ("logs_in", self.logs_in)]
-        told += [("typed", one) for one in self.typed]
-        told += [("switches", one) for row in self.switches for one in row]
-        told += [("intents", one) for one in (*self.intents_of_purchases, *self.intents_of_others)]
-        for one in self.intents:
-            told += [(f"{one.name}: {what}", getattr(one, what)) for what in ("add", "remove", "retype", "abandon")]
-            told += [(f"{one.name}: chain", chance) for row in (one.start, *one.chain) for chance in row]
-        return [(name, value) for name, value in told if not 0 <= value <= 1]
+        chances = [("identified", self.identified), ("logs_in", self.logs_in)]
+        chances += [("typed", chance) for chance in self.typed]
+        chances += [("switches", chance) for row in self.switches for chance in row]
+        chances += [("intents", chance) for chance in (*self.intents_of_purchases, *self.intents_of_others)]
+        for intent in self.intents:
+            chances += [
+                (f"{intent.name}: {name}", getattr(intent, name)) for name in ("add", "remove", "retype", "abandon")
+            ]
+            chances += [(f"{intent.name}: chain", chance) for row in (intent.start, *intent.chain) for chance in row]
+        return [(name, value) for name, value in chances if not 0 <= value <= 1]

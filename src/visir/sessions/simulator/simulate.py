@@ -1,7 +1,7 @@
 """People come, open pages, and some buy: any range of people, as arrays.
 
-Person `i` of a seed has random numbers of their own (SplitMix64, started at a place that depends on the seed and `i`
-only), so they do the same whatever the size of the log, and in whichever part or process they are simulated.
+Person `i` of a seed has random numbers of their own (SplitMix64, from a start that depends on the seed and `i` only).
+So they do the same whatever the size of the log, and in whichever part or process they are simulated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from visir.sessions.simulator.kernels import fill
 
 @dataclass(frozen=True)
 class SimulatedPeople:
-    """What a range of people did: arrays of events and of sessions (see `Rows`), in the order of people and time."""
+    """What a range of people did: arrays of events and of sessions (see `SimulationArrays`), in the order of people and
+    time.
+    """
 
     events: dict[str, NDArray[Any]]
     sessions: dict[str, NDArray[Any]]
@@ -26,7 +28,14 @@ class SimulatedPeople:
 
 
 def simulate(causes: CauseArrays, first: int, last: int, *, most_sessions: int | None = None) -> SimulatedPeople:
-    """Simulate the people `first` … `last` - 1, or fewer when these have `most_sessions` sessions or more already."""
+    """Simulate a range of people.
+
+    Args:
+        causes: Of the shop.
+        first: The first person.
+        last: One past the last person.
+        most_sessions: Stop when there are so many sessions or more.
+    """
     people = last - first
     limit = np.iinfo(np.int64).max if most_sessions is None else most_sessions
     events, sessions = 24 * people + 10_000, 3 * people + 1_000

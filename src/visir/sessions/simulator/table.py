@@ -56,7 +56,8 @@ _WORDS = pa.array([f"{text:05d}" for text in range(QUERIES)])
 class CodedEvents:
     """Events as numbers, -1 for nothing: row i of the log arrives before row i + 1.
 
-    `visitor` and `customer` are rows of `visitors` and `people`, the numbers that become names; the others are codes.
+    `visitor` and `customer` are positions in `visitors` and `people`, the numbers that become names; the others are
+    codes.
     """
 
     visitor: NDArray[np.int32]
@@ -71,25 +72,30 @@ class CodedEvents:
     visitors: NDArray[np.int64]
     people: NDArray[np.int64]
 
-    def rows(self, which: NDArray[Any], **instead: Any) -> CodedEvents:
-        """Those rows (indices or a mask), with other values in some columns."""
-        own = {name: instead[name] if name in instead else getattr(self, name)[which] for name in EVENTS.names}
-        return CodedEvents(**own, visitors=self.visitors, people=self.people)
+    def rows(self, which: NDArray[Any], **replaced: Any) -> CodedEvents:
+        """Some rows, with other values in some columns.
+
+        Args:
+            which: Indices or a mask.
+            replaced: Column → other values.
+        """
+        columns = {name: replaced[name] if name in replaced else getattr(self, name)[which] for name in EVENTS.names}
+        return CodedEvents(**columns, visitors=self.visitors, people=self.people)
 
 
-def coded(simulated: SimulatedPeople) -> CodedEvents:
+def code_events(simulated: SimulatedPeople) -> CodedEvents:
     """The events in the order of time, people mixed."""
     events, sessions = simulated.events, simulated.sessions
     visitors, visitor = np.unique(_browsers(sessions), return_inverse=True)
     people, person = np.unique(sessions["person"], return_inverse=True)
     order = np.argsort(events["time"], kind="stable")
-    own = events["session"][order]
+    session = events["session"][order]
     return CodedEvents(
-        visitor=visitor.astype(np.int32)[own],
-        customer=np.where(events["known"][order], person.astype(np.int32)[own], np.int32(-1)),
+        visitor=visitor.astype(np.int32)[session],
+        customer=np.where(events["recognised"][order], person.astype(np.int32)[session], np.int32(-1)),
         time=events["time"][order],
-        device=sessions["device"][own],
-        channel=sessions["channel"][own],
+        device=sessions["device"][session],
+        channel=sessions["channel"][session],
         page=events["page"][order],
         query=events["query"][order],
         price=events["price"][order],
@@ -113,37 +119,37 @@ def events_table(shop: Shop, causes: CauseArrays, log: CodedEvents) -> pa.Table:
     columns = []
     for name in EVENTS.names:
         values = getattr(log, name)
-        told = pa.array(values, mask=~(values >= 0))  # a NaN is not ≥ 0 either
-        columns.append(pa.DictionaryArray.from_arrays(told, texts[name]) if name in texts else told)
+        array = pa.array(values, mask=~(values >= 0))  # a NaN is not ≥ 0 either
+        columns.append(pa.DictionaryArray.from_arrays(array, texts[name]) if name in texts else array)
     return pa.table(columns, schema=EVENTS)
 
 
 def planted_table(shop: Shop, causes: CauseArrays, simulated: SimulatedPeople) -> pa.Table:
-    """What was planted, one row per session (see `PLANTED`; weekday 1 is Monday), people after each other.
+    """What was planted, one row per session (see `PLANTED`; weekday 1 is Monday), one person after the other.
 
-    `visitor` and `began` are those of the session that is found in the events. `regular`, `intent` and `chance` (of a
-    purchase, as the session begins) are what nobody can see.
+    `visitor` and `began` are those of the session in the events. Nobody can see `regular`, `intent` and `chance` (of a
+    purchase, as the session begins).
     """
-    told = simulated.sessions
+    sessions = simulated.sessions
     events = simulated.events["session"]
     began = simulated.events["time"][np.flatnonzero(np.diff(events, prepend=-1))]
-    customers = _names(causes, -1 - told["person"])
+    customers = _names(causes, -1 - sessions["person"])
     return pa.table(
         [
-            _names(causes, _browsers(told)),
+            _names(causes, _browsers(sessions)),
             pa.array(began),
-            pa.array(told["person"]),
-            pa.array(np.array(customers), mask=~told["customer"]),
-            pa.array(told["regular"]),
-            _told(told["device"], shop.devices.names).cast(pa.string()),
-            _told(told["before"], shop.devices.names).cast(pa.string()),
-            _told(told["channel"], shop.channels.names).cast(pa.string()),
-            pa.array(told["hour"]),
-            pa.array(told["weekday"] + np.int8(1)),
-            _told(told["intent"], [one.name for one in shop.intents]).cast(pa.string()),
-            pa.array(told["chance"]),
-            pa.array(told["purchase"]),
-            pa.array(told["pages"]),
+            pa.array(sessions["person"]),
+            pa.array(np.array(customers), mask=~sessions["customer"]),
+            pa.array(sessions["regular"]),
+            _dictionary_array(sessions["device"], shop.devices.names).cast(pa.string()),
+            _dictionary_array(sessions["before"], shop.devices.names).cast(pa.string()),
+            _dictionary_array(sessions["channel"], shop.channels.names).cast(pa.string()),
+            pa.array(sessions["hour"]),
+            pa.array(sessions["weekday"] + np.int8(1)),
+            _dictionary_array(sessions["intent"], [intent.name for intent in shop.intents]).cast(pa.string()),
+            pa.array(sessions["chance"]),
+            pa.array(sessions["purchase"]),
+            pa.array(sessions["pages"]),
         ],
         schema=PLANTED,
     )
@@ -162,5 +168,5 @@ def _names(causes: CauseArrays, numbers: NDArray[np.int64]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(numbers), [None, ends, pa.py_buffer(text)])
 
 
-def _told(codes: NDArray[np.int8], names: Any) -> pa.DictionaryArray:
+def _dictionary_array(codes: NDArray[np.int8], names: Any) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(list(names)))

@@ -10,31 +10,38 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.sessions.records import Floats
 from visir.sessions.simulator.kernels import QUERIES
 from visir.sessions.simulator.shop import BODY, SEARCH, Shop
 
-Floats = NDArray[np.float64]
 _MOST = 60
 """Different queries of a session that are followed; more than these have a chance below 1e-9 with the default shop."""
 
 
 def different_texts(shop: Shop, sessions: NDArray[np.int64]) -> Floats:
-    """(2, d) expected different texts, where a log has so many `sessions` (2, d) of each outcome on each device.
+    """Expected different texts of each outcome and device.
 
-    Outcome 0 is without a purchase. A text that is asked on two devices counts on both, as in `describe`. Exact for
-    sessions that are drawn one by one: Σ over words of 1 - (1 - q)ⁿ, q the chance that a session asks the word; no word
-    comes twice among the different ones of a session.
+    A text that is submitted on two devices counts on both, as in `describe`. Exact for sessions that are drawn one by
+    one: Σ over words of 1 - (1 - q)ⁿ, q the chance that a session submits the word. No word comes twice among the
+    different ones of a session.
+
+    Args:
+        shop: The causes.
+        sessions: (2, d) how many sessions of each outcome (0 without a purchase) the log has on each device.
+
+    Returns:
+        (2, d) expected numbers.
     """
     words = _words()
     intents = np.array([shop.intents_of_others, shop.intents_of_purchases])
-    found = np.zeros(sessions.shape)
+    expected = np.zeros(sessions.shape)
     for device in range(sessions.shape[1]):
         holding = np.array([_more_than(shop, intent, device) for intent in range(intents.shape[1])])
         for outcome in range(2):
-            asked = (intents[outcome] @ holding) @ words
-            none = np.exp(sessions[outcome, device] * np.log1p(-asked))
-            found[outcome, device] = (1 - none).sum()
-    return found
+            word_chances = (intents[outcome] @ holding) @ words
+            none = np.exp(sessions[outcome, device] * np.log1p(-word_chances))
+            expected[outcome, device] = (1 - none).sum()
+    return expected
 
 
 def _words() -> Floats:
@@ -52,15 +59,15 @@ def _words() -> Floats:
 
 def _more_than(shop: Shop, intent: int, device: int) -> Floats:
     """(`_MOST`,) chance that a session holds more than k different queries, followed page by page."""
-    one, typed = shop.intents[intent], shop.typed[device]
-    stay = 1 - 1 / one.pages[device]
-    chain = np.array(one.chain)
+    causes, typed = shop.intents[intent], shop.typed[device]
+    stay = 1 - 1 / causes.pages[device]
+    chain = np.array(causes.chain)
     ended = np.zeros(_MOST + 1)
     arriving = np.zeros((len(BODY), _MOST + 1))
-    arriving[:, 0] = one.start
+    arriving[:, 0] = causes.start
     while arriving.sum() > 1e-13:
         new = typed * arriving[SEARCH]
-        new[1:] *= 1 - one.retype  # the first query of a session is new
+        new[1:] *= 1 - causes.retype  # the first query of a session is new
         arriving[SEARCH] -= new
         arriving[SEARCH, 1:] += new[:-1]
         ended += (1 - stay) * arriving.sum(axis=0)

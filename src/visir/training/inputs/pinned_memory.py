@@ -11,15 +11,17 @@ from visir.training.inputs.base import TrainingBatch
 
 
 def pin_batch(batch: TrainingBatch) -> TrainingBatch:
-    """`batch` copied into page-locked memory, from which CUDA copies without holding up whoever asks for it.
+    """Copy a batch into page-locked memory, from which CUDA copies while the program goes on.
 
-    torch keeps such memory and gives it out again when the copies out of it are done. Raises `RuntimeError` without
-    CUDA.
+    torch keeps such memory and gives it out again when the copies out of it are done.
+
+    Raises:
+        RuntimeError: There is no CUDA.
     """
     return TrainingBatch(
-        images=_inputs(batch.images),
-        texts=_inputs(batch.texts),
-        owners=_pinned(batch.owners),
+        anchors=_inputs(batch.anchors),
+        positives=_inputs(batch.positives),
+        anchor_rows=_pinned(batch.anchor_rows),
         targets=_pinned(batch.targets),
         tokens=_pinned(batch.tokens),
         classes=_pinned(batch.classes),

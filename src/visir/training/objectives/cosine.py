@@ -27,4 +27,4 @@ class Cosine(nn.Module):
 
     def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
-        return 1 - (precise(pairs.images) * precise(pairs.texts)).sum(1).mean()
+        return 1 - (precise(pairs.anchors) * precise(pairs.positives)).sum(1).mean()

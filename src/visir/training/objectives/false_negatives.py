@@ -15,15 +15,15 @@ FalseNegatives = Literal["masked", "kept"]
 """
 
 
-def false_negative_pairs(owners: Tensor) -> Tensor:
+def false_negative_pairs(anchor_rows: Tensor) -> Tensor:
     """Find the different captions of one image.
 
     Args:
-        owners: (n,) the image of each caption.
+        anchor_rows: (n,) the image of each caption.
 
     Returns:
         (n, n) booleans: whether i and j are different captions of one image.
     """
-    same = owners[:, None] == owners[None, :]
+    same = anchor_rows[:, None] == anchor_rows[None, :]
     same.fill_diagonal_(False)
     return same
