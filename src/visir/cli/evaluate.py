@@ -173,23 +173,25 @@ def _system(
         return load(model, device=device, dtype=dtype)
     pool = collection if gallery == "collection" else collection.split(split)
     if embeddings:
-        encoders = [load(one if ":" in one else f"{Path(one).suffix[1:] or 'npy'}:{one}") for one in embeddings]
+        encoders = [
+            load(source if ":" in source else f"{Path(source).suffix[1:] or 'npy'}:{source}") for source in embeddings
+        ]
         return [
             encode(encoder, pool, modality)
             for encoder in encoders
             for modality in ("image", "text")
             if modality in encoder.modalities
         ]
-    return [_run(one, choose(pool, captions)) for one in runs or []]
+    return [_run(source, choose(pool, captions)) for source in runs or []]
 
 
-def _run(given: str, pool: Collection) -> Run:
+def _run(source: str, pool: Collection) -> Run:
     """A run from FILE, which says itself what it is, or from TASK=FILE, made over the declared gallery."""
     from visir.search.formats import read_run
 
-    task, equals, path = given.partition("=")
+    task, equals, path = source.partition("=")
     if not equals:
-        return read_run(given)
+        return read_run(source)
     gallery = pool.caption_gallery() if task == "i2t" else pool.image_gallery()
     return read_run(path, task=task, gallery=gallery)
 
@@ -241,8 +243,8 @@ def _show(
                 command=command_line(),
                 beside={
                     "result.json": "protocol, aggregates, versions, timing",
-                    **{f"per_query_{one}.parquet": f"every measure of every query, {one}" for one in result.tasks},
-                    **{f"run_{one}.parquet": f"what the search answered, {one}" for one in result.tasks},
+                    **{f"per_query_{task}.parquet": f"every measure of every query, {task}" for task in result.tasks},
+                    **{f"run_{task}.parquet": f"what the search answered, {task}" for task in result.tasks},
                 },
             )
     console = Console()

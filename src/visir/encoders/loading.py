@@ -10,7 +10,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import Family, family_of
 from visir.errors import EncoderError, nearest, raise_faults, require
-from visir.remote import here
+from visir.remote import local_path
 
 Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -36,7 +36,7 @@ def load(
     not what its name says, and when the hub cannot be reached; `MissingPackageError`, with the pip command, when the
     family needs a package that is not installed.
     """
-    name = here(str(name))
+    name = local_path(str(name))
     family = family_of(name)
     refuse_unusable(name, family, device, dtype, revision)
     require_packages(family)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from visir.records import Modality
 
 
-def report(side: Modality, encoding: Encoding) -> None:
+def print_encoding(side: Modality, encoding: Encoding) -> None:
     """Print what was encoded, what was set aside, and where the vectors are."""
     shape = f"{len(encoding.embeddings):,} × {encoding.embeddings.dimension:,}"
     if encoding.computed:
