@@ -50,7 +50,7 @@ class CategoriesExperiment(Experiment):
     - `quantity`: "measures", the labels of Table 7.1; "seen", "unseen", the same of these categories only; "same tree",
       "different tree", how many first answers are wrong and lie there (labels as the rows of Table 7.2); "depths",
       both, and of those in the same tree how many have which d = depth(c_p) − depth(c) ("d = -1", …)
-    - `relevance`: see `visir.products.task.category_task`; "drawn" where errors are counted, because section 7.6.1 calls
+    - `relevance`: see `visir.products.task.category_task`; "drawn" where errors are counted: section 7.6.1 calls
       it an error when c_p is not c
     - `folds`: into how many the products are cut; `test`: which are tested in this cell, one after another, from 1;
       without it, the one of the cell's seed (seed 0 is fold 1). Trainings and draws have seed 0 in every fold.
