@@ -79,7 +79,7 @@ def generate_catalogue(
     Example:
         >>> catalogue = generate_catalogue(3).catalogue
         >>> catalogue.products["title"].to_pylist()[0], catalogue.categories.num_rows
-        ('Alder & Sons 100 sailboat', 113)
+        ('Hollis 100', 113)
     """
     _check_arguments(n, seed, size, noise, unseen)
     subjects = _drawn(seed, _SUBJECT, n) % np.uint64(len(SUBJECTS))
