@@ -24,15 +24,17 @@ COLUMNS = (ORIGINAL, CHANGED)
 
 @dataclass(frozen=True, eq=False)
 class Perturbed:
-    """Perturbed texts, in the order given.
+    """Perturbed texts, in the order of the originals.
 
-    - `texts` (n,) strings; `changed` (n,) bool: whether a text is another one than it was, by comparison
-    - `what`: what was done, in words: "nearby_char", "char_swap (severity 2, seed 1)"
+    Args:
+        texts: (n,) the perturbed texts.
+        changed: (n,) whether each text differs from its original.
+        description: What was done: "nearby_char", "char_swap (severity 2, seed 1)".
     """
 
     texts: pa.StringArray
     changed: NDArray[np.bool_]
-    what: str
+    description: str
 
     @property
     def coverage(self) -> float:
@@ -49,20 +51,30 @@ def perturb_texts(
     seed: int = 0,
     profile: Profile = "sound",
 ) -> Perturbed:
-    """Perturb each text in the manner called `name` (`PERTURBATIONS` has them all).
+    """Perturb each text in one way.
 
-    - `name`: "nearby_char"; another keyboard behind a colon, "nearby_char:azerty"; several, one after the other, joined
-      by "+": "char_swap+synonym_noun"
-    - `severity`: how many characters or words, from 1; fewer where a text has fewer that can be perturbed. It does
-      nothing where there is nothing to count (word order, distractions)
-    - `profile`: "paper" does what the released code did (with its own seed where it had one); "sound" is how it should
-      be done. `docs/perturbations.md` lists the differences
+    What is drawn depends on (seed, name, id) alone: a text comes out the same in any order, in any company and in any
+    process. A text that cannot be perturbed (no adjective, one word) comes back unchanged, and `changed` says so.
 
-    What is drawn depends on (seed, name, id) alone: a text comes out the same in any order, any company, any process. A
-    text that cannot be perturbed (no adjective, one word) comes back unchanged, and `changed` says so.
+    Args:
+        texts: (n,) the texts.
+        ids: (n,) the id of each text.
+        name: A name of `PERTURBATIONS`: "nearby_char". Another keyboard follows a colon: "nearby_char:azerty". Several
+            perturbations, one after the other, are joined by "+": "char_swap+synonym_noun".
+        severity: How many characters or words change, from 1; fewer in a text with fewer that can. It has no effect on
+            perturbations that count nothing (word order, distractions).
+        seed: Of everything that is drawn.
+        profile: "sound" is how it should be done; "paper" does what the released code did, with its own seed where it
+            had one. `docs/perturbations.md` lists the differences.
 
-    Raises `VisirError` with the nearest name, `MissingPackageError` where parts of speech are needed and the extra
-    `robustness` is not installed.
+    Raises:
+        VisirError: For an unknown name (with the nearest one), and for other faulty arguments.
+        MissingPackageError: Where parts of speech are needed and the extra `robustness` is not installed.
+
+    Example:
+        >>> perturbed = perturb_texts(["a red dog runs", "two cats"], ["1", "2"], "char_swap")
+        >>> perturbed.texts.to_pylist(), perturbed.coverage
+        (['a red dog rusn', 'two acts'], 1.0)
     """
     before = strings(texts)
     keys = strings(ids).to_pylist()
@@ -72,7 +84,7 @@ def perturb_texts(
         raise VisirError(f"severity {severity}: there is nothing to do.", hint="give 1 or more")
     if profile not in ("sound", "paper"):
         raise VisirError(f"unknown profile {profile!r}", hint=nearest(str(profile), ("sound", "paper")))
-    steps = [find(one) for one in name.split("+")]
+    steps = [find(step) for step in name.split("+")]
     after = before
     for step in steps:
         change = _change(step, profile)
@@ -84,7 +96,7 @@ def perturb_texts(
             pa.string(),
         )
     changed = pc.not_equal(before, after).to_numpy(zero_copy_only=False)
-    return Perturbed(after, changed, _what(name, steps, severity, seed, profile))
+    return Perturbed(after, changed, _describe(name, steps, severity, seed, profile))
 
 
 def perturb(
@@ -95,13 +107,27 @@ def perturb(
     seed: int = 0,
     profile: Profile = "sound",
 ) -> Collection:
-    """The collection with its captions perturbed: the same ids, links, splits, judgements and pictures.
+    """Perturb the captions of a collection; ids, links, splits, judgements and pictures stay as they are.
 
-    Arguments as in `perturb_texts`. `caption_facts` keeps each caption's "original_text" and "text_changed", beside
-    what is there already, so that what changed is known wherever the collection goes. The name says what was done:
-    "flickr30k, nearby_char".
+    `caption_facts` gets the columns "original_text" and "text_changed" beside those that are there, so that what
+    changed is known wherever the collection goes. The name says what was done: "flickr30k, nearby_char".
 
-    Raises `ConfigurationError` when captions are perturbed already, or end in the digits of injected shortcuts.
+    Args:
+        collection: The collection.
+        name: As in `perturb_texts`, as are `severity`, `seed` and `profile`.
+
+    Raises:
+        ConfigurationError: Where captions are perturbed already, or end in the digits of injected shortcuts.
+
+    Example:
+        >>> from visir.collections import open_collection
+        >>> perturbed = perturb(open_collection("scenes:12?size=64"), "shuffle_all_words")
+        >>> perturbed.name, coverage(perturbed)
+        ('scenes, shuffle_all_words', 1.0)
+        >>> perturbed.caption_facts["original_text"][0].as_py()
+        'A mid-sized stripy white armchair is standing out in a meadow.'
+        >>> perturbed.captions["text"][0].as_py()
+        'meadow stripy mid-sized standing A in armchair white is a out.'
     """
     if collection.injected is not None:
         raise ConfigurationError(
@@ -109,27 +135,31 @@ def perturb(
             hint="perturb first and inject afterwards: inject(perturb(visir.shortcuts.plain(collection), …), …)",
         )
     facts = collection.caption_facts
-    if facts is not None and (there := [one for one in COLUMNS if one in facts.column_names]):
+    if facts is not None and (columns := [column for column in COLUMNS if column in facts.column_names]):
         raise ConfigurationError(
-            f"{collection.name} is perturbed already: caption_facts has the column {there[0]!r}.",
+            f"{collection.name} is perturbed already: caption_facts has the column {columns[0]!r}.",
             hint=f"begin from the original; several perturbations go in one step: perturb(collection, '{name}+…')",
         )
     ids = collection.captions["id"]
-    done = perturb_texts(collection.captions["text"], ids, name, severity=severity, seed=seed, profile=profile)
+    perturbed = perturb_texts(collection.captions["text"], ids, name, severity=severity, seed=seed, profile=profile)
     about = pa.table(
-        {"caption_id": ids, ORIGINAL: collection.captions["text"], CHANGED: pa.array(done.changed, pa.bool_())}
+        {"caption_id": ids, ORIGINAL: collection.captions["text"], CHANGED: pa.array(perturbed.changed, pa.bool_())}
     )
     captions = collection.captions
     return replace(
         collection,
-        name=f"{collection.name}, {done.what}",
-        captions=captions.set_column(captions.schema.get_field_index("text"), "text", done.texts),
+        name=f"{collection.name}, {perturbed.description}",
+        captions=captions.set_column(captions.schema.get_field_index("text"), "text", perturbed.texts),
         caption_facts=_merged(facts, about, collection.name),
     )
 
 
 def coverage(collection: Collection) -> float:
-    """The share of a perturbed collection's captions that changed; raises `CollectionError` for one that is not."""
+    """The share of a perturbed collection's captions that changed, from 0 to 1; NaN where there are none.
+
+    Raises:
+        CollectionError: For a collection that is not perturbed.
+    """
     facts = collection.caption_facts
     if facts is None or CHANGED not in facts.column_names:
         raise CollectionError(f"{collection.name} is not perturbed.", hint="perturb(collection, name) first")
@@ -154,7 +184,7 @@ def _captions(texts: pa.StringArray, step: Perturbation) -> list[TaggedCaption]:
     return [TaggedCaption(text, (), (), (), ()) for text in texts.to_pylist()]
 
 
-def _what(name: str, steps: Sequence[Perturbation], severity: int, seed: int, profile: Profile) -> str:
+def _describe(name: str, steps: Sequence[Perturbation], severity: int, seed: int, profile: Profile) -> str:
     """The name, and behind it whatever is not the default and matters."""
     more = []
     if severity != 1 and any(step.severity for step in steps):
@@ -171,8 +201,8 @@ def _merged(facts: pa.Table | None, about: pa.Table, where: str) -> pa.Table:
     if facts is None:
         return about
     row = pc.index_in(about["caption_id"], strings(facts["caption_id"]))
-    kept = facts.drop_columns(["caption_id"]).take(row)
+    older = facts.drop_columns(["caption_id"]).take(row)
     merged = about
-    for name in kept.column_names:
-        merged = merged.append_column(name, kept[name])
-    return merged.select(["caption_id", *kept.column_names, *COLUMNS])
+    for name in older.column_names:
+        merged = merged.append_column(name, older[name])
+    return merged.select(["caption_id", *older.column_names, *COLUMNS])

@@ -24,9 +24,10 @@ _TEN = 10
 class Digits:
     """Pictures of single digits, white strokes on black.
 
-    - `name`: "mnist" or "sklearn"
-    - `images`: (n, side, side) bytes, 0 black to 255 white
-    - `labels`: (n,) which digit each shows, 0 to 9
+    Args:
+        name: "mnist" or "sklearn".
+        images: (n, side, side) bytes, 0 black to 255 white.
+        labels: (n,) which digit each shows, 0 to 9.
     """
 
     name: Handwriting
@@ -55,24 +56,39 @@ def resolve(name: str) -> Handwriting:
 
 
 def load_digits(name: str = "auto") -> Digits:
-    """The digits "mnist", "sklearn", or "auto" (`resolve`).
+    """Load handwritten digits.
 
-    - "mnist": the 60,000 training pictures of 28 × 28 in `$VISIR_DATA/mnist` (LeCun, Cortes & Burges), as IDX files
-      with or without `.gz`. The thesis samples from MNIST in training and evaluation alike (appendix 4.D.4), so its
-      test part has no task here.
-    - "sklearn": the 1,797 pictures of 8 × 8 that come with scikit-learn (a part of UCI's "Optical recognition of
-      handwritten digits"), which need no download. Coarser, and written by fewer hands.
+    Args:
+        name: "mnist": the 60,000 training pictures of 28 × 28 in `$VISIR_DATA/mnist` (LeCun, Cortes & Burges), as IDX
+            files with or without `.gz`. The thesis samples from MNIST in training and evaluation alike (appendix
+            4.D.4), so its test part is not needed. "sklearn": the 1,797 pictures of 8 × 8 that come with scikit-learn
+            (a part of UCI's "Optical recognition of handwritten digits"); they need no download, are coarser, and were
+            written by fewer people. "auto": MNIST where its files are, else scikit-learn's.
 
-    Raises `VisirError` when a file of MNIST is missing or damaged, `MissingPackageError` without scikit-learn.
+    Raises:
+        VisirError: Where a file of MNIST is missing or damaged.
+        MissingPackageError: Without scikit-learn.
+
+    Example:
+        >>> digits = load_digits("sklearn")
+        >>> digits.images.shape, len(digits.rows_of)
+        ((1797, 8, 8), 10)
     """
     handwriting = resolve(name)
     return _mnist(_file(_IMAGES), _file(_LABELS)) if handwriting == "mnist" else _sklearn()
 
 
 def resample(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """(n, m, m) bytes to (n, side, side) by area: each pixel is the mean of what it covers.
+    """Digits at another size: each new pixel is the mean of the area that it covers.
 
-    Strokes get grey when they become thinner than a pixel, and never vanish between two samples.
+    Strokes become grey when they get thinner than a pixel, and never vanish between two samples.
+
+    Args:
+        images: (n, m, m) bytes.
+        side: The new side.
+
+    Returns:
+        (n, side, side) bytes.
     """
     old = images.shape[-1]
     if side == old:
@@ -82,11 +98,11 @@ def resample(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     cells = np.arange(old)
     overlap = np.minimum(edges[1:, None], cells + 1) - np.maximum(edges[:-1, None], cells)
     weights = (np.clip(overlap, 0, None) * (side / old)).astype(np.float32)
-    made = np.empty((len(images), side, side), np.uint8)
+    resampled = np.empty((len(images), side, side), np.uint8)
     for start in range(0, len(images), _AT_ONCE):  # 60,000 pictures as floats at once would need 190 MB
         part = slice(start, start + _AT_ONCE)
-        made[part] = np.rint(weights @ images[part].astype(np.float32) @ weights.T)
-    return made
+        resampled[part] = np.rint(weights @ images[part].astype(np.float32) @ weights.T)
+    return resampled
 
 
 _AT_ONCE = 4096
@@ -99,7 +115,7 @@ def _tiles(digits: Digits, side: int) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=1)
 def _mnist(images: Path, labels: Path) -> Digits:
-    missing = [one for one in (images, labels) if not one.is_file()]
+    missing = [file for file in (images, labels) if not file.is_file()]
     if missing:
         raise VisirError(
             f"{missing[0]}: no such file, with or without .gz; digits=mnist needs it.",
@@ -115,8 +131,8 @@ def _mnist(images: Path, labels: Path) -> Digits:
         raise VisirError(f"{images}: the pictures are {pictures.shape[1]} × {pictures.shape[2]}; expected squares.")
     absent = sorted(set(range(_TEN)) - set(np.unique(shown).tolist()))
     if absent or shown.max() >= _TEN:
-        found = f"no label {absent[0]}" if absent else f"a label {shown.max()}"
-        raise VisirError(f"{labels}: {found}; expected every digit from 0 to 9, and nothing else.")
+        fault = f"no label {absent[0]}" if absent else f"a label {shown.max()}"
+        raise VisirError(f"{labels}: {fault}; expected every digit from 0 to 9, and nothing else.")
     return Digits("mnist", pictures, shown)
 
 
@@ -125,9 +141,9 @@ def _sklearn() -> Digits:
     require("sklearn", extra="shortcuts", purpose="the handwriting of shortcuts, without MNIST in VISIR_DATA,")
     from sklearn.datasets import load_digits as bundled
 
-    found = bundled()
+    digits = bundled()
     # Its levels are 0 to 16, counts of set pixels in 4 × 4 blocks.
-    return Digits("sklearn", np.rint(found.images * (255 / 16)).astype(np.uint8), found.target.astype(np.uint8))
+    return Digits("sklearn", np.rint(digits.images * (255 / 16)).astype(np.uint8), digits.target.astype(np.uint8))
 
 
 def _file(name: str) -> Path:

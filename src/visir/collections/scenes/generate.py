@@ -36,27 +36,41 @@ def scenes(
     near_duplicates: float = 0.0,
     splits: Mapping[str, float] = SPLITS,
 ) -> Collection:
-    """A collection of `n` scenes of `size` × `size` pixels (64–224) with five captions each; no image is drawn yet.
+    """Make a collection of generated scenes with five captions each; no image is drawn yet.
 
-    Scene `i` of a seed is the same whatever `n`. `near_duplicates` (0 to 0.5) is the share of scenes that are hard
-    negatives: each differs from the scene just before it in exactly one told fact, and is in the same split.
-    `splits` gives the share of each split; every prefix of the collection keeps the shares as nearly as it can.
+    Scene `i` of a seed is the same whatever `n`.
 
-    `Collection.facts` has a row per image and a column per fact, the role in the column's metadata
-    (`role`: shared, specific, irrelevant; `caption`: which one tells it), then `near_duplicate_of` and
-    `changed_fact` (null for all others). `Collection.caption_facts` says for every caption its `kind` and the facts it
-    `tells`.
+    `Collection.facts` has a row per image and a column per fact, the role in the column's metadata (`role`: shared,
+    specific, irrelevant; `caption`: which one tells it), then `near_duplicate_of` and `changed_fact` (null for all
+    others). `Collection.caption_facts` says for every caption its `kind` and the facts it `tells`.
 
-    Two relevances: under "links" a caption belongs to the image it was written for; under "facts" it is relevant to
-    every image of which it is true. With few facts told, some captions are true of several images (always those of a
-    near-duplicate that do not tell the changed fact), so the first counts some true answers as wrong: declare which.
+    There are two relevances. Under "links" a caption belongs to the image it was written for. Under "facts" it is
+    relevant to every image of which it is true. With few facts told, some captions are true of several images (always
+    those of a near-duplicate that do not tell the changed fact), so "links" counts some true answers as wrong: declare
+    which.
 
-    Raises `CollectionError` that lists everything wrong with the arguments.
+    Args:
+        n: How many scenes, from 1.
+        seed: A whole number from 0.
+        size: The pictures are `size` × `size` pixels, 64 to 224.
+        near_duplicates: The share of scenes that are hard negatives, 0 to 0.5: each differs from the scene just before
+            it in exactly one told fact, and is in the same split.
+        splits: The share of each split; every prefix of the collection keeps the shares as nearly as it can.
+
+    Raises:
+        CollectionError: Listing everything that is wrong with the arguments.
+
+    Example:
+        >>> collection = scenes(12, size=64)
+        >>> collection.splits, collection.captions.num_rows, collection.relevances
+        (('test', 'train', 'val'), 60, ('links', 'facts'))
+        >>> collection.facts["subject"][0].as_py(), collection.captions["text"][0].as_py()
+        ('armchair', 'A mid-sized stripy white armchair is standing out in a meadow.')
     """
     _check_arguments(n, seed, size, near_duplicates, splits)
     drawn = [_scene(seed, index, near_duplicates) for index in range(n)]
     ids = [f"scene-{seed}-{index:06d}" for index in range(n)]
-    caption_ids = [f"{one}#{k}" for one in ids for k in range(CAPTIONS_PER_SCENE)]
+    caption_ids = [f"{image}#{k}" for image in ids for k in range(CAPTIONS_PER_SCENE)]
     share = "" if near_duplicates == 0 else f", {near_duplicates:g} near-duplicates"
     return Collection.build(
         "scenes",
@@ -68,7 +82,7 @@ def scenes(
         captions={
             "id": caption_ids,
             "text": [caption.text for scene, _ in drawn for caption in describe(scene)],
-            "image_id": [one for one in ids for _ in range(CAPTIONS_PER_SCENE)],
+            "image_id": [image for image in ids for _ in range(CAPTIONS_PER_SCENE)],
         },
         judgements=_judgements(ids, [scene for scene, _ in drawn]),
         source=f"generated scenes, seed {seed}, {size} px{share}",
@@ -88,8 +102,16 @@ def scenes(
 def location(seed: int, index: int, size: int, changed: str | None = None, scene: Scene | None = None) -> str:
     """Where an image of a generated collection "lies": all that is needed to draw it again.
 
-    "scene:SEED:INDEX:SIZE", and for a near-duplicate the scene it was made from with the changed fact:
-    "scene:0:41:128:weather=rainy".
+    Args:
+        seed: Of the collection.
+        index: The number of the scene.
+        size: Pixels of a side.
+        changed: The fact in which a near-duplicate differs from the scene before it; None for other scenes.
+        scene: The near-duplicate itself.
+
+    Example:
+        >>> location(0, 41, 128)
+        'scene:0:41:128'
     """
     if changed is None or scene is None:
         return f"{SCHEME}{seed}:{index}:{size}"
@@ -135,25 +157,25 @@ def _split(duplicate: Sequence[bool], splits: Mapping[str, float]) -> list[str]:
     """Each original goes to the split that lacks most; a near-duplicate follows its original."""
     names, counts = list(splits), dict.fromkeys(splits, 0)
     out: list[str] = []
-    for place, follows in enumerate(duplicate):
-        chosen = out[-1] if follows else max(names, key=lambda name: splits[name] * (place + 1) - counts[name])
+    for position, follows in enumerate(duplicate):
+        chosen = out[-1] if follows else max(names, key=lambda name: splits[name] * (position + 1) - counts[name])
         counts[chosen] += 1
         out.append(chosen)
     return out
 
 
 def _facts(ids: list[str], drawn: Sequence[tuple[Scene, str | None]]) -> pa.Table:
-    columns, described = [pa.array(ids, pa.string())], [pa.field("image_id", pa.string())]
+    columns, fields = [pa.array(ids, pa.string())], [pa.field("image_id", pa.string())]
     for fact in FACTS:
         kind = pa.int64() if isinstance(fact.values[0], int) else pa.string()
         columns.append(pa.array([getattr(scene, fact.name) for scene, _ in drawn], kind))
-        told = {} if fact.caption is None else {"caption": str(fact.caption)}
-        described.append(pa.field(fact.name, kind, metadata={"role": fact.role, "about": fact.about, **told}))
+        teller = {} if fact.caption is None else {"caption": str(fact.caption)}
+        fields.append(pa.field(fact.name, kind, metadata={"role": fact.role, "about": fact.about, **teller}))
     originals = [ids[index - 1] if changed else None for index, (_, changed) in enumerate(drawn)]
     for name, values in (("near_duplicate_of", originals), ("changed_fact", [changed for _, changed in drawn])):
         columns.append(pa.array(values, pa.string()))
-        described.append(pa.field(name, pa.string()))
-    return pa.table(columns, schema=pa.schema(described))
+        fields.append(pa.field(name, pa.string()))
+    return pa.table(columns, schema=pa.schema(fields))
 
 
 def _judgements(ids: list[str], drawn: Sequence[Scene]) -> dict[str, object]:
@@ -165,9 +187,9 @@ def _judgements(ids: list[str], drawn: Sequence[Scene]) -> dict[str, object]:
     }
     captions: list[npt.NDArray[np.int64]] = []
     images: list[npt.NDArray[np.int64]] = []
-    for k, told in enumerate(TELLS):
+    for k, names in enumerate(TELLS):
         key = np.zeros(len(drawn), np.int64)
-        for name in sorted(told):
+        for name in sorted(names):
             key = key * len(BY_NAME[name].values) + codes[name]
         order = np.argsort(key, kind="stable")
         _, start, count = np.unique(key[order], return_index=True, return_counts=True)
@@ -178,7 +200,7 @@ def _judgements(ids: list[str], drawn: Sequence[Scene]) -> dict[str, object]:
     caption, image = np.concatenate(captions), np.concatenate(images)
     listing = np.lexsort((image, caption))
     caption, image = caption[listing], image[listing]
-    all_captions = pa.array([f"{one}#{k}" for one in ids for k in range(CAPTIONS_PER_SCENE)], pa.string())
+    all_captions = pa.array([f"{image}#{k}" for image in ids for k in range(CAPTIONS_PER_SCENE)], pa.string())
     return {
         "relevance": pa.array([RELEVANCE]).take(pa.array(np.zeros(len(caption), np.int64))),
         "task": pa.array(["both"]).take(pa.array(np.zeros(len(caption), np.int64))),

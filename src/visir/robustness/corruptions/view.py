@@ -24,13 +24,27 @@ PICTURES = FolderKind("pictures", "a folder of pictures")
 
 
 def corrupt(collection: Collection, name: str, severity: int = 3, seed: int = 0) -> Collection:
-    """The same collection with every picture corrupted; nothing on disk changes.
+    """A view of a collection in which every picture is corrupted; nothing on disk changes.
 
-    Any encoder sees the spoilt picture where it would see the upright decoded one, before its own resizing and
-    cropping. The view has a fingerprint of its own, and vectors of it are kept under keys of their own.
+    Any encoder sees the corrupted picture where it would see the upright decoded one, before its own resizing and
+    cropping. The view has a fingerprint of its own, and its vectors are stored under keys of their own.
 
-    Raises `ConfigurationError` listing every fault: an unknown name, a severity that is not 1–5, a negative seed,
-    pictures that are corrupted already.
+    Args:
+        collection: The collection.
+        name: A name of `CORRUPTIONS`: "gaussian_blur", "gaussian_noise", "jpeg", "occlusion", "rotation".
+        severity: 1 to 5.
+        seed: Of everything that is drawn, from 0.
+
+    Raises:
+        ConfigurationError: Listing every fault: an unknown name, a severity that is not 1–5, a negative seed, pictures
+            that are corrupted already.
+
+    Example:
+        >>> from visir.collections import open_collection
+        >>> collection = open_collection("scenes:3?size=64")
+        >>> view = corrupt(collection, "jpeg", severity=5)
+        >>> str(view.corrupted), view.fingerprint == collection.fingerprint
+        ('pictures: jpeg, severity 5, seed 0', False)
     """
     faults = []
     if name not in CORRUPTIONS:
@@ -72,16 +86,16 @@ def write_pictures(collection: Collection, folder: str | Path) -> Collection:
     That one is no view any more: other tools can read it, and `visir.collections.portable.save` can carry it. PNG keeps
     every pixel; JPEG would corrupt them once more. Raises `ImageError` naming a picture that cannot be read.
     """
-    look = pictures(collection)
+    open_picture = pictures(collection)
     rows = collection.images.num_rows
     names = [f"{row:0{len(str(rows))}d}.png" for row in range(rows)]
     with new_folder(folder, PICTURES) as change, Progress("writing corrupted pictures", rows, "images") as advance:
         for row, name in enumerate(names):
-            look(row).save(change.file(name), "PNG")
+            open_picture(row).save(change.file(name), "PNG")
             advance(1)
     columns = {"path": pa.array(names, pa.string()), "archive": pa.nulls(rows, pa.string())}
     images = collection.images
     for name, values in columns.items():
         images = images.set_column(images.schema.get_field_index(name), name, values)
-    said = f"{collection.source} · {collection.corrupted}" if collection.corrupted else collection.source
-    return replace(collection, images=images, root=Path(folder).absolute(), source=said, corrupted=None)
+    source = f"{collection.source} · {collection.corrupted}" if collection.corrupted else collection.source
+    return replace(collection, images=images, root=Path(folder).absolute(), source=source, corrupted=None)

@@ -42,21 +42,34 @@ _KNOWN_AS = {"…": "...", "–": "—", **dict.fromkeys("\"'`“”„«»‘�
 
 
 def cut(texts: Sequence[str] | pa.StringArray) -> TaggedCaptions:
-    """Cut captions into tokens and give each its part of speech (`tagset`) and its lemma (in lower case, but names).
+    """Cut captions into tokens, and give each its part of speech (`tagset`) and its lemma.
 
-    About 2,000 captions a second; so what was tagged once is kept in the cache folder (`VISIR_CACHE`), by the texts and
-    the version of the tagger. A caption's words do not depend on which others it came with, or in which order. Any
-    Unicode text may come. Raises `MissingPackageError` without the extra `robustness`.
+    Lemmas are in lower case, but for names. Tagging takes about half a millisecond a caption, so the result is kept in
+    the cache folder (`VISIR_CACHE`), by the texts and the version of the tagger. The words of a caption do not depend
+    on the other captions, nor on their order.
+
+    Args:
+        texts: (n,) the captions; any Unicode text.
+
+    Raises:
+        MissingPackageError: Without the extra `robustness`.
+
+    Example:
+        >>> caption = cut(["Two dogs don't run."]).sentences()[0]
+        >>> list(zip(caption.tokens(), caption.tags))
+        [('Two', 'CRD'), ('dogs', 'NN2'), ('do', 'VDB'), ("n't", 'XX0'), ('run', 'VVI'), ('.', 'PUN')]
+        >>> list(caption.lemmas)
+        ['two', 'dog', 'do', 'not', 'run', '.']
     """
     require("HanTa", extra="robustness", purpose="finding parts of speech")
-    given = strings(texts)
-    distinct = pc.unique(given)
+    column = strings(texts)
+    distinct = pc.unique(column)
     distinct = distinct.take(pc.sort_indices(distinct))
     if len(distinct) < _WORTH_KEEPING:
         words = _tagged(distinct)
     else:
         words = cached_words(distinct, f"HanTa {version('HanTa')}, rules {_RULES}", _tagged)
-    return words.take(pc.index_in(given, distinct).to_numpy(zero_copy_only=False))
+    return words.take(pc.index_in(column, distinct).to_numpy(zero_copy_only=False))
 
 
 def _tagged(texts: pa.StringArray) -> TaggedCaptions:
@@ -67,11 +80,11 @@ def _tagged(texts: pa.StringArray) -> TaggedCaptions:
     lemmas: list[str] = []
     with _progress(len(texts)) as advance:
         for text in texts.to_pylist():
-            found = token_spans(text)
-            tokens = [text[start:end] for start, end in found]
+            token_edges = token_spans(text)
+            tokens = [text[start:end] for start, end in token_edges]
             of_text = _tagger().tag_sent([_known(token) for token in tokens], taglevel=0)
-            counts.append(len(found))
-            spans += found
+            counts.append(len(token_edges))
+            spans += token_edges
             tags += [_SAME.get(tag, tag) for tag in of_text]
             lemmas += map(_lemma, tokens, of_text)
             advance(1)
