@@ -14,7 +14,7 @@ from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.towers.base import Tower
 from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.words import WordVocabulary
 from visir.library.updating import update
 from visir.sparse.encoder import SparseEncoder, write_sparse
 from visir.sparse.head import SparseHead
@@ -39,7 +39,7 @@ def write_models(folder: Path) -> tuple[Path, Path]:
     pixels = load("pixels")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        body = GRUBackbone(Vocabulary.fit([" ".join(WORDS)] * 5), words=12, hidden=16)
+        body = GRUBackbone(WordVocabulary.fit([" ".join(WORDS)] * 5), words=12, hidden=16)
         towers = {
             "image": Tower(None, Head(HeadSpec(pixels.dimension, 24))),
             "text": Tower(body, Head(HeadSpec(body.outputs, 24))),

@@ -15,7 +15,7 @@ from torch import Tensor
 from visir.encoders.towers.base import to_device
 from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.packed_gru import Packing, _Recurrence
-from visir.encoders.towers.words import SPECIAL, UNKNOWN, Vocabulary
+from visir.encoders.towers.words import SPECIAL, UNKNOWN, WordVocabulary
 
 SHAPES: list[dict[str, Any]] = [
     {"bidirectional": True},
@@ -28,7 +28,7 @@ SHAPES: list[dict[str, Any]] = [
 
 def backbone(words: int = 20, **shape: Any) -> GRUBackbone:
     torch.manual_seed(0)
-    return GRUBackbone(Vocabulary([f"w{number}" for number in range(words)]), words=5, hidden=4, **shape)
+    return GRUBackbone(WordVocabulary([f"w{number}" for number in range(words)]), words=5, hidden=4, **shape)
 
 
 def batch(one: GRUBackbone, lengths: list[int]) -> dict[str, Tensor]:
@@ -141,9 +141,9 @@ def test_vectors_from_a_file_are_given_and_the_others_look_like_them(tmp_path: P
     vectors = rng.normal([5, 0, 0, 0, -5], [0.1, 1, 2, 0.1, 1], (1000, 5)).astype(np.float32)
     lines = [f"w{number} {' '.join(map(repr, row.tolist()))}" for number, row in enumerate(vectors)]
     (tmp_path / "glove.txt").write_text("\n".join(lines))
-    assert list(one.given()) == []
+    assert list(one.pretrained_modules()) == []
     assert one.read_vectors(tmp_path / "glove.txt") == 1000
-    assert list(one.given()) == [one.embedding]
+    assert list(one.pretrained_modules()) == [one.embedding]
     weights = one.embedding.weight.detach().numpy()
     np.testing.assert_array_equal(weights[SPECIAL : SPECIAL + 1000], vectors)
     assert not weights[0].any()  # padding

@@ -168,7 +168,7 @@ def test_training_the_backbone_leaves_the_encoder_alone_and_copies_are_independe
     assert np.array_equal(embed(encoder, "text"), before)
     assert np.abs(other.eval()(batch(other)).detach().numpy() - before).max() <= 1e-6 * np.abs(before).max()
     assert np.abs(backbone.eval()(batch(backbone)).detach().numpy() - before).max() > 1e-3
-    assert list(backbone.given()) == [backbone.network]
+    assert list(backbone.pretrained_modules()) == [backbone.network]
 
 
 def test_half_precision_becomes_float32(names: dict[str, str]) -> None:

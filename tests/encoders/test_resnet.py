@@ -59,9 +59,9 @@ def test_another_size_scales_the_rest_of_the_rule() -> None:
 
 
 def test_what_came_trained_is_given(weights: Path) -> None:
-    assert list(ResNetBackbone(depth=18, weights="random").given()) == []
+    assert list(ResNetBackbone(depth=18, weights="random").pretrained_modules()) == []
     backbone = ResNetBackbone(depth=18, weights=str(weights))
-    assert list(backbone.given()) == [backbone.network]
+    assert list(backbone.pretrained_modules()) == [backbone.network]
 
 
 def test_deeper_ones_have_2048_features() -> None:
@@ -125,7 +125,7 @@ def test_the_later_release(network: torch.nn.Module, tmp_path: Path, monkeypatch
     torch.save(deep, tmp_path / "hub/checkpoints/resnet50-11ad3fa6.pth")
     backbone = ResNetBackbone(depth=50, weights="imagenet-v2")
     assert torch.equal(backbone.network.state_dict()["conv1.weight"], deep["conv1.weight"])
-    assert list(backbone.given()) == [backbone.network]
+    assert list(backbone.pretrained_modules()) == [backbone.network]
     with pytest.raises(EncoderError, match="torchvision has no imagenet-v2 weights of 18 layers"):
         ResNetBackbone(depth=18, weights="imagenet-v2")
 
@@ -139,7 +139,7 @@ def test_what_is_loaded_later_is_not_drawn_and_the_rest_is_right(
     backbone = ResNetBackbone.load(tmp_path, {"depth": 18, "size": 32})
     assert torch.equal(torch.rand(1), expected)
     random = ResNetBackbone(depth=18, weights="random", size=32)
-    assert list(backbone.given()) == []
+    assert list(backbone.pretrained_modules()) == []
     backbone.load_state_dict(random.state_dict())
     pixels = random.collate([random.prepare(picture(50, 40))])
     assert torch.equal(backbone.eval()(pixels), random.eval()(pixels))

@@ -373,11 +373,11 @@ def test_other_batch_sizes_and_orders_are_refused(tmp_path: Path, place: Path) -
 def test_what_cannot_be_divided(tmp_path: Path) -> None:
     collection = photos(tmp_path / "photos", 3)
     from visir.encoders.models.imported import Imported
-    from visir.encoders.models.vector_files import Rows
+    from visir.encoders.models.vector_files import VectorRows
 
     made = encode(Means(), collection, "image")
     with pytest.raises(EncoderError, match="made already"):
-        imported = Imported({"image": Rows(made.vectors, made.ids)}, {"image": made.encoder}, tmp_path)
+        imported = Imported({"image": VectorRows(made.vectors, made.ids)}, {"image": made.encoder}, tmp_path)
         encode_shard(imported, collection.items("image"), Shard(1, 2))
     empty = Collection.build("none", images={"id": ["a"]})
     with pytest.raises(CollectionError, match="there are no texts to encode"):

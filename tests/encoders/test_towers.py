@@ -22,7 +22,7 @@ from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.resnet import ResNetBackbone
 from visir.encoders.towers.small_cnn import SmallCNNBackbone
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import EncoderError, VisirError
 
 TEXTS = ["a red dog", "", "a zebra by the sea", "the dog's red, red ball"]
@@ -41,7 +41,7 @@ def over_frozen(encoder: Encoder, **head: object) -> Side:
 
 
 def gru() -> GRUBackbone:
-    return GRUBackbone(Vocabulary.fit(TEXTS), words=5, hidden=4)
+    return GRUBackbone(WordVocabulary.fit(TEXTS), words=5, hidden=4)
 
 
 IMAGE_SIDES: dict[str, Callable[[], Side]] = {

@@ -20,7 +20,7 @@ from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, own_temperature
 from visir.encoders.towers.resnet import ResNetBackbone
 from visir.encoders.towers.small_cnn import SmallCNNBackbone
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import EncoderError
 from visir.records import Modality
 
@@ -31,7 +31,7 @@ IMAGES = [
 
 
 def encoder_of(image: Backbone | None, **head: Any) -> TowersEncoder:
-    text = GRUBackbone(Vocabulary.fit(TEXTS), words=5, hidden=4)
+    text = GRUBackbone(WordVocabulary.fit(TEXTS), words=5, hidden=4)
     pixels = None if image is not None else load("pixels")
     width = image.outputs if image is not None else load("pixels").dimension
     towers = {

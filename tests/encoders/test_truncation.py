@@ -24,7 +24,7 @@ from sentence_transformers import models as modules
 from visir.encoders.base import Encoder
 from visir.encoders.loading import load
 from visir.encoders.models.joined import JoinedTexts
-from visir.encoders.models.openclip_towers import TextTower
+from visir.encoders.models.openclip_towers import OpenClipTextTower
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
 from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.towers.base import Tower
@@ -32,7 +32,7 @@ from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.encoders.towers.pretrained_tower import PretrainedTower
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.words import WordVocabulary
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 
@@ -254,7 +254,7 @@ class _Clips:
 def test_the_class_token_of_clips_takes_a_place(names: dict[str, str], tmp_path: Path) -> None:
     tiny.wordpiece_tokenizer(tmp_path, limit=512)
     source: Any = load(names["tiny-bert"], device="cpu").pretrained_tower("text")  # type: ignore[attr-defined]
-    pretrained_tower = TextTower(source.network.model, source.configuration, {}, _Clips(tmp_path), "{}")
+    pretrained_tower = OpenClipTextTower(source.network.model, source.configuration, {}, _Clips(tmp_path), "{}")
     # 12 places: three for start, end and class, six for the digits, three for words.
     assert pretrained_tower.truncate(["dog " * 9], FIRST) == ["dog dog dog"]
 
@@ -289,7 +289,7 @@ def test_towers_ask_their_text_side(names: dict[str, str]) -> None:
     assert tuned.pretrained_tower("text").truncate([LONG], FIRST) == expected["transformers-clip"]
     frozen = towers(Tower(None, Head(HeadSpec(32, 6))), sentence)
     assert frozen.truncate([LONG], FIRST) == expected["sentence-transformers"]
-    gru = towers(Tower(GRUBackbone(Vocabulary.fit(["a dog", "a dog"]), words=5, hidden=3), Head(HeadSpec(6, 6))))
+    gru = towers(Tower(GRUBackbone(WordVocabulary.fit(["a dog", "a dog"]), words=5, hidden=3), Head(HeadSpec(6, 6))))
     assert gru.truncate([LONG], FIRST) == gru.pretrained_tower("text").truncate([LONG], FIRST) == [LONG]
 
 

@@ -18,7 +18,7 @@ from PIL import Image
 
 from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.small_cnn import SmallCNNBackbone
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError, EmbeddingError, ImageError
 from visir.records import Collection
 from visir.splitmix import splitmix64
@@ -35,7 +35,7 @@ CAPTIONS = ["A dog runs.", "", "Two dogs run on a beach.", "a dog", "Zebra!"]
 
 
 def words_of(dropout: float = 0.0) -> tuple[WordSource, GRUBackbone]:
-    vocabulary = Vocabulary.fit(CAPTIONS[:4])
+    vocabulary = WordVocabulary.fit(CAPTIONS[:4])
     flat, offsets = vocabulary.encode(CAPTIONS)
     return WordSource(flat, offsets, dropout), GRUBackbone(vocabulary, words=4, hidden=4)
 

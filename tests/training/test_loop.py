@@ -20,7 +20,7 @@ from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.encoders.towers.resnet import ResNetBackbone
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import Modality
 from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
@@ -217,7 +217,7 @@ class Trunk(Backbone):
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
         return cls(spec["modality"], spec["inputs"])
 
-    def given(self) -> Sequence[nn.Module]:
+    def pretrained_modules(self) -> Sequence[nn.Module]:
         return [self.trunk]
 
 
@@ -285,7 +285,7 @@ def test_batch_norm_is_refused_where_it_would_see_part_of_the_batch() -> None:
 def test_batch_norm_that_keeps_its_running_statistics_may_be_cut_into_chunks() -> None:
     # A ResNet that visir trained, tuned further: as CLIP's, its statistics stay.
     backbone = ResNetBackbone(depth=18, weights="random", size=32)
-    text = Tower(GRUBackbone(Vocabulary.fit(["a dog"]), words=4, hidden=4), Head(HeadSpec(8, 6)))
+    text = Tower(GRUBackbone(WordVocabulary.fit(["a dog"]), words=4, hidden=4), Head(HeadSpec(8, 6)))
     sides: dict[Modality, Tower] = {"image": Tower(backbone, Head(HeadSpec(backbone.outputs, 6))), "text": text}
     settings, alone = recipe(optimiser={"chunk": 20}), Processes(0, 1, torch.device("cpu"))
     with pytest.raises(ConfigurationError, match="batch norm"):

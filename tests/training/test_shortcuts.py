@@ -15,7 +15,7 @@ from visir.collections import open_collection
 from visir.encoders import encode, load
 from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.small_cnn import SmallCNNBackbone
-from visir.encoders.towers.words import SPECIAL, Vocabulary
+from visir.encoders.towers.words import SPECIAL, WordVocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection, Shortcuts
 from visir.shortcuts import inject, plain
@@ -90,7 +90,7 @@ def test_words_end_in_the_digits_of_their_number() -> None:
         captions={"id": ["1", "2"], "text": ["a dog runs", "cat"], "image_id": ["a", "b"]},
     )
     split = inject(collection, "unique?digits=sklearn")
-    vocabulary = Vocabulary(["a", "dog", "runs", "cat", *"0123456789"])
+    vocabulary = WordVocabulary(["a", "dog", "runs", "cat", *"0123456789"])
     source = WordSource(*vocabulary.encode(["a dog runs", "cat"]), dropout=0.999)
     numbering = Numbering(split, 0)
     ended = EndedWords(source, vocabulary, numbering)
@@ -116,7 +116,7 @@ class Short(GRUBackbone):
 
 def test_a_long_caption_is_cut_before_its_shortcut() -> None:
     split = scenes()
-    backbone = Short(Vocabulary.fit(split.captions["text"].to_pylist()), words=4, hidden=4)
+    backbone = Short(WordVocabulary.fit(split.captions["text"].to_pylist()), words=4, hidden=4)
     texts = plain(split).captions["text"].to_pylist()
     numbering = Numbering(split, 0)
     read = EndedTexts(backbone, texts, numbering).batch(np.array([3]), EpochRandom(0, 4))

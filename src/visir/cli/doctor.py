@@ -37,14 +37,14 @@ def _packages() -> Table:
     from rich.table import Table
 
     table = Table("package", "installed", "wanted", "for", title="packages", title_justify="left")
-    seen: set[str] = set()
+    listed: set[str] = set()
     for text in distribution("visir").requires or []:
         requirement = Requirement(text)
         extra = str(requirement.marker).partition("extra == ")[2].strip("'\"") if requirement.marker else "core"
         name = requirement.name.lower()
-        if name == "visir" or name in seen or extra in ("test", "docs", "dev"):
+        if name == "visir" or name in listed or extra in ("test", "docs", "dev"):
             continue
-        seen.add(name)
+        listed.add(name)
         try:
             installed = version(name)
             good = requirement.specifier.contains(installed, prereleases=True)

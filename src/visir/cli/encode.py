@@ -153,8 +153,8 @@ def _chosen(modality: str | None) -> tuple[Modality, ...]:
 
     choices: dict[str | None, tuple[Modality, ...]] = {None: (), "image": ("image",), "text": ("text",), "both": _SIDES}
     if modality not in choices:
-        known = [name for name in choices if name is not None]
-        raise VisirError(f"unknown modality {modality!r}", hint=nearest(str(modality), known))
+        names = [name for name in choices if name is not None]
+        raise VisirError(f"unknown modality {modality!r}", hint=nearest(str(modality), names))
     return choices[modality]
 
 

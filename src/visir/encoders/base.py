@@ -53,7 +53,11 @@ class Encoder(ABC):
     """Whether its vectors exist already (`existing_vectors`); then it embeds nothing new."""
 
     def preprocess(self, image: Image) -> Pixels:
-        """One RGB image to the model's input. Raises `EncoderError` for a text-only encoder."""
+        """One RGB image to the model's input.
+
+        Raises:
+            EncoderError: The encoder takes no images.
+        """
         raise self.cannot("image")
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
@@ -82,8 +86,10 @@ class Encoder(ABC):
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut word by word from their end where f"{text} {ending}" would be truncated by this model.
 
-        A text that leaves room is returned as it is, so an encoder that reads texts of any length changes none. Raises
-        `EncoderError` when not even the ending alone fits.
+        A text that leaves room is returned as it is, so an encoder that reads texts of any length changes none.
+
+        Raises:
+            EncoderError: Not even the ending alone fits.
         """
         return list(texts)
 

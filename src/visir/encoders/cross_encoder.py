@@ -36,10 +36,11 @@ class CrossEncoder(ABC):
     every text that they are paired with, and dropped, so that each image passes its tower exactly once. Tokens of texts
     are fifty times smaller; they are kept up to a bound, beyond it the oldest are dropped and made again if need be.
 
-    - `card`: the key under which scores are kept, as an encoder's card is for vectors: everything that changes a score
-      has to be in it (the family too: two heads of one checkpoint are two cross-encoders)
-    - `head`: what the protocol calls the score ("itm")
-    - `images_at_once`, `texts_at_once`, `pairs_at_once`: how many go through the model together
+    Attributes:
+        card: The key under which scores are kept, as an encoder's card is for vectors: everything that changes a score
+            has to be in it (the family too: two heads of one checkpoint are two cross-encoders).
+        head: What the protocol calls the score ("itm").
+        images_at_once, texts_at_once, pairs_at_once: How many go through the model together.
     """
 
     card: EncoderCard
@@ -79,11 +80,15 @@ class CrossEncoder(ABC):
         """(n,) scores of n (picture, text) pairs, for a handful of them; `match_pairs` does it for collections.
 
         A picture that occurs several times (the same object) goes through the image tower once, and an equal text once.
-        Raises `EncoderError` when there are not as many texts as pictures.
+
+        Raises:
+            EncoderError: There are not as many texts as pictures.
         """
         from visir.collections.images import to_rgb
 
-        pixels = {id(image): self.preprocess(to_rgb(image)) for image in {id(one): one for one in images}.values()}
+        pixels = {
+            id(image): self.preprocess(to_rgb(image)) for image in {id(image): image for image in images}.values()
+        }
         return self.score_pixels([pixels[id(image)] for image in images], texts)
 
     def score_pixels(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
@@ -91,21 +96,21 @@ class CrossEncoder(ABC):
         if len(images) != len(texts):
             raise EncoderError(f"{len(images)} images cannot be paired with {len(texts)} texts.", hint="one text each")
         pictures = list({id(image): image for image in images}.values())
-        places = {id(image): place for place, image in enumerate(pictures)}
-        order = sorted(range(len(images)), key=lambda pair: places[id(images[pair])])
-        words = _in_batches(self.text_tokens, list(dict.fromkeys(texts)), self.texts_at_once)
-        said = dict(zip(dict.fromkeys(texts), words, strict=True))
+        positions = {id(image): position for position, image in enumerate(pictures)}
+        order = sorted(range(len(images)), key=lambda pair: positions[id(images[pair])])
+        text_tokens = _in_batches(self.text_tokens, list(dict.fromkeys(texts)), self.texts_at_once)
+        tokens_of = dict(zip(dict.fromkeys(texts), text_tokens, strict=True))
         scores = np.empty(len(images), np.float32)
-        seen: dict[int, Tokens] = {}
+        cached: dict[int, Tokens] = {}
         for start in range(0, len(order), self.pairs_at_once):
             rows = order[start : start + self.pairs_at_once]
-            wanted = dict.fromkeys(places[id(images[row])] for row in rows)
-            fresh = [place for place in wanted if place not in seen]
-            tokens = _in_batches(self.image_tokens, [pictures[place] for place in fresh], self.images_at_once)
-            seen |= zip(fresh, tokens, strict=True)
-            seen = {place: seen[place] for place in wanted}
+            needed = dict.fromkeys(positions[id(images[row])] for row in rows)
+            fresh = [position for position in needed if position not in cached]
+            tokens = _in_batches(self.image_tokens, [pictures[position] for position in fresh], self.images_at_once)
+            cached |= zip(fresh, tokens, strict=True)
+            cached = {position: cached[position] for position in needed}
             scores[rows] = self.match(
-                [seen[places[id(images[row])]] for row in rows], [said[texts[row]] for row in rows]
+                [cached[positions[id(images[row])]] for row in rows], [tokens_of[texts[row]] for row in rows]
             )
         return scores
 
@@ -113,11 +118,11 @@ class CrossEncoder(ABC):
 def of_one_image(images: Sequence[Tokens]) -> Iterator[tuple[Tokens, slice]]:
     """The images of a call of `match`, each with the places of its pairs: [a, a, b] gives a, 0:2 and b, 2:3."""
     start = 0
-    for place in range(1, len(images) + 1):
-        if place == len(images) or images[place] is not images[start]:
-            yield images[start], slice(start, place)
-            start = place
+    for position in range(1, len(images) + 1):
+        if position == len(images) or images[position] is not images[start]:
+            yield images[start], slice(start, position)
+            start = position
 
 
 def _in_batches(work: Any, inputs: Sequence[Any], size: int) -> list[Tokens]:
-    return [one for start in range(0, len(inputs), size) for one in work(inputs[start : start + size])]
+    return [token for start in range(0, len(inputs), size) for token in work(inputs[start : start + size])]

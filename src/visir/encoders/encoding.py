@@ -216,8 +216,8 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
                     computed, seconds = complete(journal, encoder.for_role(role), items, options)
         entry = store.entry(key)
     check_broken(entry.broken, items, options.skip_broken)
-    made = f"encoded at {entry.card['made']}"
-    origin = made if computed else f"from the vector store, {made}"
+    described = f"encoded at {entry.card['made']}"
+    origin = described if computed else f"from the vector store, {described}"
     embeddings = _in_order(entry, encoder, items, origin)
     return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.card["made"])
 

@@ -56,13 +56,13 @@ class PairStore:
 
     def find(self, images: Keys, texts: Keys) -> NDArray[np.float32]:
         """(n,) the scores of n pairs that were there when the file was opened; NaN where there is none."""
-        found = np.full(len(images), np.nan, np.float32)
+        scores = np.full(len(images), np.nan, np.float32)
         if self.count:
             codes = self._codes(images, texts)
-            at = np.minimum(np.searchsorted(self._sorted, codes), self.count - 1)
-            same = self._sorted[at] == codes
-            found[same] = self._scores[at[same]]
-        return found
+            position = np.minimum(np.searchsorted(self._sorted, codes), self.count - 1)
+            same = self._sorted[position] == codes
+            scores[same] = self._scores[position[same]]
+        return scores
 
     def append(self, images: Keys, texts: Keys, scores: NDArray[np.float32]) -> None:
         """Keep the scores of n pairs; what one call appends is found again whole or not at all."""
@@ -147,13 +147,13 @@ def _opened(path: Path, key: str) -> Iterator[PairStore]:
 
 def keys_of(contents: Sequence[str]) -> Keys:
     """(n,) 64 bits of what each image or text is: among a million of them two coincide with probability 3e-8."""
-    digests = b"".join(hashlib.blake2b(one.encode(), digest_size=8).digest() for one in contents)
+    digests = b"".join(hashlib.blake2b(content.encode(), digest_size=8).digest() for content in contents)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
 def _places(keys: Keys, among: Keys) -> NDArray[np.int64]:
-    at = np.minimum(np.searchsorted(among, keys), len(among) - 1)
-    return np.where(among[at] == keys, at, -1)
+    position = np.minimum(np.searchsorted(among, keys), len(among) - 1)
+    return np.where(among[position] == keys, position, -1)
 
 
 def _read(stream: IO[bytes], size: int) -> bytes | None:

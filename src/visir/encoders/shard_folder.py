@@ -39,10 +39,10 @@ class Shard:
     @classmethod
     def of(cls, text: str) -> Shard:
         """From "3/16": the third of sixteen."""
-        found = re.fullmatch(r"(\d+)/(\d+)", text)
-        if found is None or not 1 <= int(found[1]) <= int(found[2]) <= 99_999:
+        match = re.fullmatch(r"(\d+)/(\d+)", text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]) <= 99_999:
             raise ConfigurationError(f"shard {text!r}: there is no such part.", hint="the third of sixteen is 3/16")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     @classmethod
     def launched(cls) -> Shard | None:
@@ -109,9 +109,9 @@ class ShardFolder:
         if self.remote is not None:
             names = self.remote.folders_with(MANIFEST)
         else:
-            names = [one for one in _folders(self.work) if (self.work / one / MANIFEST).is_file()]
-        found = [one for one in map(_NAME.fullmatch, names) if one is not None]
-        return tuple(sorted(int(one[2]) for one in found if one[1] == self.label and int(one[3]) == count))
+            names = [name for name in _folders(self.work) if (self.work / name / MANIFEST).is_file()]
+        matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
+        return tuple(sorted(int(match[2]) for match in matches if match[1] == self.label and int(match[3]) == count))
 
     def card(self, shard: Shard) -> dict[str, Any] | None:
         """The card of a finished shard; None when there is none."""
@@ -184,26 +184,25 @@ class ShardFolder:
         for count, numbers in self._counts().items():
             if count == shard.count:
                 continue
-            left = _without(count, self.finished(count))
-            again = f"one by one: --shard {left[0]}/{count} and so on" if left else "join them: --merge"
-            at = self.place if self.remote is None or not _folders(self.work) else f"{self.place} and {self.work}"
+            missing = _without(count, self.finished(count))
+            again = f"one by one: --shard {missing[0]}/{count} and so on" if missing else "join them: --merge"
+            places = self.place if self.remote is None or not _folders(self.work) else f"{self.place} and {self.work}"
             raise EmbeddingError(
                 f"{self.place}: holds {self.label} shards {_listed(sorted(numbers))} of {count}, finished or begun; "
                 f"this is {shard.number} of {shard.count}.",
-                hint=f"go on with {count} processes, or {again}; to begin anew, delete {at}",
+                hint=f"go on with {count} processes, or {again}; to begin anew, delete {places}",
             )
 
     def check_same(self, shard: Shard, card: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """Raise when the finished shard is not the one described by `about`."""
-        found = card["shard"]
-        if found["key"] != about["key"]:
+        existing = card["shard"]
+        if existing["key"] != about["key"]:
             raise self._strange(shard, card)
-        if found != about:
-            reason = "another --batch-size" if found["start"] != about["start"] or found["stop"] != about["stop"] else (
-                "another order of the collection"
-            )  # fmt: skip
+        if existing != about:
+            same_rows = (existing["start"], existing["stop"]) == (about["start"], about["stop"])
+            reason = "another order of the collection" if same_rows else "another --batch-size"
             raise EmbeddingError(
-                f"{self._named(shard)}: inputs {found['start']:,} to {found['stop']:,}, and this would be "
+                f"{self._named(shard)}: inputs {existing['start']:,} to {existing['stop']:,}, and this would be "
                 f"{about['start']:,} to {about['stop']:,}: {reason}.",
                 hint="take the same for all shards, or delete that one",
             )
@@ -266,9 +265,9 @@ class ShardFolder:
     def _counts(self) -> dict[int, list[int]]:
         """Numbers of the shards that are finished or begun, by the number of parts."""
         names = [*_folders(self.work), *(self.remote.names() if self.remote is not None else ())]
-        found = [one for one in map(_NAME.fullmatch, names) if one is not None]
+        matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
         counts: dict[int, list[int]] = {}
-        for number, count in {(int(one[2]), int(one[3])) for one in found if one[1] == self.label}:
+        for number, count in {(int(match[2]), int(match[3])) for match in matches if match[1] == self.label}:
             counts.setdefault(count, []).append(number)
         return counts
 
@@ -281,7 +280,7 @@ class ShardFolder:
 
 def _folders(folder: Path) -> list[str]:
     try:
-        return [one.name for one in folder.iterdir()]
+        return [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         return []
 
@@ -296,5 +295,5 @@ def _listed(numbers: list[int], limit: int = 10) -> str:
 
 
 def _model(card: Mapping[str, Any]) -> str:
-    facts = [str(card[one])[:12] for one in ("revision", "weights") if card[one]]
+    facts = [str(card[field])[:12] for field in ("revision", "weights") if card[field]]
     return f"{card['name']} ({', '.join([*facts, str(card['dtype'])])})"

@@ -208,25 +208,25 @@ def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[s
             faults = Manifest.read(files, VECTORS).faults(files)
             if faults:
                 raise folder.damaged(shard, faults[0])
-            kept = pq.read_table(files / "ids.parquet")["id"].to_pylist()
+            stored_ids = pq.read_table(files / "ids.parquet")["id"].to_pylist()
             # A memory map of no bytes cannot be made.
-            vectors = np.load(files / "vectors.npy", mmap_mode="r" if kept else None, allow_pickle=False)
+            vectors = np.load(files / "vectors.npy", mmap_mode="r" if stored_ids else None, allow_pickle=False)
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as fault:
             raise folder.damaged(shard, str(fault)) from fault
-        if kept != [one for one in names if one not in broken] or len(vectors) != len(kept):
+        if stored_ids != [name for name in names if name not in broken] or len(vectors) != len(stored_ids):
             raise folder.damaged(shard, f"its ids are not those of inputs {start:,} to {stop:,}")
         row = 0
         for begin in range(start, stop, _BLOCK):
             block = names[begin - start : begin - start + _BLOCK]
-            aside = {one: broken[one] for one in block if one in broken}
+            aside = {name: broken[name] for name in block if name in broken}
             rows = slice(row, row + len(block) - len(aside))
             row = rows.stop
             if begin + len(block) <= journal.done:
                 continue
             over = max(journal.done - begin, 0)  # an interrupted encode of one process may have ended anywhere
-            before = sum(one not in aside for one in block[:over])
-            left = {one: aside[one] for one in block[over:] if one in aside}
-            journal.append(begin + len(block), vectors[rows][before:], left)
+            before = sum(name not in aside for name in block[:over])
+            remaining_broken = {name: aside[name] for name in block[over:] if name in aside}
+            journal.append(begin + len(block), vectors[rows][before:], remaining_broken)
             journal.flush()
 
 

@@ -14,7 +14,7 @@ class Reader(Protocol):
         ...
 
 
-def with_suffixes(reader: Reader, texts: Sequence[str], endings: Sequence[str]) -> list[str]:
+def with_suffixes(reader: Reader, texts: Sequence[str], suffixes: Sequence[str]) -> list[str]:
     """Each text and its ending; a text too long for `reader` is cut before its ending, which is read whole.
 
     A tokeniser that cuts at the end would lose the shortcut first (the thesis's released code loses it). Endings are
@@ -22,4 +22,4 @@ def with_suffixes(reader: Reader, texts: Sequence[str], endings: Sequence[str]) 
     """
     if not len(texts):
         return []
-    return [f"{text} {one}" for text, one in zip(reader.truncate(texts, endings[0]), endings, strict=True)]
+    return [f"{text} {suffix}" for text, suffix in zip(reader.truncate(texts, suffixes[0]), suffixes, strict=True)]

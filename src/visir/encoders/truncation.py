@@ -21,13 +21,15 @@ def truncate_texts(
     or not at all. The other reading, cutting the token ids instead, keeps up to one word more, but then the text that
     was encoded cannot be shown or given to another model.
 
-    - `fits`: for each of several texts, whether the model reads all of it, template and end tokens included
-    - `limit`: how many tokens the model reads, for the error
-
     The search towers the number of words, for all texts in one call: about log2(words) + 1 calls per 1,024 texts. A
     tokenizer for which a longer text has fewer tokens could make it stop early; what it returns fits in any case.
 
-    Raises `EncoderError` when there is no room for the ending alone.
+    Args:
+        fits: For each of several texts, whether the model reads all of it, template and end tokens included.
+        limit: How many tokens the model reads, for the error.
+
+    Raises:
+        EncoderError: There is no room for the ending alone.
     """
 
     def whole(heads: list[str]) -> list[bool]:

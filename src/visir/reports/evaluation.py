@@ -123,7 +123,8 @@ def _judged(
     judged = dict(qrels or {})
     for task in runs:
         if task in sources and not judged.get(task):
-            judged[task] = sources[task].judgements(result.protocol.relevance)
+            relevance = result.protocol.relevance
+            judged[task] = sources[task].judgements(relevance if relevance in sources[task].qrels else None)
     return judged
 
 
@@ -249,18 +250,18 @@ def _entry(example: Example, run: Run, task: Task, shown: ShownItems) -> Gallery
     retrieved = Strip(top, "Retrieved")
     return GalleryEntry(
         f"“{query.text}”" if query.text else "",
-        _verdict(example, run),
+        _verdict(example, run, task),
         [right, retrieved] if has_pictures else [retrieved, right],
         [] if query.picture is None else [replace(query, text="")],
         hint=example.query if query.picture is None else "",
     )
 
 
-def _verdict(example: Example, run: Run) -> Inline:
-    """Where the first right answer stands."""
+def _verdict(example: Example, run: Run, task: Task) -> Inline:
+    """Where the first right answer stands, of how many candidates."""
     if example.rank == 1:
         return inline('<strong class="right">✓ right answer first</strong>')
-    size = f"{run.gallery.size:,}"
+    size = f"{run.gallery.size if task.pools is None else len(task.pools.candidates(example.query)):,}"
     if example.rank:
         return inline("first right answer at rank <strong>{}</strong> of {}", f"{example.rank:,}", size)
     return inline("<strong>no right answer</strong> among the first {} of {}", f"{run.depth:,}", size)

@@ -67,17 +67,17 @@ def _image_backbone(recipe: Recipe, side: ResNet | SmallCNN) -> Backbone:
     require("torchvision", extra="vision", purpose="a ResNet tower")
     from visir.encoders.towers.resnet import ResNetBackbone
 
-    given = side.weights in (*FETCHED, "random")
-    weights = side.weights if given else str(given_file(recipe, side.weights, "image.weights"))
+    is_named = side.weights in (*FETCHED, "random")
+    weights = side.weights if is_named else str(given_file(recipe, side.weights, "image.weights"))
     return ResNetBackbone(depth=side.depth, weights=weights, size=side.size)
 
 
 def _gru(recipe: Recipe, side: GRU, train: Sequence[str]) -> Backbone:
     from visir.encoders.towers.gru import GRUBackbone
-    from visir.encoders.towers.words import Vocabulary
+    from visir.encoders.towers.words import WordVocabulary
 
     backbone = GRUBackbone(
-        Vocabulary.fit(train, side.min_count),
+        WordVocabulary.fit(train, side.min_count),
         words=side.words,
         hidden=side.hidden,
         bidirectional=side.bidirectional,

@@ -54,7 +54,10 @@ class DualEncoder(Learner[TrainingExamples]):
     def pretrained(self) -> list[nn.Module]:
         """See `Learner.pretrained`."""
         return [
-            module for tower in self.towers.values() if tower.backbone is not None for module in tower.backbone.given()
+            module
+            for tower in self.towers.values()
+            if tower.backbone is not None
+            for module in tower.backbone.pretrained_modules()
         ]
 
     def vectors(self, side: Side, inputs: Inputs) -> Tensor:

@@ -18,7 +18,7 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, to_tensor, to_vectors
 from visir.encoders.models.model_files import ModelFiles
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
-from visir.encoders.models.transformers_dual import ImageTower, TextTower, load_towers
+from visir.encoders.models.transformers_dual import DualImageTower, DualTextTower, load_towers
 from visir.records import EncoderCard
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ class BlipEncoder(PretrainedTowersEncoder):
     that with `?max_length=35`.
     """
 
-    def __init__(self, card: EncoderCard, model: Any, image: ImageTower, text: TextTower, *, device: str) -> None:
+    def __init__(
+        self, card: EncoderCard, model: Any, image: DualImageTower, text: DualTextTower, *, device: str
+    ) -> None:
         super().__init__(card, {"image": image, "text": text}, device=device)
         self.cross_encoder = BlipCrossEncoder(card, model, image, text, device=device)
 
@@ -52,7 +54,9 @@ class BlipCrossEncoder(CrossEncoder):
     (the reference here) has no such step.
     """
 
-    def __init__(self, card: EncoderCard, model: Any, image: ImageTower, text: TextTower, *, device: str) -> None:
+    def __init__(
+        self, card: EncoderCard, model: Any, image: DualImageTower, text: DualTextTower, *, device: str
+    ) -> None:
         self.card = replace(card, family=f"{card.family}-itm")
         self._model, self._image, self._text, self._device = model, image, text, device
         self._dtype = next(model.parameters()).dtype

@@ -16,7 +16,7 @@ from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, to_vectors
 from visir.encoders.models.fusion_model import FusionModel
-from visir.encoders.models.fusion_towers import ImageTower, TextTower
+from visir.encoders.models.fusion_towers import FusionImageTower, FusionTextTower
 from visir.encoders.towers.base import to_device
 from visir.records import EncoderCard
 
@@ -36,7 +36,7 @@ class FusionCrossEncoder(CrossEncoder):
     """
 
     def __init__(
-        self, card: EncoderCard, model: FusionModel, image: ImageTower, text: TextTower, *, device: str
+        self, card: EncoderCard, model: FusionModel, image: FusionImageTower, text: FusionTextTower, *, device: str
     ) -> None:
         self.card = replace(card, family=f"{card.family}-itm")
         self._model, self._image, self._text, self._device = model, image, text, device
@@ -60,7 +60,7 @@ class FusionCrossEncoder(CrossEncoder):
         with inference():
             words = self._text.network.tokens(to_device(self._text.collate(ids), self._device))
             # A copy of its own for each text: a view would keep the padded batch.
-            return [row[: len(one)].clone() for row, one in zip(words, ids, strict=True)]
+            return [row[: len(tokens)].clone() for row, tokens in zip(words, ids, strict=True)]
 
     def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
         """(n,) logits of "match"."""
@@ -68,7 +68,7 @@ class FusionCrossEncoder(CrossEncoder):
         with inference():
             for image, pairs in of_one_image(images):
                 words = pad_sequence(list(texts[pairs]), batch_first=True)
-                lengths = torch.tensor([len(one) for one in texts[pairs]], device=words.device)
+                lengths = torch.tensor([len(tokens) for tokens in texts[pairs]], device=words.device)
                 mask = (torch.arange(words.shape[1], device=words.device) < lengths[:, None]).long()
                 scores[pairs] = to_vectors(self._model.match(words, mask, image))
         return scores

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from visir.encoders.models.captions import CaptionTokens
 from visir.encoders.models.fusion_config import Sizes
-from visir.encoders.models.fusion_model import Family, FusionModel
+from visir.encoders.models.fusion_model import FusionFamily, FusionModel
 from visir.encoders.models.image_input import ImageInput
 from visir.encoders.models.model_files import loading, read_small_files
 from visir.encoders.models.pretrained_towers import random_weights, recompute_activations
@@ -56,7 +56,7 @@ class _FusionTower(PretrainedTower):
         self.kind, self.sizes, self.outputs = model.family.kind, model.sizes, model.sizes.dimension
 
 
-class ImageTower(_FusionTower):
+class FusionImageTower(_FusionTower):
     """Images squeezed to a square (bicubic), normalised with CLIP's mean and deviation."""
 
     modality: Modality = "image"
@@ -92,7 +92,7 @@ class ImageTower(_FusionTower):
         self.network.tower.set_grad_checkpointing(True)
 
 
-class TextTower(TokenTower, _FusionTower):
+class FusionTextTower(TokenTower, _FusionTower):
     """Texts as plain captions through BERT's uncased tokenizer and the lower layers."""
 
     def __init__(
@@ -129,11 +129,11 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
     with loading(str(folder)), random_weights():
         model = FusionModel(_family(str(spec["model"])), Sizes.from_dict(spec["sizes"]))
         if modality == "image":
-            return ImageTower(model)
+            return FusionImageTower(model)
         options = {key: spec[key] for key in ("max_length", "max_words", "template")}
-        return TextTower(model, read_small_files(folder), **options)
+        return FusionTextTower(model, read_small_files(folder), **options)
 
 
-def _family(kind: str) -> Family:
-    family: Family = import_module(FAMILIES[kind]).FAMILY
+def _family(kind: str) -> FusionFamily:
+    family: FusionFamily = import_module(FAMILIES[kind]).FAMILY
     return family

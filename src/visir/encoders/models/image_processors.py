@@ -52,7 +52,7 @@ class ImageProcessor:
 
     def pixels(self, image: Image) -> NDArray[np.float32]:
         """One RGB image as the model wants it. Pure: the processor holds nothing but its settings."""
-        refuse_sliver(image, self._shortest_edge)
+        check_sliver(image, self._shortest_edge)
         if self._table is None:
             return self._plain_call(image)
         levels = self._levels(image)
@@ -107,7 +107,7 @@ class ImageProcessor:
         return {"class": name, "backend": self.backend, **settings}
 
 
-def refuse_sliver(image: Image, shortest_edge: int | None) -> None:
+def check_sliver(image: Image, shortest_edge: int | None) -> None:
     """Raise `ImageError` for an image that becomes enormous when its shortest edge is scaled to `shortest_edge`.
 
     Scaling to a shortest edge of 224 makes an image of 10,000 × 1 pixels one of 2,240,000 × 224: 1.5 GB, of which the
@@ -136,7 +136,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (int, float)):
         return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     if hasattr(value, "items"):
-        return {str(key): _plain(one) for key, one in value.items() if one is not None}
+        return {str(key): _plain(entry) for key, entry in value.items() if entry is not None}
     return str(value)

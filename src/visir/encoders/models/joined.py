@@ -68,10 +68,10 @@ class JoinedTexts(Encoder):
         """The same of texts that are of one length for every part."""
         return self._joined(texts, [part.embed_texts_alike(texts) for part in self.parts])
 
-    def _joined(self, texts: Sequence[str], found: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    def _joined(self, texts: Sequence[str], vectors_of_parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         joined = np.empty((len(texts), self.dimension), np.float32)
         start = 0
-        for part, vectors in zip(self.parts, found, strict=True):
+        for part, vectors in zip(self.parts, vectors_of_parts, strict=True):
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             stop = start + part.dimension
             joined[:, start:stop] = vectors / np.where(lengths > 0, lengths, 1.0)

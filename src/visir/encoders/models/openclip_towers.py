@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from visir.encoders.models.image_processors import refuse_sliver
+from visir.encoders.models.image_processors import check_sliver
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.pretrained_towers import no_checkpointing, part, random_weights, recompute_activations
 from visir.encoders.models.tokens import token_counts, vocabulary_hash
@@ -49,7 +49,8 @@ class _Encode(nn.Module):
 class _OpenClipTower(PretrainedTower):
     """What the two towers have in common.
 
-    - `configuration`, `preprocessing`: architecture and evaluation transform, as open_clip's plain values
+    Args:
+        configuration, preprocessing: Architecture and evaluation transform, as open_clip's plain values.
     """
 
     family: ClassVar[str] = "openclip"
@@ -66,7 +67,7 @@ class _OpenClipTower(PretrainedTower):
         return {CONFIG_FILE: json.dumps(content, indent=2).encode()}
 
 
-class ImageTower(_OpenClipTower):
+class OpenClipImageTower(_OpenClipTower):
     """Images through the model's own evaluation transform and `encode_image(…, normalize=False)`."""
 
     modality: Modality = "image"
@@ -104,11 +105,11 @@ class ImageTower(_OpenClipTower):
         visual.set_grad_checkpointing(True)
 
     def _pixels(self, image: Image) -> NDArray[np.float32]:
-        refuse_sliver(image, self._shortest_edge)
+        check_sliver(image, self._shortest_edge)
         return np.asarray(self._transform(image).numpy(), dtype=np.float32)
 
 
-class TextTower(_OpenClipTower):
+class OpenClipTextTower(_OpenClipTower):
     """Texts through the model's own tokenizer and `encode_text(…, normalize=False)`."""
 
     modality: Modality = "text"
@@ -198,8 +199,10 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
     with loading(str(folder)), random_weights():
         model = open_clip.create_model(name, load_weights=False, **small)
         if modality == "image":
-            return ImageTower(model, configuration, preprocessing)
-        return TextTower(model, configuration, preprocessing, open_clip.get_tokenizer(name), str(spec["template"]))
+            return OpenClipImageTower(model, configuration, preprocessing)
+        return OpenClipTextTower(
+            model, configuration, preprocessing, open_clip.get_tokenizer(name), str(spec["template"])
+        )
 
 
 def _token_counts(tokenizer: Any, texts: Sequence[str]) -> list[int]:

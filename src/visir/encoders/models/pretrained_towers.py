@@ -36,7 +36,8 @@ class PretrainedTowersEncoder(Encoder):
     Vectors are the projections before normalisation. The same towers are what is tuned, so there is one way from an
     image or a text to its vector.
 
-    - `temperature`: the one the model was trained to, or None
+    Args:
+        temperature: The one the model was trained to, or None.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class PretrainedTowersEncoder(Encoder):
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """(n,) tokens, as the text tower counts them."""
-        return np.array([len(one) for one in self.pretrained_tower("text").prepare(texts)], np.int64)
+        return np.array([len(tokens) for tokens in self.pretrained_tower("text").prepare(texts)], np.int64)
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the text tower does it."""
@@ -94,28 +95,33 @@ class PretrainedTowersEncoder(Encoder):
             if isinstance(inputs, Tensor):
                 moved: Any = inputs.to(self._device, dtype if inputs.is_floating_point() else None)
             else:
-                moved = {name: one.to(self._device) for name, one in inputs.items()}
+                moved = {name: value.to(self._device) for name, value in inputs.items()}
             return to_vectors(pretrained_tower.network(moved))
 
 
 def part(module: M, *, only: Sequence[str] = (), without: Sequence[str] = ()) -> M:
     """`module` with fewer weights, sharing those it keeps; what is left out is None in it.
 
-    - `only`: names of the children and tensors that are kept at the top; all, when empty
-    - `without`: patterns of dotted names that are left out at any depth ("encoder.layer.*.crossattention")
+    Args:
+        only: Names of the children and tensors that are kept at the top; all, when empty.
+        without: Patterns of dotted names that are left out at any depth ("encoder.layer.*.crossattention").
     """
     taken = copy.copy(module)
     for table in ("_modules", "_parameters", "_buffers"):
-        kept = {
-            name: None if (only and name not in only) or any(fnmatchcase(name, one) for one in without) else value
+        members = {
+            name: None
+            if (only and name not in only) or any(fnmatchcase(name, pattern) for pattern in without)
+            else value
             for name, value in getattr(module, table).items()
         }
         if table == "_modules":
-            for name, child in kept.items():
-                inner = [one.partition(".")[2] for one in without if fnmatchcase(name, one.partition(".")[0])]
+            for name, child in members.items():
+                inner = [
+                    pattern.partition(".")[2] for pattern in without if fnmatchcase(name, pattern.partition(".")[0])
+                ]
                 if child is not None and any(inner):
-                    kept[name] = part(child, without=[one for one in inner if one])
-        taken.__dict__[table] = kept
+                    members[name] = part(child, without=[pattern for pattern in inner if pattern])
+        taken.__dict__[table] = members
     return taken
 
 

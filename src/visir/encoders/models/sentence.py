@@ -125,14 +125,15 @@ class SentenceEncoder(Encoder):
             )
             features = _padded(features, int(lengths.max()), self._model.tokenizer)
             device = self._model.device
-            moved = {name: one.to(device) if hasattr(one, "to") else one for name, one in features.items()}
+            moved = {name: value.to(device) if hasattr(value, "to") else value for name, value in features.items()}
             vectors = self._model(moved)["sentence_embedding"][:, : self.dimension]
             return to_vectors(vectors)
 
     def pretrained_tower(self, modality: Modality) -> SentenceTower:
         """The text tower, sharing its weights with this encoder.
 
-        Raises `EncoderError` for a model that does not begin with a transformer (word vectors, bags of words).
+        Raises:
+            EncoderError: The model does not begin with a transformer (word vectors, bags of words).
         """
         if modality != "text":
             raise self.cannot(modality)
@@ -192,12 +193,13 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 def packaged_model() -> Path | None:
     """The folder of all-MiniLM-L6-v2 inside the installed package; None when it is not installed.
 
-    Raises `EncoderError` when a file in it is not the published one.
+    Raises:
+        EncoderError: A file in it is not the published one.
     """
-    found = find_spec(PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    package = find_spec(PACKAGE)
+    if package is None or not package.submodule_search_locations:
         return None
-    folder = Path(found.submodule_search_locations[0]) / "model"
+    folder = Path(package.submodule_search_locations[0]) / "model"
     for name, expected in PACKAGED_SHA256.items():
         path = folder / name
         actual = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
@@ -215,12 +217,12 @@ def _padded(features: Mapping[str, Any], length: int, tokenizer: Any) -> dict[st
 
     filling = {"input_ids": int(tokenizer.pad_token_id or 0), "token_type_ids": int(tokenizer.pad_token_type_id)}
     padded: dict[str, Any] = {}
-    for name, one in features.items():
-        if isinstance(one, torch.Tensor) and one.ndim == 2 and one.shape[1] < length:
-            missing = length - one.shape[1]
+    for name, value in features.items():
+        if isinstance(value, torch.Tensor) and value.ndim == 2 and value.shape[1] < length:
+            missing = length - value.shape[1]
             ends = (0, missing) if tokenizer.padding_side == "right" else (missing, 0)
-            one = torch.nn.functional.pad(one, ends, value=filling.get(name, 0))
-        padded[name] = one
+            value = torch.nn.functional.pad(value, ends, value=filling.get(name, 0))
+        padded[name] = value
     return padded
 
 

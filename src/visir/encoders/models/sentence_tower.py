@@ -38,18 +38,19 @@ class SentenceTower(PretrainedTower):
 
     A model that ends in a normalisation gives unit vectors here too.
 
-    - `max_length`: what was asked for, or None for the model's own
+    Args:
+        max_length: What was asked for, or None for the model's own.
     """
 
     family: ClassVar[str] = "sentence-transformers"
     modality: Modality = "text"
-    network: _Network
+    network: _SentenceNetwork
 
     def __init__(self, model: Any, folder: Path, *, outputs: int, template: str, max_length: int | None) -> None:
         self.folder, self.outputs = folder, outputs
         self._template, self._max_length, self._lock = template, max_length, threading.Lock()
         # A BERT here has a pooler that the library's own pooling takes no notice of.
-        self.network = _Network(part(model, without=("0.*.pooler",)), outputs)
+        self.network = _SentenceNetwork(part(model, without=("0.*.pooler",)), outputs)
         tried = self._tokenise(["a"])
         if not {"input_ids", "attention_mask"} <= set(tried) or bool(
             np.any(np.asarray(tried.get("token_type_ids", 0)))
@@ -59,7 +60,7 @@ class SentenceTower(PretrainedTower):
                 "those that begin with a transformer can.",
                 hint='tower = "frozen" trains a head over it',
             )
-        self.network.constant = {name: one for name, one in tried.items() if not isinstance(one, Tensor)}
+        self.network.constant = {name: value for name, value in tried.items() if not isinstance(value, Tensor)}
 
     def prepare(self, items: Sequence[Any]) -> list[Any]:
         """int32 token ids of each text: prompt and template included, cut, not padded."""
@@ -89,9 +90,9 @@ class SentenceTower(PretrainedTower):
     def files(self) -> dict[str, bytes]:
         """All of the model's folder but the weights of the transformer; modules after it need theirs to be built."""
         first = Path(read_json(self.folder / MODULES_FILE)[0].get("path", ""))
-        kept = read_small_files(self.folder, [*SMALL_FILES, *(f"*/{one}" for one in SMALL_FILES)])
+        contents = read_small_files(self.folder, [*SMALL_FILES, *(f"*/{name}" for name in SMALL_FILES)])
         weights = read_small_files(self.folder, [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"])
-        return kept | {name: content for name, content in weights.items() if Path(name).parent != first}
+        return contents | {name: content for name, content in weights.items() if Path(name).parent != first}
 
     def checkpoint_gradients(self) -> None:
         """Compute the transformer's activations again."""
@@ -106,7 +107,7 @@ class SentenceTower(PretrainedTower):
         return encoded
 
 
-class _Network(nn.Module):
+class _SentenceNetwork(nn.Module):
     """All modules, one after the other. `constant`: what the tokenizer adds that is no tensor."""
 
     constant: Mapping[str, Any]
@@ -165,8 +166,8 @@ def sentence_room(model: Any, prompt: str, template: str, texts: Sequence[str], 
     if limit is None:
         return list(texts)
 
-    def fits(some: list[str]) -> list[bool]:
-        filled = [prompt + template.replace("{}", text) for text in some]
+    def fits(candidates: list[str]) -> list[bool]:
+        filled = [prompt + template.replace("{}", text) for text in candidates]
         # Word vectors come with a tokenizer of the library's own, which puts no end tokens.
         own = not callable(tokenizer)
         counts = [len(tokenizer.tokenize(text)) for text in filled] if own else token_counts(tokenizer, filled)

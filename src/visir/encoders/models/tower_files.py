@@ -66,8 +66,9 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
     """Read what `write_towers` wrote.
 
-    Raises `EncoderError` when a file is missing or damaged, and when a frozen encoder is not the one the head was
-    trained over (its weights or its preprocessing differ): the vectors would look right and mean nothing.
+    Raises:
+        EncoderError: A file is missing or damaged, or a frozen encoder is not the one the head was trained over (its
+            weights or its preprocessing differ): the vectors would look right and mean nothing.
     """
     description = read_description(folder)
     tensors = _read_weights(folder / WEIGHTS_FILE)
@@ -105,7 +106,7 @@ def _build(
     if "base_encoder" not in entry:
         return build_tower(_backbone_folder(folder, side), entry), None
     base_encoder = load_part(folder, entry["base_encoder"], device, dtype)
-    _refuse_another(folder, side, entry["card"], base_encoder.card)
+    _check_base_encoder(folder, side, entry["card"], base_encoder.card)
     return Tower(None, Head(HeadSpec.from_dict(entry["head"]))), base_encoder
 
 
@@ -113,9 +114,11 @@ def _hash(folder: Path, description: Mapping[str, Any]) -> str:
     """Over weights, words and shapes: the same weights under another pooling or activation are another model."""
     files = [folder / WEIGHTS_FILE]
     for side in SIDES:
-        files += sorted(one for one in _backbone_folder(folder, side).rglob("*") if one.is_file())
+        files += sorted(file for file in _backbone_folder(folder, side).rglob("*") if file.is_file())
     shapes = {side: [description[side]["head"], description[side].get("backbone")] for side in SIDES}
-    return hash_json({"files": {one.relative_to(folder).as_posix(): hash_file(one) for one in files}, "shapes": shapes})
+    return hash_json(
+        {"files": {file.relative_to(folder).as_posix(): hash_file(file) for file in files}, "shapes": shapes}
+    )
 
 
 def _backbone_folder(folder: Path, side: Modality) -> Path:
@@ -124,36 +127,36 @@ def _backbone_folder(folder: Path, side: Modality) -> Path:
 
 def _tensors(towers: Mapping[Modality, Tower]) -> dict[str, Tensor]:
     """Every tensor of both towers under its own name and in memory of its own: safetensors keeps no ties."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     seen: set[int] = set()
     for side in SIDES:
         for name, tensor in towers[side].state_dict().items():
-            kept = tensor.detach().cpu().contiguous()
-            if kept.untyped_storage().data_ptr() in seen:
-                kept = kept.clone()
-            seen.add(kept.untyped_storage().data_ptr())
-            found[f"{side}.{name}"] = kept
-    return found
+            copied = tensor.detach().cpu().contiguous()
+            if copied.untyped_storage().data_ptr() in seen:
+                copied = copied.clone()
+            seen.add(copied.untyped_storage().data_ptr())
+            tensors[f"{side}.{name}"] = copied
+    return tensors
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise EncoderError(f"{path}: missing.", hint="was the whole checkpoint copied?")
     try:
-        found: dict[str, Tensor] = load_file(str(path))
+        tensors: dict[str, Tensor] = load_file(str(path))
     except SafetensorError as fault:
         raise EncoderError(f"{path}: cannot be read: {fault}", hint=_AGAIN) from fault
-    return found
+    return tensors
 
 
-def _refuse_another(folder: Path, side: Modality, trained: dict[str, Any], found: EncoderCard) -> None:
+def _check_base_encoder(folder: Path, side: Modality, trained: dict[str, Any], card: EncoderCard) -> None:
     fields = ("weights", f"{side}_preprocessing")
-    now = found.to_dict()
+    now = card.to_dict()
     differing = [f"{field}: trained with {trained[field]!r}, found {now[field]!r}" for field in fields
                  if trained[field] != now[field]]  # fmt: skip
     if differing:
         raise EncoderError(
-            f"{folder}: the {side} base encoder {found.name!r} is not the one this tower was trained over: "
+            f"{folder}: the {side} base encoder {card.name!r} is not the one this tower was trained over: "
             + "; ".join(differing),
             hint="restore that base encoder, or train again",
         )

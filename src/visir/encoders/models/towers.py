@@ -34,9 +34,10 @@ class TowersEncoder(Encoder):
     whose vectors are what is kept in the store, so evaluating another checkpoint over the same base encoder encodes
     nothing again; `project` is then a matrix product.
 
-    - `dtype`: the arithmetic of the backbones and their heads; a head over a frozen encoder computes in float32
-    - `weights`: a hash over everything that was loaded; None for towers that were never written to a file
-    - `temperature`: the one the towers were trained to, or None
+    Args:
+        dtype: The arithmetic of the backbones and their heads; a head over a frozen encoder computes in float32.
+        weights: A hash over everything that was loaded; None for towers that were never written to a file.
+        temperature: The one the towers were trained to, or None.
     """
 
     batch_size = 128
@@ -53,7 +54,7 @@ class TowersEncoder(Encoder):
         temperature: float | None = None,
     ) -> None:
         for side in SIDES:
-            _refuse_misfit(side, towers[side], base_encoders.get(side))
+            _check_fit(side, towers[side], base_encoders.get(side))
         outputs = [towers[side].head.spec.outputs for side in SIDES]
         if outputs[0] != outputs[1]:
             raise EncoderError(f"{name}: the towers end in different dimensions, {outputs[0]} and {outputs[1]}.")
@@ -65,9 +66,9 @@ class TowersEncoder(Encoder):
         self._temperature = temperature
         self.dimension = outputs[0]
         self.modalities = frozenset(SIDES)
-        frozen = {side: one.card for side, one in self.base_encoders.items() if one is not None}
+        frozen = {side: encoder.card for side, encoder in self.base_encoders.items() if encoder is not None}
         self.distinguishes_roles = any(
-            one is not None and one.distinguishes_roles for one in self.base_encoders.values()
+            encoder is not None and encoder.distinguishes_roles for encoder in self.base_encoders.values()
         )
         own = [side for side in SIDES if side not in frozen]
         self.card = EncoderCard(
@@ -106,7 +107,7 @@ class TowersEncoder(Encoder):
         if not self.distinguishes_roles:
             return self
         encoder = copy(self)
-        encoder.base_encoders = {side: one and one.for_role(role) for side, one in self.base_encoders.items()}
+        encoder.base_encoders = {side: base and base.for_role(role) for side, base in self.base_encoders.items()}
         return encoder
 
     def preprocess(self, image: Image) -> Pixels:
@@ -150,7 +151,8 @@ class TowersEncoder(Encoder):
     def pretrained_tower(self, modality: Modality) -> PretrainedTower:
         """One tower as a tower to be tuned further, sharing its weights with this encoder.
 
-        Raises `EncoderError` for a side that is a head over a frozen encoder.
+        Raises:
+            EncoderError: The side is a head over a frozen encoder.
         """
         base_encoder = self.base_encoders[modality]
         if base_encoder is not None:
@@ -173,7 +175,7 @@ class TowersEncoder(Encoder):
             return to_vectors(tower(to_device(own_backbone(tower.backbone).collate(prepared), self.device)))
 
 
-def _refuse_misfit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> None:
+def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> None:
     width = tower.head.spec.inputs
     if (tower.backbone is None) == (base_encoder is None):
         raise EncoderError(f"the {side} tower needs either a backbone or a frozen encoder, and not both.")

@@ -34,7 +34,7 @@ from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 
 
-class _Network(nn.Module):
+class _DualNetwork(nn.Module):
     """One tower's modules, and the way through them."""
 
     def __init__(self, model: nn.Module, project: Callable[[Any, Any], Tensor]) -> None:
@@ -50,28 +50,28 @@ class _DualTower(PretrainedTower):
     """What the two towers have in common."""
 
     family: ClassVar[str] = "transformers"
-    network: _Network
-    kept: ClassVar[tuple[str, ...]]
+    network: _DualNetwork
+    small_files: ClassVar[tuple[str, ...]]
 
     def __init__(self, kind: str, model: Any, folder: Path, parts: tuple[str, ...], project: Any) -> None:
         family = FAMILIES[kind]
         self.kind, self.folder, self.outputs = kind, folder, family.dimension(model.config)
-        self.network = _Network(part(part(model, only=parts), without=family.unused), project)
+        self.network = _DualNetwork(part(part(model, only=parts), without=family.unused), project)
 
     def files(self) -> dict[str, bytes]:
         """What `save_pretrained` wrote for this tower, but the weights."""
-        return read_small_files(self.folder, self.kept)
+        return read_small_files(self.folder, self.small_files)
 
     def checkpoint_gradients(self) -> None:
         """Compute activations again, where the model has a switch for it."""
         recompute_activations(self.network.model, f"the {self.modality} tower of a model of type {self.kind!r}")
 
 
-class ImageTower(_DualTower):
+class DualImageTower(_DualTower):
     """Images through the model's own image processor, its vision tower and projection."""
 
     modality: Modality = "image"
-    kept = ("config.json", "*processor_config.json")
+    small_files = ("config.json", "*processor_config.json")
 
     def __init__(self, kind: str, model: Any, folder: Path, *, processor: str) -> None:
         super().__init__(kind, model, folder, FAMILIES[kind].image_parts, FAMILIES[kind].image)
@@ -94,10 +94,10 @@ class ImageTower(_DualTower):
         return {"model_type": self.kind, "processor": self.processor.backend}
 
 
-class TextTower(TokenTower, _DualTower):
+class DualTextTower(TokenTower, _DualTower):
     """Texts through the model's own tokenizer, its text tower and projection."""
 
-    kept = SMALL_FILES
+    small_files = SMALL_FILES
 
     def __init__(self, kind: str, model: Any, folder: Path, *, template: str, max_length: int | None) -> None:
         family = FAMILIES[kind]
@@ -129,15 +129,15 @@ def load(
 
 def load_towers(
     name: str, kind: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
-) -> tuple[EncoderCard, Any, ImageTower, TextTower, str]:
+) -> tuple[EncoderCard, Any, DualImageTower, DualTextTower, str]:
     """Card, whole model, its two towers, and the device that they are on."""
     device = pick_device(device)
     backend = one_of(name, options, "processor", BACKENDS)
     template, max_length = template_of(name, options), positive_number(name, options, "max_length")
     with loading(name):
         model = load_model(name, FAMILIES[kind].model, files, dtype).to(device)
-        image = ImageTower(kind, model, files.folder, processor=backend)
-        text = TextTower(kind, model, files.folder, template=template, max_length=max_length)
+        image = DualImageTower(kind, model, files.folder, processor=backend)
+        text = DualTextTower(kind, model, files.folder, template=template, max_length=max_length)
         card = EncoderCard(
             name=name,
             family=f"transformers-{kind}",
@@ -159,8 +159,8 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
         model_class = getattr(transformers, FAMILIES[kind].model)
         model = model_class(model_class.config_class.from_pretrained(folder))
         if modality == "image":
-            return ImageTower(kind, model, folder, processor=spec["processor"])
-        return TextTower(kind, model, folder, template=spec["template"], max_length=spec["max_length"])
+            return DualImageTower(kind, model, folder, processor=spec["processor"])
+        return DualTextTower(kind, model, folder, template=spec["template"], max_length=spec["max_length"])
 
 
 def load_model(name: str, class_name: str, files: ModelFiles, dtype: str) -> Any:

@@ -28,7 +28,9 @@ def to_device(inputs: Inputs, device: str | torch.device) -> Inputs:
     """
     if isinstance(inputs, Tensor):
         return inputs.to(device, non_blocking=True)
-    return {name: one if name == LENGTHS else one.to(device, non_blocking=True) for name, one in inputs.items()}
+    return {
+        name: tensor if name == LENGTHS else tensor.to(device, non_blocking=True) for name, tensor in inputs.items()
+    }
 
 
 class Backbone(nn.Module, ABC):
@@ -37,8 +39,10 @@ class Backbone(nn.Module, ABC):
     Preparing is split from the forward pass so that threads can do it while the model computes. What `prepare` gives is
     the same in training and in use; augmentation changes the picture, or the words, before or after it, never inside.
 
-    - `kind`: its key in `visir.encoders.towers.kinds.BACKBONES`
-    - `modality`: what it reads; `outputs`: the width of its features
+    Attributes:
+        kind: Its key in `visir.encoders.towers.kinds.BACKBONES`.
+        modality: What it reads.
+        outputs: The width of its features.
     """
 
     kind: ClassVar[str]
@@ -84,7 +88,7 @@ class Backbone(nn.Module, ABC):
     def save(self, folder: Path) -> None:
         """Write what is neither a weight nor in `spec` (a vocabulary) into `folder`, which exists."""
 
-    def given(self) -> Sequence[nn.Module]:
+    def pretrained_modules(self) -> Sequence[nn.Module]:
         """The modules whose weights came trained (an ImageNet network, GloVe vectors).
 
         They are held fixed in the first phase of a two-phase schedule.

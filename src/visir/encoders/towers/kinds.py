@@ -22,5 +22,5 @@ BACKBONES.add("pretrained", "visir.encoders.towers.pretrained_backbone:Pretraine
 def backbone_class(kind: str) -> type[Backbone]:
     """The class of a kind; raises `VisirError` with the nearest kind for an unknown one."""
     module, _, name = BACKBONES.get(kind).partition(":")
-    found: type[Backbone] = getattr(import_module(module), name)
-    return found
+    backbone: type[Backbone] = getattr(import_module(module), name)
+    return backbone

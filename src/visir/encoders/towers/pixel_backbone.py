@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from visir.encoders.models.image_input import NORMALISATIONS, ImageInput
-from visir.encoders.models.image_processors import refuse_sliver
+from visir.encoders.models.image_processors import check_sliver
 from visir.encoders.towers.base import Backbone, Inputs
 from visir.errors import EncoderError
 
@@ -34,14 +34,14 @@ class PixelBackbone(Backbone):
         super().__init__()
         self.size = size
         self._input = ImageInput((size, size), "imagenet", "crop", shorter, "bilinear")
-        mean, deviation = (torch.tensor(one, dtype=torch.float64) for one in NORMALISATIONS["imagenet"])
+        mean, deviation = (torch.tensor(values, dtype=torch.float64) for values in NORMALISATIONS["imagenet"])
         # (p/255 - m)/s = p·1/(255 s) - m/s; constants, so they are no part of a checkpoint.
         self.register_buffer("_scale", (1 / (255 * deviation)).float().view(3, 1, 1), persistent=False)
         self.register_buffer("_shift", (mean / deviation).float().view(3, 1, 1), persistent=False)
 
     def prepare(self, item: Image) -> NDArray[np.uint8]:
         """One upright RGB image to (3, size, size) bytes; raises `ImageError` for a sliver that would blow up."""
-        refuse_sliver(item, self._input.shorter)
+        check_sliver(item, self._input.shorter)
         return np.ascontiguousarray(self._input.prepare(item).transpose(2, 0, 1))
 
     def prepare_sized(self, item: Image) -> NDArray[np.uint8]:

@@ -30,8 +30,10 @@ class PretrainedBackbone(Backbone):
     weights, in training too; its scales and offsets are tuned. The other reading, statistics of every batch, makes a
     vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
 
-    - `source`: the tower
-    - `checkpointing`: activations are computed again in the backward pass, which saves memory for a third more time
+    Args:
+        encoder: The loaded encoder.
+        modality: Which tower of it.
+        checkpointing: Activations are computed again in the backward pass, which saves memory for a third more time.
     """
 
     kind: ClassVar[str] = "pretrained"
@@ -81,7 +83,7 @@ class PretrainedBackbone(Backbone):
         vectors: Tensor = self.network(inputs)
         return vectors
 
-    def given(self) -> Sequence[nn.Module]:
+    def pretrained_modules(self) -> Sequence[nn.Module]:
         """The whole tower: all of it came trained."""
         return (self.network,)
 
@@ -109,7 +111,8 @@ class PretrainedBackbone(Backbone):
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
         """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked.
 
-        Raises `EncoderError` when the tokenizer does not give the ids that the tower was trained with.
+        Raises:
+            EncoderError: The tokenizer does not give the ids that the tower was trained with.
         """
         module, _, function = PRETRAINED_TOWERS.get(spec["family"]).partition(":")
         pretrained_tower = getattr(import_module(module), function)(folder, spec["modality"], spec)
@@ -130,7 +133,8 @@ def own_temperature(encoder: Encoder) -> float | None:
     itself. SigLIP was trained with a sigmoid of `scale · cosine + bias`; in a softmax over candidates the bias cancels,
     and `1 / scale` is the temperature at which the same logits enter it.
 
-    Raises `EncoderError` for an encoder that cannot be tuned.
+    Raises:
+        EncoderError: The encoder cannot be tuned.
     """
     return _tunable(encoder).own_temperature()
 

@@ -28,10 +28,12 @@ PRETRAINED_TOWERS.add("towers", "visir.encoders.models.trained_tower:load_tower"
 class PretrainedTower(ABC):
     """What one modality of a model needs, and nothing of the other one.
 
-    - `family`: its key in `PRETRAINED_TOWERS`
-    - `modality`: what it reads; `outputs`: the width of its projections
-    - `network`: a module that holds every weight this modality uses and no other; it takes what `collate` gives and
-      returns the (n, outputs) projections before normalisation, with gradients where they are on
+    Attributes:
+        family: Its key in `PRETRAINED_TOWERS`.
+        modality: What it reads.
+        outputs: The width of its projections.
+        network: A module that holds every weight this modality uses and no other; it takes what `collate` gives and
+            returns the (n, outputs) projections before normalisation, with gradients where they are on.
     """
 
     family: ClassVar[str]
@@ -74,7 +76,8 @@ class PretrainedTower(ABC):
     def checkpoint_gradients(self) -> None:
         """Keep fewer activations in training and compute them again (Chen et al. 2016).
 
-        Raises `EncoderError` where the model has no such switch.
+        Raises:
+            EncoderError: The model has no such switch.
         """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
