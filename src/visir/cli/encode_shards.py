@@ -58,7 +58,7 @@ def encode_part(
     if result.joined and not prints:
         return
     join_shards(encoder, items, role)
-    print_encoding(side, encode_detailed(encoder, items, role, skip_broken=options.skip_broken))
+    print_encoding(f"{side}s", encode_detailed(encoder, items, role, skip_broken=options.skip_broken))
 
 
 def _line(side: Modality, result: ShardEncoding) -> str:

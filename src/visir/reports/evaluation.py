@@ -103,8 +103,10 @@ def write_report(
     shown = {task: run for task, run in runs.items() if task in sources}
     if shown:
         chosen = {task: _choose(result, run, collection, judged[task], examples, top) for task, run in shown.items()}
+        sides = [items.modality for task in shown for items in (sources[task].queries, sources[task].documents)]
+        heading = "Queries and their answers" if set(sides) == {"text"} else "Queries, as pictures"
         galleries = _galleries(shown, sources, chosen, collection)
-        sections.append(Section("queries", "Queries, as pictures", galleries, short="Queries"))
+        sections.append(Section("queries", heading, galleries, short="Queries"))
     sections.append(Section("made", "How it was made", [*production(command, beside), *_circumstances(result)]))
     facts = [
         inline("system <b>{}</b>", result.system),
@@ -112,8 +114,8 @@ def write_report(
         *([inline("split <b>{}</b>", protocol.split)] if protocol.split else []),
         inline("protocol <code>{}</code>", protocol.fingerprint[:12]),
     ]
-    heading = title or f"{result.system} on {protocol.collection}"
-    return write_page(path, Page("evaluation report", heading, sections, facts))
+    title = title or f"{result.system} on {protocol.collection}"
+    return write_page(path, Page("evaluation report", title, sections, facts))
 
 
 def _judged(

@@ -41,27 +41,28 @@ _RIGHT: dict[Relevance, str] = {
 
 
 class CategoriesExperiment(Experiment):
-    """Evaluate a system on test products of a catalogue (`visir categories evaluate`).
+    """A system on test products of a catalogue (`visir categories evaluate`).
 
-    Over several folds, measures are means over folds; those of seen and unseen categories are means over all queries
-    together, because some folds have no unseen category; counts are sums.
+    Over several folds, measures are means over the folds, measures of seen and unseen categories are means over all
+    queries together (some folds have no unseen category), and counts are sums. Trainings and draws have seed 0 in every
+    fold.
 
     Args:
         source: The catalogue.
         images: Where its pictures are.
-        baseline: "bm25", "text:NAME", "clip:NAME", or "clip" for the checkpoint of `training`.
-        training: A training of `visir train`.
-        recipe: Instead of a baseline: a recipe of `visir categories train`, without the setting at the end of its name.
-        set: Changes to the recipe.
-        settings: The settings of the queries; a model is trained for each.
-        quantity: "measures", the labels of Table 7.1; "seen", "unseen", the same for these categories only; "same
-            tree", "different tree", how many first answers are wrong and lie there (labels as the rows of Table 7.2);
-            "depths", both, and how many of those in the same tree have which d = depth(c_p) − depth(c) ("d = -1", …).
+        baseline: "bm25", "text:NAME", "clip:NAME"; or "clip" with `training`.
+        training: A training of `visir train`; its checkpoint is the encoder of the baseline.
+        recipe: Of `visir categories train`, without the setting at the end of its name.
+        set: Changes of the recipe.
+        settings: Which categories are queries; a model is trained for each setting.
+        quantity: "measures": the labels of Table 7.1. "seen", "unseen": the same of these categories only. "same tree",
+            "different tree": how many first answers are wrong and lie there (labels as the rows of Table 7.2).
+            "depths": both, and of those in the same tree how many have which d = depth(c_p) − depth(c) ("d = -1", …).
         relevance: See `visir.products.task.category_task`; "drawn" where errors are counted, because section 7.6.1
             calls it an error when c_p is not c.
-        folds: Into how many folds the products are cut.
-        test: The folds that are tested in this cell, one after another, from 1; by default the fold of the cell's seed
-            (seed 0 is fold 1). Trainings and draws have seed 0 in every fold.
+        folds: Into how many parts the products are cut.
+        test: Which folds are tested in this cell, from 1; without it, the fold of the seed of the cell (seed 0 is fold
+            1).
     """
 
     experiment: Literal["categories"] = "categories"
@@ -91,8 +92,8 @@ class CategoriesExperiment(Experiment):
         """See `Experiment.describe`."""
         system = self.baseline or f"visir categories train {self.recipe}"
         system += f" by the checkpoint of {self.training.recipe}" if self.training else ""
-        command = f"{system}" + "".join(f" --set {change}" for change in self.set)
-        return f"{command} on {self.source}, {', '.join(self.settings)}"
+        changes = "".join(f" --set {change}" for change in self.set)
+        return f"{system}{changes} on {self.source}, {', '.join(self.settings)}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
@@ -109,7 +110,7 @@ class CategoriesExperiment(Experiment):
         values, notes = self._values(evaluation)
         return Measurement(
             values,
-            {**self._ran(evaluation), "collection": catalogue.name, "fingerprint": catalogue.fingerprint[:12]},
+            {**self._provenance(evaluation), "collection": catalogue.name, "fingerprint": catalogue.fingerprint[:12]},
             self._protocol(evaluation, splits),
             notes=(*notes, *_notes(evaluation)),
         )
@@ -135,49 +136,43 @@ class CategoriesExperiment(Experiment):
             return list(trained_systems(folders, catalogue, splits))
 
     def _values(self, evaluation: CategoryEvaluation) -> tuple[dict[str, float], list[str]]:
-        """Values by label, and notes on labels that have none."""
-        from visir.products.errors import first_answers
+        """The values by label, and notes on labels without a value."""
+        from visir.products.first_answers import first_answers
 
         system, setting = evaluation.systems[0], evaluation.settings[0]
         if self.quantity == "measures":
-            return {
-                f"{TASK_NAME} {label}": 100 * evaluation.spread(system, setting, LABELS[label]).mean for label in LABELS
-            }, []
+            means = {label: evaluation.spread(system, setting, measure).mean for label, measure in LABELS.items()}
+            return {f"{TASK_NAME} {label}": 100 * mean for label, mean in means.items()}, []
         if self.quantity in ("seen", "unseen"):
-            parts = {label: evaluation.by_seen(system, setting, LABELS[label]) for label in LABELS}
+            parts = {label: evaluation.by_seen(system, setting, measure) for label, measure in LABELS.items()}
             if self.quantity not in parts["rprecision"]:
-                return {}, [f"{TASK_NAME}: no {self.quantity} category is asked for"]
+                return {}, [f"{TASK_NAME}: no query is a category that is {self.quantity}"]
             values = {f"{TASK_NAME} {label}": 100 * part[self.quantity][0] for label, part in parts.items()}
             counts = ", ".join(f"{number:,} {part}" for part, (_, number) in parts["rprecision"].items())
             return values, [f"queries: {counts}"]
         errors = {name: first_answers(evaluation.trials[system, name]).errors for name in evaluation.settings}
         if self.quantity == "depths":
-            errors_of_setting = errors[setting]
-            depths = {f"d = {d}": float(number) for d, number in errors_of_setting.depth_differences.items()}
-            return {
-                "same tree": float(errors_of_setting.same_tree),
-                "different tree": float(errors_of_setting.different_tree),
-                **depths,
-            }, []
+            first = errors[setting]
+            depths = {f"d = {d}": float(number) for d, number in first.depth_differences.items()}
+            return {"same tree": float(first.same_tree), "different tree": float(first.different_tree), **depths}, []
         same = self.quantity == "same tree"
         values = {
-            SETTINGS[name]: float(errors_of_setting.same_tree if same else errors_of_setting.different_tree)
-            for name, errors_of_setting in errors.items()
+            SETTINGS[name]: float(wrong.same_tree if same else wrong.different_tree) for name, wrong in errors.items()
         }
         return {**values, **({"Total": sum(values.values())} if len(values) == len(SETTINGS) else {})}, []
 
-    def _ran(self, evaluation: CategoryEvaluation) -> dict[str, str]:
-        """The system, its encoders and its changes; a checkpoint is named by its recipe, because its name is a path."""
+    def _provenance(self, evaluation: CategoryEvaluation) -> dict[str, str]:
+        """The system, its encoders and its changes; a checkpoint by its recipe, because its own name is its path."""
         if self.training is not None:
             return {"system": f"{self.baseline}, {self.training.recipe}"}
-        rows = {"system": str(self.baseline or self.recipe)}
+        provenance = {"system": str(self.baseline or self.recipe)}
         for part, encoder in next(iter(evaluation.cards.values())).items():
-            rows[part if part == "reads" else f"encoder of {part}"] = str(encoder)
-        return {**rows, "set": ", ".join(self.set)} if self.set else rows
+            provenance[part if part == "reads" else f"encoder of {part}"] = str(encoder)
+        return {**provenance, "set": ", ".join(self.set)} if self.set else provenance
 
     def _protocol(self, evaluation: CategoryEvaluation, splits: list[Split]) -> dict[str, str]:
         trials = [trial for trials in evaluation.trials.values() for trial in trials]
-        tasks = {trial.task.fold.name: trial.task for trial in trials}
+        galleries = {trial.task.fold.name: trial.task.gallery for trial in trials}
         queries = {
             setting: [len(trial.task.judgements()) for trial in evaluation.trials[evaluation.systems[0], setting]]
             for setting in evaluation.settings
@@ -185,15 +180,15 @@ class CategoriesExperiment(Experiment):
         return {
             "split": "; ".join(f"{split.name}: test" for split in splits),
             "relevance": _RIGHT[self.relevance],
-            "candidates": "; ".join(f"{task.gallery.size:,} {task.gallery.description}" for task in tasks.values()),
-            "queries": "; ".join(f"{name}: {', '.join(map(str, counts))}" for name, counts in queries.items()),
+            "candidates": "; ".join(f"{gallery.size:,} {gallery.description}" for gallery in galleries.values()),
+            "queries": "; ".join(f"{setting}: {', '.join(map(str, counts))}" for setting, counts in queries.items()),
             "similarity": trials[0].result.protocol.similarity,
             **({"map@k": "over min(R, k)"} if self.quantity in ("measures", "seen", "unseen") else {}),
         }
 
 
 def _notes(evaluation: CategoryEvaluation) -> list[str]:
-    """The notes of all results, fold by fold."""
+    """The notes of all trials, fold by fold."""
     trials = [trial for trials in evaluation.trials.values() for trial in trials]
     return [f"{trial.task.setting}, {trial.task.fold.name}: {note}" for trial in trials for note in trial.result.notes]
 
