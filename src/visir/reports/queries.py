@@ -23,10 +23,9 @@ def queries_table(
         count: How many queries are shown.
         width: To how many characters texts are cut.
     """
-    is_collection = isinstance(source, Collection)
     task = source.task(run.task) if isinstance(source, Collection) else source
     captions: dict[str, str] = {}
-    if is_collection:
+    if isinstance(source, Collection):
         for image, text in zip(*(source.captions[name].to_pylist() for name in ("image_id", "text")), strict=True):
             captions.setdefault(image, text)
     queries, documents = _texts(task.queries), _texts(task.documents)
@@ -38,7 +37,7 @@ def queries_table(
 
     relevance = result.protocol.relevance
     qrels = task.judgements(relevance if relevance in task.qrels else None)
-    group = by_image(source) if is_collection and run.task == "t2i" else None
+    group = by_image(source) if isinstance(source, Collection) and run.task == "t2i" else None
     rows: list[list[Cell]] = [
         [
             label(example.query, queries),

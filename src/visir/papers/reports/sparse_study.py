@@ -25,9 +25,9 @@ def effectiveness(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
     """
     rows = _quoted("thesis-table-3-1", ("R@1", "R@5", "mrr@10", "flops"), quoted)
     dense = study.dense.result
-    rows.append([dense.system, *(f"{100 * dense.mean('t2i', effect):.1f}" for effect in EFFECTS), None, "visir"])
+    rows.append([dense.system, *(f"{100 * dense.mean('t2i', measure):.1f}" for measure in EFFECTS), None, "visir"])
     for key, model in study.models.items():
-        cells = [_spread(100 * model.effects(effect)) + _marks(study, key, effect) for effect in EFFECTS]
+        cells = [_spread(100 * model.effects(measure)) + _marks(study, key, measure) for measure in EFFECTS]
         rows.append([_name(key), *cells, _spread(model.cost("flops")), "visir"])
     notes = [
         "† differs from the dense model: paired two-tailed t-test over captions, p < 0.05, Bonferroni (as the thesis)",
@@ -48,14 +48,14 @@ def coactivation(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
     for key, model in study.models.items():
         lists = [cost["longest image lists"] for cost in model.costs]
         longest = [
-            100 * heaviest[0][1] / cost["images"] if heaviest else 0.0
-            for heaviest, cost in zip(lists, model.costs, strict=True)
+            100 * images[0][1] / cost["images"] if images else 0.0
+            for images, cost in zip(lists, model.costs, strict=True)
         ]
         rows.append(
             [
                 _name(key),
-                *(_spread(100 * model.effects(effect)) for effect in EFFECTS),
-                *(_spread(model.cost(name)) for name in ("flops", "text terms", "image terms")),
+                *(_spread(100 * model.effects(measure)) for measure in EFFECTS),
+                *(_spread(model.cost(cost)) for cost in ("flops", "text terms", "image terms")),
                 f"{np.mean(longest):.0f}",
                 "visir",
             ]
@@ -80,7 +80,7 @@ def deviation(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
                 mark = " †" if study.deviation_p(key[1], measure, key[0]) < _SIGNIFICANT else ""
             cells.append(_spread(100 * model.deviation(measure).mean(axis=1)) + mark)
         rows.append([_name(key), *cells, "visir"])
-    table = next((str(cost["static vectors"]) for model in study.models.values() for cost in model.costs), "")
+    table = next((str(costs["static vectors"]) for model in study.models.values() for costs in model.costs), "")
     notes = [
         "† differs from exp=1 with the same η: paired two-tailed t-test over captions, p < 0.01 (as the thesis)",
         f"Semantic@20 by {table}; levels of another table do not compare",
@@ -96,7 +96,7 @@ def faithfulness(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
         [*row[:-1], None, row[-1]] for row in _quoted("thesis-table-3-5", ("ρ R@1", "ρ R@5", "ρ mrr@10"), quoted)
     ]
     for key in study.models:
-        cells = [_spread(100 * value) for value in study.faithfulness(key).values()]
+        cells = [_spread(100 * correlation) for correlation in study.faithfulness(key).values()]
         rows.append([_name(key), *cells, _spread(100 * study.overlap(key).mean(axis=1)), "visir"])
     head = ("model", "ρ R@1", "ρ R@5", "ρ MRR@10", "overlap@10 %", "source")
     notes = ["overlap@10: the share of the dense model's first ten images that are among the sparse model's first ten"]

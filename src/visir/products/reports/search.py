@@ -8,8 +8,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from visir.products.ask import Answer
 from visir.products.reports.pictures import Products, ShownProduct, product_thumbnails
+from visir.products.search import ProductAnswer
 from visir.records.catalogue import Catalogue
 from visir.reports.blocks import Block, Branch, Code, Paragraph, Tree, inline
 from visir.reports.gallery import Strip, Tile
@@ -29,19 +29,19 @@ class CategoryPlace:
     children: tuple[CategoryPlace, ...]
 
 
-def answer_table(catalogue: Catalogue, answer: Answer) -> Table:
+def answer_table(catalogue: Catalogue, answer: ProductAnswer) -> Table:
     """Rank, score, title and path of every product; whether it is right, where that is known."""
     is_known = answer.right is not None
     columns = [Column("rank", 0), Column(answer.unit, 4), *([Column("right")] if is_known else [])]
     columns += [Column("title"), Column("category"), Column("product")]
     rows: list[list[Cell]] = [
         [rank, score, *([bool(product.right)] if is_known else []), product.title, " › ".join(product.path), product.id]
-        for rank, (product, score) in enumerate(_found(catalogue, answer), 1)
+        for rank, (product, score) in enumerate(_shown_products(catalogue, answer), 1)
     ]
-    return Table.of(columns, rows, caption=f"Products for “{answer.query}”", notes=[_said(answer)])
+    return Table.of(columns, rows, caption=f"Products for “{answer.query}”", notes=[_summary(answer)])
 
 
-def write_search_page(path: str | Path, catalogue: Catalogue, answer: Answer, *, command: str = "") -> Path:
+def write_search_page(path: str | Path, catalogue: Catalogue, answer: ProductAnswer, *, command: str = "") -> Path:
     """Write the answer to a question as a page of pictures and return its path.
 
     Args:
@@ -50,7 +50,7 @@ def write_search_page(path: str | Path, catalogue: Catalogue, answer: Answer, *,
         answer: The answer.
         command: The command line that makes the page again.
     """
-    products = _found(catalogue, answer)
+    products = _shown_products(catalogue, answer)
     pictures = product_thumbnails(catalogue, [product.id for product, _ in products], budget=PICTURE_BUDGET)
     tiles = [
         Tile(
@@ -73,7 +73,7 @@ def write_search_page(path: str | Path, catalogue: Catalogue, answer: Answer, *,
         sections.append(Section("places", "Where they belong", [lead, tree]))
     if command:
         sections.append(Section("made", "Command", [Code(command)]))
-    facts = [inline("{} of <b>{}</b> products", len(tiles), f"{catalogue.products.num_rows:,}"), _said(answer)]
+    facts = [inline("{} of <b>{}</b> products", len(tiles), f"{catalogue.products.num_rows:,}"), _summary(answer)]
     return write_page(path, Page("category-to-image search", f"“{answer.query}” in {catalogue.name}", sections, facts))
 
 
@@ -101,7 +101,7 @@ def _places(ranked: Sequence[tuple[int, Sequence[str]]]) -> tuple[CategoryPlace,
     return tuple(sorted(tree, key=lambda place: (-len(place.ranks), place.ranks[0])))
 
 
-def _found(catalogue: Catalogue, answer: Answer) -> list[tuple[ShownProduct, float]]:
+def _shown_products(catalogue: Catalogue, answer: ProductAnswer) -> list[tuple[ShownProduct, float]]:
     products = Products(catalogue, [product for product, _ in answer.products])
     right = answer.right
     return [
@@ -110,7 +110,7 @@ def _found(catalogue: Catalogue, answer: Answer) -> list[tuple[ShownProduct, flo
     ]
 
 
-def _said(answer: Answer) -> str:
+def _summary(answer: ProductAnswer) -> str:
     if answer.right is None:
         return f"Answered by {answer.system}. No category has this name, so what is right is not known."
     hits = sum(product in answer.right for product, _ in answer.products)

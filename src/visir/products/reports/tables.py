@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from visir.products.errors import FirstAnswers
 from visir.products.evaluate import TABLE, CategoryEvaluation
+from visir.products.first_answers import FirstAnswers
 from visir.products.relevance import Setting
 from visir.reports.table import Cell, Column, Table, between
 
