@@ -78,7 +78,8 @@ def test_the_summary_has_means_intervals_and_corrected_comparisons(study: Path) 
     row = next(
         one
         for one in found.rows
-        if (one.setting, one.scheme, one.model, one.which, one.step) == ("anonymous", "grouped", "rf", "extended", 2)
+        if (one.setting, one.scheme, one.model, one.feature_set, one.step)
+        == ("anonymous", "grouped", "rf", "extended", 2)
     )
     values = [
         one.scores["rf"]["extended"]["f1"]

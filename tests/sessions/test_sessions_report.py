@@ -43,7 +43,7 @@ def test_the_page(found: Characterisation, tmp_path: Path) -> None:
     for name in [one.name for one in found.statistics if not one.unavailable]:
         assert f'id="{name}"' in page
     assert page.count("<svg") == 10
-    assert "20 sessions of which the log does not tell the device are left out." in page
+    assert "20 sessions without a known device are left out." in page
     assert "meets the declared condition for bots" in page
     assert "What this log cannot tell" not in page
     assert "visir intent describe x" in page

@@ -1,4 +1,4 @@
-"""What an encoder's input *is*: a short mark per image or text, so that kept vectors belong to exactly that input."""
+"""What an encoder's input *is*: a short mark per image or text, so that stored vectors belong to exactly that input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def content_fingerprint(items: Items) -> str:
 
 
 def image_marks(source: HasImages) -> pa.StringArray:
-    """A mark per image that changes when its bytes do, found without reading them.
+    """A mark per image that changes when its bytes do, without reading them.
 
     In a zip: checksum and size from its directory. A file: its size and time of change. In another archive: the
     archive's size and time of change, and the member's name. A generated scene: its location, which determines it.
@@ -62,17 +62,17 @@ def _marker(archive: Path) -> Callable[[str], str]:
     if archive.suffix.lower() == ".zip":
         try:
             with zipfile.ZipFile(archive) as opened:
-                found = {one.filename: f"{one.CRC:08x}:{one.file_size}" for one in opened.infolist()}
+                marks = {member.filename: f"{member.CRC:08x}:{member.file_size}" for member in opened.infolist()}
         except (OSError, zipfile.BadZipFile):
-            found = {}  # reading the image says what is wrong with the archive, naming image and place
-        return lambda name: found.get(name, "missing")
+            marks = {}  # reading the image says what is wrong with the archive, naming image and place
+        return lambda name: marks.get(name, "missing")
     mark = _stat(str(archive))
     return lambda name: f"{mark}:{name}"
 
 
 def _stat(path: str) -> str:
     try:
-        found = os.stat(path)  # noqa: PTH116 (a Path per photo takes twice as long)
+        status = os.stat(path)  # noqa: PTH116 (a Path per photo takes twice as long)
     except OSError:
         return "missing"
-    return f"{found.st_size}:{found.st_mtime_ns}"
+    return f"{status.st_size}:{status.st_mtime_ns}"

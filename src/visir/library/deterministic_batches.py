@@ -46,7 +46,7 @@ class DeterministicTextEncoder:
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
-        below = encoder.backbone("text")
+        below = encoder.base_encoder("text")
         self._below = None if below is None else DeterministicTextEncoder(below)
         self._lock = threading.Lock()
         self._texts = BatchShapes[str](encoder.embed_texts_alike, 2)

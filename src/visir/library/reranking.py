@@ -6,8 +6,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.inputs import Pixels
-from visir.encoders.matching import Matcher
 from visir.errors import ImageError
 from visir.library.kept import Kept
 from visir.library.layout import LibraryError
@@ -29,7 +29,7 @@ class Reranker:
         self._model = threading.Lock()
 
     def reranked(
-        self, matcher: Matcher, library: Library, text: str, hits: Sequence[LibraryHit], most: int
+        self, cross_encoder: CrossEncoder, library: Library, text: str, hits: Sequence[LibraryHit], most: int
     ) -> list[LibraryHit]:
         """The first `most` hits by falling matching score, ties by id; the rest behind them, in their old order.
 
@@ -38,7 +38,7 @@ class Reranker:
         "kept" in `visir.search.rerank`).
         """
         best = sorted(hit.item for hit in hits[:most])
-        scores = self._kept.get((text, tuple(best)), lambda: self._scores(matcher, library, text, best))
+        scores = self._kept.get((text, tuple(best)), lambda: self._scores(cross_encoder, library, text, best))
         head = sorted((hit for hit in hits if hit.item in scores), key=lambda hit: (-scores[hit.item], hit.item))
         if not head:
             return list(hits)
@@ -51,18 +51,20 @@ class Reranker:
         shift = scores[head[-1].item] - 1 - rest[0].score if rest else 0.0
         return made + [replace(hit, rank=rank, score=hit.score + shift) for rank, hit in enumerate(rest, len(made) + 1)]
 
-    def _scores(self, matcher: Matcher, library: Library, text: str, items: Sequence[str]) -> dict[str, float]:
+    def _scores(
+        self, cross_encoder: CrossEncoder, library: Library, text: str, items: Sequence[str]
+    ) -> dict[str, float]:
         from visir.collections.images import opened
 
         pixels: dict[str, Pixels] = {}
         for item in items:  # what waits for the others is as large as the model's input, and not as the photo
             try:
                 with opened(library.open_image(item)[0], item) as picture:
-                    pixels[item] = matcher.preprocess(picture)
+                    pixels[item] = cross_encoder.preprocess(picture)
             except (LibraryError, ImageError):
                 continue
         if not pixels:
             return {}
         with self._model:
-            found = matcher.score_pixels(list(pixels.values()), [text] * len(pixels))
+            found = cross_encoder.score_pixels(list(pixels.values()), [text] * len(pixels))
         return dict(zip(pixels, map(float, found), strict=True))

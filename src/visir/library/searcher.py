@@ -73,7 +73,7 @@ class Searcher:
     @property
     def matching(self) -> bool:
         """Whether the model has a matching head to re-rank with (loads the model)."""
-        return self.encoding.models.encoder.matcher is not None
+        return self.encoding.models.encoder.cross_encoder is not None
 
     @property
     def takes_texts(self) -> bool:
@@ -146,8 +146,8 @@ class Searcher:
         with stages.timed("filter"):
             for one in asking:
                 with one.faults():
-                    matcher = one.query.rerank > 0 and state.encoding.models.encoder.matcher
-                    one.begin(state, matching=bool(matcher))
+                    cross_encoder = one.query.rerank > 0 and state.encoding.models.encoder.cross_encoder
+                    one.begin(state, matching=bool(cross_encoder))
         rank(state, asking, state.encoding, stages)
         for one in asking:
             if one.fault is None and one.query.rerank:
@@ -214,9 +214,9 @@ class Searcher:
         return QueryEncoder(models)
 
     def _rerank(self, state: LibraryState, one: QueryState) -> None:
-        matcher, text = state.encoding.models.encoder.matcher, one.query.said
-        assert matcher is not None and text is not None, "the query was checked"
-        one.ranked = state.encoding.reranker.reranked(matcher, state.library, text, one.ranked, one.query.rerank)
+        cross_encoder, text = state.encoding.models.encoder.cross_encoder, one.query.said
+        assert cross_encoder is not None and text is not None, "the query was checked"
+        one.ranked = state.encoding.reranker.reranked(cross_encoder, state.library, text, one.ranked, one.query.rerank)
 
 
 def _page(state: LibraryState, one: QueryState, known: set[str], stages: StageTimer) -> ResultPage:

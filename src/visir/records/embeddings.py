@@ -22,10 +22,19 @@ _BLOCK = 65_536  # rows looked at in one go, so that a memory-mapped matrix neve
 class EncoderCard:
     """Who encoded, and how: everything that changes the numbers.
 
-    - `name`: what `load()` takes; `family`: "transformers-clip", "openclip", "onnx", "imported", …
-    - `revision`, `weights`: the model's revision and a hash over its weights (None when they cannot be known)
-    - `image_preprocessing`, `text_preprocessing`: resize, crop, mean, template, truncation, … as plain values
-    - `dtype`: the arithmetic of the forward pass
+    Args:
+        name: What `visir.load` takes.
+        family: "transformers-clip", "openclip", "onnx", "imported", …
+        revision: The model's revision; None when it is unknown.
+        weights: A hash over the weights; None when it is unknown.
+        image_preprocessing: Resize, crop, mean, … as plain values.
+        text_preprocessing: Template, truncation, prompts, … as plain values.
+        dtype: The arithmetic of the forward pass.
+
+    Example:
+        >>> card = EncoderCard("my model", "mine", revision="1", text_preprocessing={"template": "{}"})
+        >>> card.is_versioned, card.is_same_model(EncoderCard("another", "mine"))
+        (True, False)
     """
 
     name: str
@@ -61,7 +70,7 @@ class EncoderCard:
         values = self.to_dict()
         if self.weights is not None:
             del values["name"]
-        if modality is not None:
+        if modality in ("image", "text"):
             del values["text_preprocessing" if modality == "image" else "image_preprocessing"]
         return values
 
@@ -79,7 +88,7 @@ class EncoderCard:
             modality: Look at the preprocessing of this modality only.
         """
         model = "name" if self.weights is None or other.weights is None else "weights"
-        sides = ("image", "text") if modality is None else (modality,)
+        sides = (modality,) if modality in ("image", "text") else ("image", "text")
         fields = (model, *(f"{side}_preprocessing" for side in sides))
         return [name for name in fields if getattr(self, name) != getattr(other, name)]
 

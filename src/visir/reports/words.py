@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from visir.evaluation.measures import MEASURES, Measure
 from visir.records import Protocol
 
-TASK_WORDS = {"i2t": "image → text", "t2i": "text → image", "both": "both tasks"}
-"""How a task is written out."""
+_LETTERS = {"t": "text", "i": "image", "it": "image + text"}
+
+
+def task_words(task: str) -> str:
+    """How a task is written out: "t2i" is "text → image"; a task with a name of its own keeps it.
+
+    Example:
+        >>> task_words("it2i"), task_words("category")
+        ('image + text → image', 'category')
+    """
+    if task == "both":
+        return "both tasks"
+    queries, _, documents = task.partition("2")
+    if queries in _LETTERS and documents in _LETTERS:
+        return f"{_LETTERS[queries]} → {_LETTERS[documents]}"
+    return task
+
 
 RECALL_WORDS = {
     "hit": "hit@k: a query scores 1 when any one of its positives is among the first k, otherwise 0. This is what "
@@ -83,7 +99,7 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
         text = f"Queries: {queries}. Candidates: {candidates}." if queries else f"Candidates: {candidates}."
         if "stated:" in candidates:
             text += " This gallery is stated by its authors, not listed one by one: it could not be checked."
-        said.append((TASK_WORDS.get(task, task), text))
+        said.append((task_words(task), text))
     said.append(("Recall", RECALL_WORDS.get(protocol.recall, protocol.recall)))
     said.append(("What counts as right", _relevance_words(protocol)))
     said.append(("Ties", TIE_WORDS.get(protocol.ties, protocol.ties)))
@@ -118,14 +134,41 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
 
 def in_words(protocol: Protocol, task: str, cutoff: int, value: float) -> str:
     """One sentence for a headline number; `value` is the fraction in [0, 1] of the protocol's named recall."""
-    query = "captions" if task == "t2i" else "images"
-    positive = "image" if task == "t2i" else "caption"
+    queries, documents = sides(protocol, task)
+    positive = documents.removesuffix("s")
     percent = f"{100 * value:.1f} %"
     place = "first" if cutoff == 1 else f"among the first {cutoff}"
     if protocol.recall == "hit":
         # "a right image", not "the": under many-to-many judgements there are several.
-        return f"{percent} of the {query} have a right {positive} {place}."
+        return f"{percent} of the {queries} have a right {positive} {place}."
     return f"On average {percent} of the right {positive}s{_bound(protocol, cutoff)} are {place}."
+
+
+def sides(protocol: Protocol, task: str) -> tuple[str, str]:
+    """What people call the queries and the documents of a task: ("captions", "images")."""
+    titles = []
+    for line, default in ((protocol.queries.get(task), 0), (protocol.galleries.get(task), 1)):
+        counted = [title for title in _COUNTED.findall(line or "") if title != _POOLED]
+        titles.append(counted[0] if counted else _SIDES.get(task, ("queries", "answers"))[default])
+    return titles[0], titles[1]
+
+
+def candidates_per_query(protocol: Protocol, task: str) -> int | None:
+    """How many candidates each query has, where queries have pools of one size; 0 for pools of several sizes.
+
+    None means that all documents are candidates of every query.
+    """
+    line = protocol.galleries.get(task, "")
+    if _POOLED not in line:
+        return None
+    count = line.partition(f" {_POOLED}")[0].replace(",", "")
+    return int(count) if count.isdigit() else 0
+
+
+_POOLED = "candidates per query"
+_COUNTED = re.compile(r"(?:^|× |· )[\d,]+ ([^·×]+?) ·")
+"""The lines of a protocol on queries and candidates begin so: "40 images · …", "5 × 1,000 images · …"."""
+_SIDES = {"t2i": ("captions", "images"), "i2t": ("images", "captions")}
 
 
 def _bound(protocol: Protocol, cutoff: int) -> str:
@@ -133,7 +176,10 @@ def _bound(protocol: Protocol, cutoff: int) -> str:
 
 
 def _relevance_words(protocol: Protocol) -> str:
-    if protocol.relevance == "links":
+    is_linked = protocol.relevance == "links"
+    if is_linked and not {"t2i", "i2t"} & protocol.galleries.keys():
+        right = "The pairs that the task links; nothing else counts, however well it fits."
+    elif is_linked:
         right = "A caption and the image it was written for; nothing else counts, however well it fits."
     else:
         right = f"The judgements called “{protocol.relevance}”: pairs graded above zero."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,16 +16,24 @@ from safetensors.torch import load_file
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.devices import pick_device
-from visir.encoders.encoding import encode
+from visir.encoders.encoding import as_dense, encode_items
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.imported import Imported
 from visir.encoders.models.model_names import one_of
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EmbeddingError, EncoderError
 from visir.fingerprint import hash_json
 from visir.options import split_options
-from visir.records import Collection, Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary
+from visir.records import (
+    Collection,
+    Embeddings,
+    EncoderCard,
+    Items,
+    Modality,
+    Role,
+    SparseEmbeddings,
+    Vocabulary,
+)
 from visir.sparse.expansion import Variant
 from visir.sparse.files import VOCABULARY_FILE, read_vocabulary, write_vocabulary
 from visir.sparse.head import SparseHead
@@ -46,14 +55,18 @@ _AGAIN = "copy the whole checkpoint again"
 class SparseEncoder(Encoder):
     """A frozen dense encoder and a head over it that says its vectors in weighted words.
 
-    - `dense`: the encoder whose vectors the head was trained on; `head`, `tokenizer`: what makes words of them
-    - `expanded`: whether captions may have terms that are not their own. Images always may. It is declared once, here,
-      and it is on the card; a head that was trained without expansion is used without.
-
     `encode_sparse` and `sparsify` give `SparseEmbeddings`. The interface of every encoder is there too, for a handful
     of inputs: vectors as rows of |V| numbers, to be compared by dot product, never by cosine. Dense vectors of a whole
     collection stay in the store, under the dense encoder's own key, so another head over it encodes nothing again.
+
+    Args:
+        dense: The encoder whose vectors the head was trained on.
+        head, tokenizer: What makes words of them.
+        expanded: Whether captions may have terms that are not their own. Images always may. It is declared once, here,
+            and it is on the card; a head that was trained without expansion is used without.
     """
+
+    form = "sparse"
 
     def __init__(
         self,
@@ -77,7 +90,7 @@ class SparseEncoder(Encoder):
         self.head = head.to(pick_device(device)).eval()
         self.expanded = variant != "none" if expanded is None else expanded
         self.dimension = head.size
-        self.modalities = dense.modalities
+        self.modalities, self.distinguishes_roles = dense.modalities, dense.distinguishes_roles
         self.batch_size = dense.batch_size
         own = {
             "expansion": "any usable term" if self.expanded else "own terms only",
@@ -102,7 +115,7 @@ class SparseEncoder(Encoder):
         """What the dimensions are."""
         return self.tokenizer.vocabulary
 
-    def backbone(self, modality: Modality) -> Encoder:
+    def base_encoder(self, modality: Modality) -> Encoder:
         """The dense encoder, whose vectors are what is kept."""
         return self.dense
 
@@ -111,22 +124,28 @@ class SparseEncoder(Encoder):
     ) -> SparseEmbeddings:
         """Weighted words for dense vectors of this head's encoder, streamed in blocks (`visir.sparse.projection`).
 
-        `own_terms`: of the captions, in the order of `embeddings`; needed where captions are not expanded, and for
-        those only. Raises `EmbeddingError` when they are missing, and when the vectors are not of the dense encoder:
-        the words would look right and mean nothing.
+        Args:
+            embeddings: Dense vectors.
+            own_terms: Of the captions, in the order of `embeddings`; needed where captions are not expanded, and for
+                those only.
+            block: How many vectors at a time.
+
+        Raises:
+            EmbeddingError: The own terms are missing, or the vectors are not of the dense encoder: the words would look
+                right and mean nothing.
         """
         _refuse_another(self.dense, embeddings, self.card.name)
         if embeddings.modality == "image" or self.expanded:
             own_terms = None
         elif own_terms is None or len(own_terms) != len(embeddings):
-            found = "none" if own_terms is None else f"those of {len(own_terms)}"
+            given_terms = "none" if own_terms is None else f"those of {len(own_terms)}"
             raise EmbeddingError(
                 f"{self.card.name}: captions have their own terms only; wanted: those of {len(embeddings)} captions, "
-                f"given: {found}.",
+                f"given: {given_terms}.",
                 hint="pass own_terms=encoder.tokenizer.terms(texts), or use encode_sparse, which does",
             )
-        what = f"words of {embeddings.modality}s"
-        rows = project(self._weigher, embeddings.vectors, own_terms, block=block, what=what)
+        title = f"words of {embeddings.modality}s"
+        rows = project(self._weigher, embeddings.vectors, own_terms, block=block, title=title)
         return SparseEmbeddings(
             embeddings.modality,
             embeddings.ids,
@@ -155,9 +174,9 @@ class SparseEncoder(Encoder):
         """As the dense encoder counts them."""
         return self.dense.text_lengths(texts)
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the dense encoder does it."""
-        return self.dense.room_for(texts, ending)
+        return self.dense.truncate(texts, ending)
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
         """(n, |V|) weights from (n, d) dense vectors: 120 kB for each vector, so for a handful only.
@@ -170,6 +189,28 @@ class SparseEncoder(Encoder):
                 hint="use visir.sparse.encode_sparse, or load it with ?expansion=free",
             )
         return self._full(project(self._weigher, vectors))
+
+    def for_role(self, role: Role) -> SparseEncoder:
+        """The same head over the dense encoder in this role."""
+        if not self.distinguishes_roles:
+            return self
+        encoder = copy(self)
+        encoder.dense = self.dense.for_role(role)
+        return encoder
+
+    def project_items(self, items: Items, embeddings: Embeddings) -> SparseEmbeddings:
+        """The weighted words of items from the vectors of the dense encoder."""
+        texts = [] if items.texts is None else items.texts.to_pylist()
+        return self.sparsify(embeddings, self._own_terms(embeddings.modality, texts))
+
+    def encode_inputs(self, modality: Modality, inputs: Mapping[str, Any], role: Role = "query") -> SparseEmbeddings:
+        """The weighted words of a handful of texts ("text") or PIL images ("image") by id."""
+        vectors = as_dense(self.dense.encode_inputs(modality, inputs, role))
+        return self.sparsify(vectors, self._own_terms(modality, list(inputs.values())))
+
+    def _own_terms(self, modality: Modality, texts: Sequence[str]) -> TextTerms | None:
+        """The terms of the texts, where captions have their own terms only."""
+        return self.tokenizer.terms(texts) if modality == "text" and not self.expanded else None
 
     def _full(self, rows: SparseRows) -> NDArray[np.float32]:
         full = np.zeros((len(rows.offsets) - 1, self.dimension), np.float32)
@@ -195,19 +236,16 @@ def encode_sparse(
     Dense vectors come from the store, or are encoded and kept there; the head then runs over them. Options as in
     `visir.encoders.encode`.
     """
-    found = encode(
-        encoder.dense,
-        collection,
-        modality,
+    vectors = encode_items(
+        encoder,
+        collection.items(modality),
         store=store,
         batch_size=batch_size,
         workers=workers,
         skip_broken=skip_broken,
     )
-    own = None
-    if modality == "text" and not encoder.expanded:
-        own = encoder.tokenizer.terms(collection.captions["text"].to_pylist())
-    return encoder.sparsify(found, own)
+    assert isinstance(vectors, SparseEmbeddings), "a sparse encoder makes weighted words"
+    return vectors
 
 
 LAYOUT = Layout.of(KIND, (WEIGHTS_FILE, TOKENIZER_FILE, VOCABULARY_FILE), ("dense",))
@@ -252,12 +290,18 @@ def write_files(
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str = "") -> SparseEncoder:
-    """Read what `write_sparse` wrote; `options` is what follows the folder's name: "expansion=none" or "=free".
+    """Read what `write_sparse` wrote.
 
-    Raises `EncoderError` when a file is missing or damaged, and when the dense encoder is not the one the head was
-    trained over.
+    Args:
+        folder: The checkpoint.
+        device: Of the dense encoder.
+        dtype: Of the dense encoder.
+        options: What follows the folder's name: "expansion=none" or "expansion=free".
+
+    Raises:
+        EncoderError: A file is missing or damaged, or the dense encoder is not the one the head was trained over.
     """
-    _, asked = split_options(f"{folder}?{options}", OPTIONS, error=EncoderError)
+    _, values = split_options(f"{folder}?{options}", OPTIONS, error=EncoderError)
     description = read_description(folder)
     where = folder / CHECKPOINT_FILE
     try:
@@ -271,26 +315,26 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     if not (folder / TOKENIZER_FILE).is_file():
         raise EncoderError(f"{folder / TOKENIZER_FILE}: missing.", hint=_AGAIN)
     tokenizer = Tokenizer((folder / TOKENIZER_FILE).read_bytes(), vocabulary["name"])
-    kept = read_vocabulary(folder, vocabulary["name"]).fingerprint
-    if not tokenizer.vocabulary.fingerprint == kept == vocabulary["fingerprint"]:
+    fingerprint = read_vocabulary(folder, vocabulary["name"]).fingerprint
+    if not tokenizer.vocabulary.fingerprint == fingerprint == vocabulary["fingerprint"]:
         raise EncoderError(f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN)
     head = SparseHead.empty(inputs, width, tokenizer.vocabulary.usable)
     _load_weights(head, folder)
-    dense = load_part(folder, entry, device, dtype)
-    _refuse_changed(folder, card, dense.card)
+    base_encoder = load_part(folder, entry, device, dtype)
+    _refuse_changed(folder, card, base_encoder.card)
     expanded = None
-    if asked:
-        expanded = one_of(str(folder), asked, "expansion", ("none", "free")) == "free"
-    weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "terms": kept})
+    if values:
+        expanded = one_of(str(folder), values, "expansion", ("none", "free")) == "free"
+    weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "terms": fingerprint})
     return SparseEncoder(
-        dense,
+        base_encoder,
         head,
         tokenizer,
         variant=variant,
         expanded=expanded,
         name=str(folder),
         weights=weights,
-        device="cpu" if isinstance(dense, Imported) and device is None else device,
+        device="cpu" if base_encoder.precomputed and device is None else device,
     )
 
 
@@ -304,15 +348,15 @@ def _load_weights(head: SparseHead, folder: Path) -> None:
         raise EncoderError(f"{path}: damaged, or of another head: {fault}", hint=_AGAIN) from fault
 
 
-def _refuse_changed(folder: Path, trained: Mapping[str, Any], found: EncoderCard) -> None:
-    now = found.to_dict()
+def _refuse_changed(folder: Path, trained: Mapping[str, Any], current: EncoderCard) -> None:
+    now = current.to_dict()
     differing = [
         f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
-        for field in EncoderCard(**trained).differences(found)
+        for field in EncoderCard(**trained).differences(current)
     ]
     if differing:
         raise EncoderError(
-            f"{folder}: the dense encoder {found.name!r} is not the one this head was trained over: "
+            f"{folder}: the dense encoder {current.name!r} is not the one this head was trained over: "
             + "; ".join(differing),
             hint="restore that encoder, or train again",
         )

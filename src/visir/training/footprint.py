@@ -32,10 +32,11 @@ _LENGTH = 0.9
 class Memory:
     """Bytes, estimated.
 
-    - `process`: what this process holds with everything loaded: libraries, frozen encoders, fresh weights
-    - `weights`: gradients, the optimiser's two moments, the best epoch's copy and, with averaging, the mean
-    - `features`: vectors of frozen encoders (memory-mapped: the system may drop them), prepared pictures, captions
-    - `activations`: what the forward pass of a step leaves for the backward pass
+    Attributes:
+        process: What this process holds with everything loaded: libraries, frozen encoders, fresh weights.
+        weights: Gradients, the optimiser's two moments, the best epoch's copy and, with averaging, the mean.
+        features: Vectors of frozen encoders (memory-mapped: the system may drop them), prepared pictures, captions.
+        activations: What the forward pass of a step leaves for the backward pass.
     """
 
     process: int
@@ -67,7 +68,7 @@ def _process(recipe: Recipe, model: TrainingModel) -> int:
 
 
 def _weights(recipe: Recipe, model: TrainingModel, trained: int) -> int:
-    towers = sum(one.numel() for tower in model.towers.values() for one in tower.parameters())
+    towers = sum(parameter.numel() for tower in model.towers.values() for parameter in tower.parameters())
     copies = 1 + (recipe.averaging.snapshots > 0)
     return 4 * (3 * trained + copies * towers)
 
@@ -80,14 +81,14 @@ def _features(recipe: Recipe, model: TrainingModel, splits: Splits) -> int:
     views = len(recipe.image.views) if isinstance(recipe.image, FrozenImages) else 1
     total = 0
     for modality, side in model.sides.items():
-        if side.backbone is not None:
+        if side.base_encoder is not None:
             seen = views if modality == "image" else 1
-            total += 4 * side.backbone.dimension * (seen * rows[modality][0] + rows[modality][1])
+            total += 4 * side.base_encoder.dimension * (seen * rows[modality][0] + rows[modality][1])
     if not isinstance(recipe.image, FrozenImages):
-        size = sum(one.nbytes for one in _tensors(_image_probe(model.towers["image"], 1)))
+        size = sum(tensor.nbytes for tensor in _tensors(_image_probe(model.towers["image"], 1)))
         changed = recipe.image.augment != Augmentation()
-        kept = [size * count for count, random in zip(rows["image"], (changed, False), strict=True) if not random]
-        total += sum(one for one in kept if one <= KEPT_BYTES)
+        sizes = [size * count for count, random in zip(rows["image"], (changed, False), strict=True) if not random]
+        total += sum(size for size in sizes if size <= KEPT_BYTES)
     if not isinstance(recipe.text, FrozenTexts):
         total += sum(text.nbytes for split in (splits.train, splits.validation) for text in [split.captions["text"]])
     if model.target is not None:
@@ -114,12 +115,12 @@ def _activations(recipe: Recipe, model: TrainingModel, train: Collection) -> int
         for side, tower in model.towers.items():
             tower.train()
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=recipe.precision != "float32"):
-                kept = kept_bytes(lambda t=tower, s=side: t(probes[s]), _held(tower))  # type: ignore[misc]
-            towers += kept / _PROBE
+                bytes_kept = kept_bytes(lambda t=tower, s=side: t(probes[s]), _held(tower))  # type: ignore[misc]
+            towers += bytes_kept / _PROBE
             tower.train(state[side])
         sizes = (4, 8, 16)
-        found = [_objective_bytes(recipe, model, text, size) for size in sizes]
-    parabola = np.polynomial.Polynomial.fit(sizes, found, 2)
+        measured = [_objective_bytes(recipe, model, text, size) for size in sizes]
+    parabola = np.polynomial.Polynomial.fit(sizes, measured, 2)
     return int(towers * together + max(0.0, float(parabola(batch))))
 
 
@@ -142,15 +143,15 @@ def _held(module: nn.Module) -> list[Tensor]:
 
 
 def _image_probe(tower: Tower, count: int) -> Inputs:
-    if tower.body is None:
+    if tower.backbone is None:
         return torch.zeros(count, tower.head.spec.inputs)
-    return tower.body.collate([tower.body.prepare(Image.new("RGB", (256, 256)))] * count)
+    return tower.backbone.collate([tower.backbone.prepare(Image.new("RGB", (256, 256)))] * count)
 
 
 def _text_probe(tower: Tower, text: str, count: int) -> Inputs:
-    if tower.body is None:
+    if tower.backbone is None:
         return torch.zeros(count, tower.head.spec.inputs)
-    return tower.body.collate([tower.body.prepare(text)] * count)
+    return tower.backbone.collate([tower.backbone.prepare(text)] * count)
 
 
 def _long_text(train: Collection) -> str:

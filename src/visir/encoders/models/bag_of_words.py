@@ -50,7 +50,7 @@ class BagOfWords(Encoder):
     batch_size = 1024
 
     def __init__(self, vocabulary: Sequence[str] | None, weights: NDArray[np.float32] | None, dimension: int) -> None:
-        self._places = None if vocabulary is None else {word: place for place, word in enumerate(vocabulary)}
+        self._columns = None if vocabulary is None else {word: column for column, word in enumerate(vocabulary)}
         self._idf = weights
         self.dimension = dimension
         self.modalities = frozenset({"text"})
@@ -83,7 +83,9 @@ class BagOfWords(Encoder):
         for text in texts:
             counts.update(set(words(text)))
             total += 1
-        chosen = sorted((one for one in counts.items() if one[1] >= least), key=lambda one: (-one[1], one[0]))[:limit]
+        chosen = sorted(
+            (entry for entry in counts.items() if entry[1] >= least), key=lambda entry: (-entry[1], entry[0])
+        )[:limit]
         if not chosen:
             raise EncoderError(f"no word occurs in {least} of the {total} texts.", hint="lower `least`, or add texts")
         frequency = np.array([count for _, count in chosen], dtype=np.float64)
@@ -96,11 +98,11 @@ class BagOfWords(Encoder):
         for row, text in zip(result, texts, strict=True):
             for word, count in Counter(words(text)).items():
                 weight = 1.0 + np.log(count)
-                if self._places is None:
-                    place, sign = _hashed(word, self.dimension)
-                    row[place] += sign * weight
-                elif (known := self._places.get(word)) is not None and self._idf is not None:
-                    row[known] = weight * self._idf[known]
+                if self._columns is None:
+                    hashed, sign = _hashed(word, self.dimension)
+                    row[hashed] += sign * weight
+                elif (column := self._columns.get(word)) is not None and self._idf is not None:
+                    row[column] = weight * self._idf[column]
             length = np.linalg.norm(row)
             if length > 0:
                 row /= length
@@ -112,10 +114,10 @@ class BagOfWords(Encoder):
 
     def save(self, folder: Path) -> None:
         """Write the vocabulary (Parquet: word, idf) and `visir.json` into `folder`."""
-        if self._places is None or self._idf is None:
+        if self._columns is None or self._idf is None:
             write_description(folder, "bag-of-words", {"dimension": self.dimension})
             return
-        pq.write_table(pa.table({"word": list(self._places), "idf": self._idf}), folder / _TABLE)
+        pq.write_table(pa.table({"word": list(self._columns), "idf": self._idf}), folder / _TABLE)
         write_description(folder, "bag-of-words", {"vocabulary": _TABLE, "dimension": self.dimension})
 
 

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from PIL.Image import Image
 
 from visir.errors import ImageError
-from visir.products.errors import hits
 from visir.products.evaluate import Trial
+from visir.products.first_answers import hits
 from visir.products.tree import NONE
 from visir.records.catalogue import Catalogue
-from visir.reports.library import cut
+from visir.reports.shown import cut
 from visir.reports.thumbnails import Thumbnail, thumbnails
 from visir.robustness.corruptions import pictures
 
@@ -84,7 +84,7 @@ def chains(trial: Trial, *, count: int = 4, top: int = 8) -> list[Chain]:
     """
     task = trial.task
     tree, asked = task.tree, {int(row): query for query, row in enumerate(task.rows)}
-    positives = task.qrels.positives
+    positives = task.judgements().positives
     paths = {row: [int(one) for one in tree.paths[row] if one != NONE and int(one) in asked] for row in asked}
     to_see = {row: sum(min(int(positives[asked[one]]), top) for one in path) for row, path in paths.items()}
     ordered = sorted(asked, key=lambda row: (-to_see[row], tree.ids[row]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from visir.products.errors import FirstAnswers
 from visir.products.evaluate import CategoryEvaluation
+from visir.products.first_answers import FirstAnswers
 from visir.products.relevance import Setting
 from visir.products.reports.tables import SETTING_WORDS, systems_in_setting
 from visir.reports.svg import FAINT, INK, SERIES, drawing, to_svg

@@ -1,6 +1,6 @@
 """Figures 6.2 to 6.7 of the thesis, drawn from what a study found in one log, beside what the text prints.
 
-The values behind the printed figures are not at hand; what the text says of them in numbers is drawn or said below.
+The values behind the printed figures are not available; the numbers of the text are drawn or quoted below.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from visir.sessions.describe import Statistic, StatisticCell
+from visir.sessions.describe.outcome_shares import BUYING, OTHER, OUTCOME_LABELS
 from visir.sessions.experiments.plots import over_steps, prediction_panels, shares
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.table_labels import DEVICES
 from visir.studies.trend_check import Drawing, Means, PublishedValues
 
-OUTCOMES = ("Purchase sessions", "Non-purchase sessions")
-NAMES = ("sessions with a purchase", "sessions without")
+OUTCOMES = (BUYING, OTHER)
 MOST_ROUND = 6
 """Devices that the round diagram has room for."""
 
@@ -52,7 +52,7 @@ def _bars(name: str, axis: str, thesis: str, means: Means) -> Iterator[Drawing]:
     outcomes = {outcome: means.get(outcome, {}) for outcome in OUTCOMES}
     rows = list(dict.fromkeys(label for values in outcomes.values() for label in values))
     if rows:
-        svg = outcome_bars(_statistic(name, rows, outcomes), OUTCOMES, labels=NAMES, axis=axis)
+        svg = outcome_bars(_statistic(name, rows, outcomes), OUTCOMES, labels=OUTCOME_LABELS, axis=axis)
         yield svg, f"Bars of one colour add up to 100 %; intervals are in visir intent describe. {thesis}"
 
 
@@ -102,6 +102,6 @@ def predictions(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
 
 
 def _statistic(name: str, rows: list[str], columns: Means) -> Statistic:
-    """Values as `visir intent describe` has them, without their intervals: cells of a study keep none."""
+    """Values as `visir intent describe` has them, without their intervals, which cells of a study do not have."""
     cells = tuple(tuple(StatisticCell(column.get(row)) for column in columns.values()) for row in rows)
     return Statistic(name, "", "", "", tuple(rows), tuple(columns), ("%",) * len(columns), cells)

@@ -1,7 +1,7 @@
 """Device conversion rate: the share of training sessions on the session's device that bought.
 
 Smoothed by one session at the rate of all devices, which is also the rate of a device that training never saw. The
-thesis standardises the rates over devices; that changes no comparison of sessions, so the plain rate is kept.
+thesis standardises the rates over devices; that changes no comparison of sessions, so this is the plain rate.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from visir.sessions.records import Bools, Floats, SessionExamples
 
 
 def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
-    codes, buys = examples.device.codes[rows], examples.purchase[rows]
+    buys = examples.purchase[rows]
     overall = float(buys.mean())
-    names = [examples.device.names[code] for code in np.unique(codes[codes >= 0])]
+    names = examples.device.used_names(rows)
     position = examples.device.codes_in(names, missing=len(names), unseen=len(names))[rows]
     sessions = np.bincount(position, minlength=len(names) + 1)
     bought = np.bincount(position, buys, minlength=len(names) + 1)

@@ -70,7 +70,7 @@ class StudyPlan:
 
 
 @dataclass(frozen=True)
-class StudyCell:
+class PredictionCell:
     """One step of one fold of one setting.
 
     Args:
@@ -101,7 +101,9 @@ class StudyCell:
         return f"{self.setting}-{self.scheme}-fold{self.fold:02d}-step{self.step:02d}.json"
 
 
-def run_study(sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: int | None = None) -> list[StudyCell]:
+def run_study(
+    sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: int | None = None
+) -> list[PredictionCell]:
     """Run what is missing of a study, and return all cells.
 
     `out`/study.json holds the plan and what it was applied to, `out`/cells the cells.
@@ -120,12 +122,12 @@ def run_study(sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: i
     card = card_of(plan, drawn, Path(sessions))
     if (out / "study.json").is_file() and read_json(out / "study.json")["plan"] != card["plan"]:
         raise VisirError(f"{out} holds another study.", hint="choose another folder, or remove that one")
-    for sample in plan.samples:  # a split that cannot be made is told now, not by a worker
+    for sample in plan.samples:  # a split that cannot be made fails here, not in a worker
         for scheme in plan.schemes:
             splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
     put(out, STUDY, {"study.json": json_bytes(card)})
     cells = [
-        StudyCell(sample.setting, scheme, fold, step)
+        PredictionCell(sample.setting, scheme, fold, step)
         for scheme in plan.schemes
         for sample in plan.samples
         for fold in range(1 if scheme == "temporal" else plan.folds)
@@ -139,7 +141,7 @@ def run_study(sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: i
     return [load_cell(out / "cells" / cell.file) for cell in cells]
 
 
-def load_study(out: str | Path) -> tuple[dict[str, Any], list[StudyCell]]:
+def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
     """The card of a study, and the cells that are finished.
 
     Raises:
@@ -156,9 +158,9 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[StudyCell]]:
     ]
 
 
-def load_cell(path: Path) -> StudyCell:
+def load_cell(path: Path) -> PredictionCell:
     """One finished cell."""
-    return StudyCell(**read_json(path))
+    return PredictionCell(**read_json(path))
 
 
 def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Path) -> dict[str, Any]:
@@ -192,7 +194,7 @@ def fingerprint(examples: SessionExamples) -> str:
 
 
 def _run(
-    cells: Sequence[StudyCell], drawn: dict[Setting, SessionExamples], plan: StudyPlan, out: Path, jobs: int | None
+    cells: Sequence[PredictionCell], drawn: dict[Setting, SessionExamples], plan: StudyPlan, out: Path, jobs: int | None
 ) -> None:
     workers = min(jobs or usable_cores(), len(cells))
     if workers == 1:
@@ -217,7 +219,7 @@ def _run(
             raise
 
 
-def _write_cell(cell: StudyCell, out: Path) -> None:
+def _write_cell(cell: PredictionCell, out: Path) -> None:
     put(out / "cells", CELLS, {cell.file: json_bytes(asdict(cell))})
 
 
@@ -256,7 +258,7 @@ def _fold(setting: Setting, scheme: Scheme, fold: int) -> tuple[TrainTestSplit, 
     return split, LearntFeatures.of(features_of(setting), drawn[setting], split.train)
 
 
-def _run_cell(cell: StudyCell) -> StudyCell:
+def _run_cell(cell: PredictionCell) -> PredictionCell:
     import time
 
     began = time.process_time()
@@ -268,21 +270,26 @@ def _run_cell(cell: StudyCell) -> StudyCell:
     bought, buys = examples.purchase[split.train], examples.purchase[split.test]
     scores: dict[str, dict[str, dict[str, float | None]]] = {model: {} for model in plan.models}
     importance: dict[str, dict[str, float]] = {}
-    for which in FEATURE_SETS:
-        features = features_of(cell.setting, which)
+    for feature_set in FEATURE_SETS:
+        features = features_of(cell.setting, feature_set)
         positions = [learnt.features.index(feature) for feature in features]
         states = [learnt.states[position] for position in positions]
         for model in plan.models:
             fitted = fit(model, features, states, train[:, positions], bought, seed=plan.seed + cell.fold)
             balanced = fitted.balanced(features, states, test[:, positions])
             values = measure_predictions(balanced, fitted.share, buys)
-            scores[model][which] = {name: None if np.isnan(value) else value for name, value in values.items()}
-            if model == "rf" and which == "extended" and fitted.estimator is not None and 0 < buys.sum() < len(buys):
+            scores[model][feature_set] = {name: None if np.isnan(value) else value for name, value in values.items()}
+            if (
+                model == "rf"
+                and feature_set == "extended"
+                and fitted.estimator is not None
+                and 0 < buys.sum() < len(buys)
+            ):
                 importance["impurity"] = impurity(fitted, features)
                 importance["permutation"] = permutation(
                     fitted, features, states, test[:, positions], buys, seed=plan.seed + cell.fold
                 )
-    return StudyCell(
+    return PredictionCell(
         cell.setting,
         cell.scheme,
         cell.fold,

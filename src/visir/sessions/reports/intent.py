@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 
-from visir.reports.figures import Figure
-from visir.reports.formats import to_html
-from visir.reports.page import write_page
+from visir.reports.blocks import Block, Code, Definitions, Figure, inline
+from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.features import FEATURE_SETS
@@ -31,21 +30,25 @@ def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
     steps = sorted({row.step for row in summary.rows if (row.setting, row.scheme) == (setting, scheme)})
     rows = []
     for model in plots.models_of(summary):
-        for which in FEATURE_SETS:
-            cells = [rows_by_key.get((setting, scheme, model, which, step)) for step in steps]
-            rows.append([TITLES[model], which, *(None if cell is None else _percent(cell, "f1") for cell in cells)])
+        for feature_set in FEATURE_SETS:
+            cells = [rows_by_key.get((setting, scheme, model, feature_set, step)) for step in steps]
+            rows.append(
+                [TITLES[model], feature_set, *(None if cell is None else _percent(cell, "f1") for cell in cells)]
+            )
     return Table.of(
         [Column("model"), Column("features"), *(Column(str(step), 1, best="max") for step in steps)],
         rows,
         caption=f"F1 by step, {setting} ({scheme} {'split' if scheme == 'temporal' else 'folds'})",
-        notes=("Percent, of the purchase class, mean over folds; a purchase is said from a balanced chance of ½ on.",),
+        notes=(
+            "Percent, of the purchase class, mean over folds; a balanced chance of ½ or more counts as a purchase.",
+        ),
     )
 
 
 def measures_table(summary: Summary, setting: str, step: int) -> Table:
     """All measures at one step, grouped folds."""
     rows = [
-        [TITLES[row.model], row.which, _percent(row, "f1"), 100 * row.low, 100 * row.high]
+        [TITLES[row.model], row.feature_set, _percent(row, "f1"), 100 * row.low, 100 * row.high]
         + [_percent(row, name) for name, _, _ in _MEASURES]
         for row in summary.rows
         if (row.setting, row.scheme, row.step) == (setting, "grouped", step)
@@ -115,68 +118,85 @@ def optimism_table(summary: Summary) -> Table:
 def write_intent_report(
     path: str | Path, summary: Summary, command: Sequence[str] = (), *, replace: bool = False
 ) -> Path:
-    """Write the page of a study: one HTML file without scripts that fetches nothing.
+    """Write the page of a prediction study and return its path.
 
     Args:
-        path: The file.
-        summary: Of the study.
-        command: The command line that makes the page again.
-        replace: Replace the file where it exists.
-
-    Returns:
-        The path.
+        path: The HTML file to write.
+        summary: The study.
+        command: The words of the command line that makes the page again.
+        replace: Whether the page may take the place of any other file.
     """
     settings = plots.settings_of(summary)
+    f1_tables = [f1_table(summary, setting) for setting in settings]
+    comparisons = [comparison_table(summary, setting, measure) for measure in COMPARED for setting in settings]
+    sections = [
+        Section("steps", "F1 over the steps of a session", [_f1_figure(summary), *f1_tables], short="Over steps"),
+        Section("more", "What more features bring", comparisons),
+    ]
+    if importances := _importances(summary):
+        sections.append(Section("importance", "What the random forest goes by", importances, short="Importance"))
+    sections.append(Section("measures", "All measures", _measures(summary)))
+    if splits := _splits(summary):
+        sections.append(Section("splits", "Other ways to split", splits, short="Other splits"))
+    code: list[Block] = [Code(shlex.join(command))] if command else []
+    sections.append(Section("protocol", "Protocol", [Definitions(_card(summary)), *code]))
+    facts = [
+        inline(
+            "{} <b>{}</b> sessions, <b>{}</b> with a purchase",
+            setting,
+            f"{counts['sessions']:,}",
+            f"{counts['purchases']:,}",
+        )
+        for setting, counts in summary.card["drawn"].items()
+    ]
+    return write_page(path, Page("purchase intent", _title(summary), sections, facts), replace=replace)
+
+
+def _f1_figure(summary: Summary) -> Figure:
+    """Figure 6.7, under a heading that says its title."""
+    title = "F1 over the steps of a session"
+    caption = (
+        "Figure 6.7. Solid and filled: extended feature set; dashed and hollow: baseline. Mean over grouped folds. "
+        "At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what the "
+        "dotted line says. The thesis prints F1 alone; the other measures below are not its own."
+    )
+    return _figure(plots.f1_over_steps(summary), "f1", title, caption).untitled()
+
+
+def _importances(summary: Summary) -> list[Block]:
+    """Figure 6.6: what the forest goes by in each setting, and the share of static features."""
+    figures: list[Block] = [
+        _figure(
+            plots.importances(summary, setting),
+            f"importance-{setting}",
+            f"What the random forest goes by: {setting}",
+            "Figure 6.6. Extended set, mean over steps and folds. Impurity favours features of many values; of two "
+            "features that say the same, shuffling shows neither.",
+        )
+        for setting in plots.settings_of(summary)
+        if setting in summary.importance.get("impurity", {})
+    ]
+    if figures and summary.static_share:
+        caption = "Figure 6.6, bottom: share of impurity importance, anonymous setting."
+        figures.append(_figure(plots.static_share(summary), "static", "Static features over the session", caption))
+    return figures
+
+
+def _measures(summary: Summary) -> list[Block]:
+    """All measures at the first steps and at the last."""
     steps = sorted({row.step for row in summary.rows if row.scheme == "grouped"})
     shown = [step for step in (0, 1, steps[-1]) if step in steps] if steps else []
-    return write_page(
-        path,
-        "intent.html.j2",
-        room="visir.sessions.reports",
-        replace=replace,
-        title=_title(summary),
-        drawn=summary.card["drawn"],
-        cards=_card(summary),
-        lead=_figure(
-            plots.f1_over_steps(summary),
-            "f1",
-            "F1 over the steps of a session",
-            "Figure 6.7. Solid and filled: extended feature set; dashed and hollow: baseline. Mean over grouped folds. "
-            "At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what the "
-            "dotted line says. The thesis prints F1 alone; the other measures below are not its own.",
-        ),
-        f1_tables=[to_html(f1_table(summary, setting), row_headers=True) for setting in settings],
-        comparison_tables=[
-            to_html(comparison_table(summary, setting, measure)) for measure in COMPARED for setting in settings
-        ],
-        importance=[
-            _figure(
-                plots.importances(summary, setting),
-                f"importance-{setting}",
-                f"What the random forest goes by: {setting}",
-                "Figure 6.6. Extended set, mean over steps and folds. Impurity favours features of many values; of two "
-                "features that say the same, shuffling shows neither.",
-            )
-            for setting in settings
-            if setting in summary.importance.get("impurity", {})
-        ],
-        static=_figure(
-            plots.static_share(summary),
-            "static",
-            "Static features over the session",
-            "Figure 6.6, bottom: share of impurity importance, anonymous setting.",
-        )
-        if summary.static_share
-        else None,
-        measures=[(step, [to_html(measures_table(summary, setting, step)) for setting in settings]) for step in shown],
-        split_tables=[to_html(optimism_table(summary))] if summary.optimism else [],
-        temporal_tables=[
-            to_html(f1_table(summary, setting, "temporal"))
-            for setting in settings
-            if any((row.setting, row.scheme) == (setting, "temporal") for row in summary.rows)
-        ],
-        command=shlex.join(command),
-    )
+    return [measures_table(summary, setting, step) for step in shown for setting in plots.settings_of(summary)]
+
+
+def _splits(summary: Summary) -> list[Block]:
+    """F1 under the temporal split, and how much other splits flatter."""
+    tables: list[Block] = [
+        f1_table(summary, setting, "temporal")
+        for setting in plots.settings_of(summary)
+        if any((row.setting, row.scheme) == (setting, "temporal") for row in summary.rows)
+    ]
+    return [*tables, optimism_table(summary)] if summary.optimism else tables
 
 
 def _card(summary: Summary) -> list[tuple[str, str]]:
@@ -197,7 +217,7 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
         ("history", "sessions of the customer that were over, idle time included, before this one began"),
         ("learnt features", "page and device chains, conversion rates, switch matrix: from training folds alone"),
         ("folds", f"{plan['folds']}, by person (visitors and customers tied by logins), dealt by a seeded hash"),
-        ("class weights", "inverse to frequency in every model; a purchase is said from a balanced chance of ½ on"),
+        ("class weights", "inverse to frequency in every model; a balanced chance of ½ or more counts as a purchase"),
         ("intervals", "95 %, corrected for folds that share training sessions (Nadeau & Bengio 2003)"),
         ("seed", str(plan["seed"])),
         ("made by", ", ".join(f"{name} {version}" for name, version in summary.card["versions"].items())),
@@ -206,7 +226,7 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _title(summary: Summary) -> str:
-    """By the settings; which log it is stands in the protocol, under the name of its mapping."""
+    """By the settings; the protocol names the log by its mapping."""
     return f"Purchase intent, page by page: {' and '.join(plots.settings_of(summary))} sessions"
 
 
@@ -226,7 +246,7 @@ def _difference(row: SummaryRow | None, other: SummaryRow, measure: str) -> floa
 
 
 def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], SummaryRow]:
-    return {(row.setting, row.scheme, row.model, row.which, row.step): row for row in summary.rows}
+    return {(row.setting, row.scheme, row.model, row.feature_set, row.step): row for row in summary.rows}
 
 
 def _percent(row: SummaryRow, measure: str) -> float | None:

@@ -7,13 +7,12 @@ times (I - stay · chain)⁻¹.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visir.sessions.records import Floats
 from visir.sessions.simulator.shop import BASKET, BODY, CHECKOUT, CONFIRMATION, PAGES, PRODUCT, SEARCH, Shop
 
-Floats = NDArray[np.float64]
 LENGTHS = 400
-"""Lengths are told up to here; the last entry is "this or more"."""
+"""Chances of lengths up to this one; the last entry is "this or more"."""
 
 
 def page_counts(shop: Shop, intent: int, device: int, outcome: int) -> Floats:

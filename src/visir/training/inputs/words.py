@@ -33,16 +33,16 @@ class _Flat:
         """(n, L) ids padded with 0, (n,) lengths, (n, L) positions in `flat`, and where there is a word."""
         starts = self._offsets[rows]
         lengths = self._offsets[rows + 1] - starts
-        places = np.arange(max(1, int(lengths.max(initial=0))))
-        positions = starts[:, None] + places
-        words = places < lengths[:, None]
+        columns = np.arange(max(1, int(lengths.max(initial=0))))
+        positions = starts[:, None] + columns
+        words = columns < lengths[:, None]
         ids = np.zeros(words.shape, np.int64)
         ids[words] = self._flat[positions[words]]
         return ids, lengths, positions, words
 
 
 class WordSource(_Flat):
-    """Word ids for a `GRUBody`: {"ids": (n, L) int64, "lengths": (n,) int64}, the same as its `collate` gives.
+    """Word ids for a `GRUBackbone`: {"ids": (n, L) int64, "lengths": (n,) int64}, the same as its `collate` gives.
 
     `dropout`: in training every word is replaced by the unknown word with this probability, drawn anew each epoch by
     the word's place in the whole split: which batch a caption is in does not matter. The sentence keeps its length. A

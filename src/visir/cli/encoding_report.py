@@ -1,0 +1,29 @@
+"""What was encoded, in lines for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.encoders import Encoding
+
+
+def print_encoding(title: str, encoding: Encoding) -> None:
+    """Print what was encoded, what was set aside, and where the vectors are."""
+    shape = f"{len(encoding.embeddings):,} × {encoding.embeddings.dimension:,}"
+    if encoding.computed:
+        rate = encoding.computed / encoding.seconds if encoding.seconds else 0.0
+        source = f"{encoding.computed:,} encoded in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"
+        if encoding.resumed:
+            source += f", {encoding.resumed:,} taken over from an interrupted run"
+    else:
+        source = "found in the store" if encoding.folder else "imported"
+    typer.echo(f"{title}: {shape}, {source}")
+    for name, reason in list(encoding.broken.items())[:10]:
+        typer.echo(f"  set aside: {name}: {reason}")
+    if encoding.broken:
+        typer.echo(f"  {len(encoding.broken):,} broken in all; they are in no gallery")
+    if encoding.folder:
+        typer.echo(f"  kept in {encoding.folder}")
