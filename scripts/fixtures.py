@@ -304,7 +304,7 @@ def _write_purchase_model(path: Path) -> None:
         log, sessions = Path(folder, "log"), Path(folder, "sessions")
         generate(log, 2000, seed=0)
         sessionise(log / "events", load_mapping(log / "mapping.toml"), sessions)
-        save_model(train(sessions, [Sample("anonymous", min_pages=4)], "lr", which="baseline"), path)
+        save_model(train(sessions, [Sample("anonymous", min_pages=4)], "lr", feature_set="baseline"), path)
 
 
 def _read_purchase_model(path: Path) -> None:
