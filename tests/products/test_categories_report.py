@@ -114,13 +114,13 @@ def test_pictures_go_from_general_to_specific(found: CategoryEvaluation) -> None
     trial = found.trials["dense", "all"][0]
     shown = chains(trial, count=4, top=5)
     assert len(shown) == 4
-    assert len({one.asked[0].name for one in shown[:3]}) == 3  # one of each tree before a second of any
+    assert len({one.categories[0].name for one in shown[:3]}) == 3  # one of each tree before a second of any
     qrels = trial.task.judgements().to_dict()
     for chain in shown:
-        assert [one.level for one in chain.asked] == [1, 2, 3]
-        for one in chain.asked:
-            assert len(one.found) == 5 and one.relevant == len(qrels[one.id])
-            assert one.hits == sum(product.id in qrels[one.id] for product in one.found)
+        assert [one.level for one in chain.categories] == [1, 2, 3]
+        for one in chain.categories:
+            assert len(one.products) == 5 and one.relevant == len(qrels[one.id])
+            assert one.hits == sum(product.id in qrels[one.id] for product in one.products)
 
 
 def test_the_page(found: CategoryEvaluation, tmp_path: Path) -> None:

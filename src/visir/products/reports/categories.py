@@ -91,7 +91,7 @@ def write_categories_report(
     sections.append(Section("errors", "Where wrong first answers lie", _errors(evaluation, shown), short="Errors"))
     if task.by == "id":
         if paths := chains(trials[0], count=count, top=top):
-            ids = [product.id for chain in paths for asked in chain.asked for product in asked.found]
+            ids = [product.id for chain in paths for category in chain.categories for product in category.products]
             pictures = product_thumbnails(evaluation.catalogue, ids, budget=PICTURE_BUDGET)
             sections.append(Section("pictures", "Answers as pictures", _pictures(paths, pictures, shown)))
         if nodes := tree_of(trials):
@@ -197,7 +197,7 @@ def _pictures(paths: Sequence[Chain], pictures: Mapping[str, Thumbnail], shown: 
     blocks: list[Block] = [Paragraph(lead, "lead")]
     for chain in paths:
         entries = []
-        for asked in chain.asked:
+        for category in chain.categories:
             tiles = [
                 Tile(
                     picture=pictures[product.id],
@@ -206,19 +206,24 @@ def _pictures(paths: Sequence[Chain], pictures: Mapping[str, Thumbnail], shown: 
                     right=bool(product.right),
                     hint=product.title,
                 )
-                for product in asked.found
+                for product in category.products
             ]
             hits = inline(
-                "<strong>{} of {}</strong> shown {} right", asked.hits, len(tiles), "is" if asked.hits == 1 else "are"
+                "<strong>{} of {}</strong> shown {} right",
+                category.hits,
+                len(tiles),
+                "is" if category.hits == 1 else "are",
             )
             verdict = inline(
                 "level {} · {} · {} to be found",
-                asked.level,
+                category.level,
                 hits if tiles else inline("<strong>nothing was found</strong>"),
-                f"{asked.relevant:,}",
+                f"{category.relevant:,}",
             )
-            entries.append(GalleryEntry(f"“{asked.name}”", verdict, [Strip(tiles)] if tiles else []))
-        crumbs = Markup(' <span class="soft" aria-hidden="true">›</span> ').join(asked.name for asked in chain.asked)
+            entries.append(GalleryEntry(f"“{category.name}”", verdict, [Strip(tiles)] if tiles else []))
+        crumbs = Markup(' <span class="soft" aria-hidden="true">›</span> ').join(
+            category.name for category in chain.categories
+        )
         blocks.append(Group(crumbs, [Gallery(entries)]))
     return blocks
 

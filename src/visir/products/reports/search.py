@@ -8,7 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from visir.products.reports.pictures import Found, Products, product_thumbnails
+from visir.products.reports.pictures import Products, ShownProduct, product_thumbnails
 from visir.products.search import ProductAnswer
 from visir.records.catalogue import Catalogue
 from visir.reports.blocks import Block, Branch, Code, Paragraph, Tree, inline
@@ -101,10 +101,13 @@ def _places(ranked: Sequence[tuple[int, Sequence[str]]]) -> tuple[CategoryPlace,
     return tuple(sorted(made, key=lambda one: (-len(one.ranks), one.ranks[0])))
 
 
-def _found(catalogue: Catalogue, answer: ProductAnswer) -> list[tuple[Found, float]]:
+def _found(catalogue: Catalogue, answer: ProductAnswer) -> list[tuple[ShownProduct, float]]:
     products = Products(catalogue, [one for one, _ in answer.products])
     right = answer.right
-    return [(products.found(one, None if right is None else one in right), score) for one, score in answer.products]
+    return [
+        (products.shown(product, None if right is None else product in right), score)
+        for product, score in answer.products
+    ]
 
 
 def _said(answer: ProductAnswer) -> str:
