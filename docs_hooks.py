@@ -158,8 +158,17 @@ def _section(title: str, kind: Any) -> str:
         for key, field in kind.model_fields.items()
         if not members(field)
     ]
-    said = f"### {title}\n\n{inspect.getdoc(kind)}"
-    return said + ("\n\n" + _table(("key", "value", "default"), rows) if rows else "")
+    text = f"### {title}\n\n{_with_bullets(inspect.getdoc(kind) or '')}"
+    return text + ("\n\n" + _table(("key", "value", "default"), rows) if rows else "")
+
+
+def _with_bullets(docstring: str) -> str:
+    """A docstring whose section "Attributes:" is a list of Markdown."""
+    text, _, attributes = docstring.partition("\n\nAttributes:\n")
+    entries = re.sub(
+        r"^    (\w+(?:, \w+)*): ", lambda entry: f"- `{entry[1].replace(', ', '`, `')}`: ", attributes, flags=re.M
+    )
+    return f"{text}\n\n{re.sub(r'^ {8}', '  ', entries, flags=re.M)}".rstrip()
 
 
 def _default(field: Any) -> str:

@@ -74,7 +74,7 @@ def encode(
 
     Several processes: torchrun --nproc-per-node 4 -m visir encode … Each encodes its part, the last one joins them.
     """
-    from visir.cli.encoded import report
+    from visir.cli.encoding_report import print_encoding
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
     from visir.encoders.encoding import as_dense
@@ -123,7 +123,7 @@ def encode(
             encoder, items, side_role, batch_size=batch_size, workers=workers, skip_broken=skip_broken
         )
         distinguished = encoder.root_encoder(side).distinguishes_roles
-        report(f"{side}s as {_ROLES[side_role]}" if distinguished else f"{side}s", encoding)
+        print_encoding(f"{side}s as {_ROLES[side_role]}" if distinguished else f"{side}s", encoding)
         encoded[side] = as_dense(encoding.embeddings)
     _print_card(encoder.card)
     if out is not None:

@@ -50,7 +50,7 @@ def changing(
             write; another process is changing it; the disk refuses.
     """
     folder = Path(os.path.realpath(folder))
-    made = _opened(folder, kind, make, trusted)
+    is_new = _opened(folder, kind, make, trusted)
     with disk_faults(folder, kind.error), Claims.take(folder, busy=busy, trusted=trusted) as claims:
         manifest = Manifest.read(folder, kind) if (folder / MANIFEST).is_file() else None
         if manifest is None and not make:
@@ -78,7 +78,7 @@ def changing(
         finally:
             if change.manifest.generation == 0 and files_below(folder) == [LOG]:
                 claims.discard()  # nothing came to be: a mistyped place leaves no folder behind
-                if made:
+                if is_new:
                     with contextlib.suppress(OSError):
                         folder.rmdir()
 

@@ -12,7 +12,7 @@ from visir.collections.archives import open_archive
 from visir.collections.draft import SourceDraft
 from visir.collections.readers.names import escaped
 from visir.errors import CollectionError
-from visir.remote import here
+from visir.remote import local_path
 
 PICTURES = frozenset(
     (".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif", ".jfif")
@@ -149,7 +149,7 @@ def _given_paths(images: object) -> list[Path]:
         items = images
     else:
         raise CollectionError(f"images= takes a path or a list of paths, not {type(images).__name__}.")
-    paths = [Path(here(str(item))) for item in items]
+    paths = [Path(local_path(str(item))) for item in items]
     for path in paths:
         if not path.exists():
             raise CollectionError(f"images: {path} does not exist.", hint="give a folder, a zip or a tar")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from visir.encoders import Encoding
 
 
-def report(title: str, encoding: Encoding) -> None:
+def print_encoding(title: str, encoding: Encoding) -> None:
     """Print what was encoded, what was set aside, and where the vectors are."""
     shape = f"{len(encoding.embeddings):,} × {encoding.embeddings.dimension:,}"
     if encoding.computed:
