@@ -14,7 +14,7 @@ from visir.products.evaluate import CategoryEvaluation, evaluate
 from visir.products.first_answers import FirstAnswers, first_answers
 from visir.products.generated import generate_catalogue
 from visir.products.reports.categories import write_categories_report
-from visir.products.reports.pictures import chains
+from visir.products.reports.pictures import category_paths
 from visir.products.reports.plots import depth_bars, distance_bars, seen_lines, setting_dots
 from visir.products.reports.search import answer_table, places, write_search_page
 from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
@@ -112,7 +112,7 @@ def test_the_tree_has_every_category_that_asked_once(found: CategoryEvaluation) 
 
 def test_pictures_go_from_general_to_specific(found: CategoryEvaluation) -> None:
     trial = found.trials["dense", "all"][0]
-    shown = chains(trial, count=4, top=5)
+    shown = category_paths(trial, count=4, top=5)
     assert len(shown) == 4
     assert len({one.categories[0].name for one in shown[:3]}) == 3  # one of each tree before a second of any
     qrels = trial.task.judgements().to_dict()

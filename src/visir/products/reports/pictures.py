@@ -1,4 +1,4 @@
-"""Answers as pictures: categories from general to specific, and the first products of each."""
+"""Answers as pictures: categories from general to specific, and what was found for each."""
 
 from __future__ import annotations
 
@@ -17,19 +17,12 @@ from visir.products.tree import NONE
 from visir.records.catalogue import Catalogue
 from visir.reports.shown import cut
 from visir.reports.thumbnails import Thumbnail, thumbnails
-from visir.robustness.corruptions import pictures as read_pictures
+from visir.robustness.corruptions import pictures
 
 
 @dataclass(frozen=True)
 class ShownProduct:
-    """One product of an answer.
-
-    Args:
-        id: Its id.
-        title: Its title, or its id where it has none.
-        path: The names of its categories, the most general first.
-        right: Whether it is relevant; None where that is not known.
-    """
+    """One product of an answer: its title (or id), the names of its path, and whether it is right (None: not known)."""
 
     id: str
     title: str
@@ -38,16 +31,8 @@ class ShownProduct:
 
 
 @dataclass(frozen=True)
-class ShownCategory:
-    """One category and the first products of its answer.
-
-    Args:
-        name: Its name.
-        id: Its id.
-        level: Its level in the tree; 1 is the most general.
-        relevant: How many products are relevant.
-        products: The first products of the answer.
-    """
+class CategoryAnswer:
+    """One category: its name, its level in the tree (1: most general), how many products are right, and the answer."""
 
     name: str
     id: str
@@ -62,18 +47,18 @@ class ShownCategory:
 
 
 @dataclass(frozen=True)
-class Chain:
+class CategoryPath:
     """The categories of one path, the most general first."""
 
-    categories: tuple[ShownCategory, ...]
+    categories: tuple[CategoryAnswer, ...]
 
 
 class Products:
     """Titles and paths of products by id."""
 
     def __init__(self, catalogue: Catalogue, ids: Sequence[str]) -> None:
-        distinct = pa.array(dict.fromkeys(ids), pa.string())
-        rows = catalogue.products.take(pc.index_in(distinct, catalogue.products["id"].combine_chunks()))
+        shown_ids = pa.array(dict.fromkeys(ids), pa.string())
+        rows = catalogue.products.take(pc.index_in(shown_ids, catalogue.products["id"].combine_chunks()))
         self._titles = dict(zip(rows["id"].to_pylist(), rows["title"].to_pylist(), strict=True))
         names = dict(zip(*(catalogue.categories[column].to_pylist() for column in ("id", "name")), strict=True))
         parents = dict(zip(*(catalogue.categories[column].to_pylist() for column in ("id", "parent")), strict=True))
@@ -86,30 +71,25 @@ class Products:
                 above = parents[above]
             self._paths[product] = tuple(reversed(path))
 
-    def shown(self, product: str, right: bool | None = None) -> ShownProduct:
+    def product(self, product: str, right: bool | None = None) -> ShownProduct:
         """A product of an answer."""
         return ShownProduct(product, cut(self._titles[product] or product), self._paths[product], right)
 
 
-def chains(trial: Trial, *, count: int = 4, top: int = 8) -> list[Chain]:
-    """The paths of categories to show: one per tree, then further ones.
+def category_paths(trial: Trial, *, count: int = 4, top: int = 8) -> list[CategoryPath]:
+    """The `count` paths to be shown, at most one per tree while there are trees left; a trial by id.
 
-    Of each tree it takes the path with the largest sum of right products over its categories, where each category
-    counts at most `top`.
-
-    Args:
-        trial: Of queries by id.
-        count: How many paths.
-        top: How many products of each answer.
+    Of each tree the path with the most to see: the sum over its categories of the right products, as far as they could
+    be shown.
     """
     task = trial.task
-    tree, query_of = task.tree, {int(row): query for query, row in enumerate(task.rows)}
+    tree, queries = task.tree, {int(row): query for query, row in enumerate(task.rows)}
     positives = task.judgements().positives
     paths = {
-        row: [int(above) for above in tree.paths[row] if above != NONE and int(above) in query_of] for row in query_of
+        row: [int(above) for above in tree.paths[row] if above != NONE and int(above) in queries] for row in queries
     }
-    visible = {row: sum(min(int(positives[query_of[above]]), top) for above in path) for row, path in paths.items()}
-    ordered = sorted(query_of, key=lambda row: (-visible[row], tree.ids[row]))
+    to_see = {row: sum(min(int(positives[queries[above]]), top) for above in path) for row, path in paths.items()}
+    ordered = sorted(queries, key=lambda row: (-to_see[row], tree.ids[row]))
     chosen: list[int] = []
     for rows in (_one_per_tree(ordered, tree.roots), ordered):
         chosen += [row for row in rows if row not in chosen][: count - len(chosen)]
@@ -119,24 +99,24 @@ def chains(trial: Trial, *, count: int = 4, top: int = 8) -> list[Chain]:
         row: run.documents.take(
             pa.array(
                 run.indices[
-                    run.offsets[query_of[row]] : min(run.offsets[query_of[row] + 1], run.offsets[query_of[row]] + top)
+                    run.offsets[queries[row]] : min(run.offsets[queries[row] + 1], run.offsets[queries[row]] + top)
                 ]
             )
         ).to_pylist()
         for last in chosen
         for row in paths[last]
     }
-    products = Products(task.catalogue, [product for answer in answers.values() for product in answer])
+    titles = Products(task.catalogue, [product for answer in answers.values() for product in answer])
     return [
-        Chain(
+        CategoryPath(
             tuple(
-                ShownCategory(
+                CategoryAnswer(
                     tree.names[row],
                     tree.ids[row],
                     int(tree.depths[row]),
-                    int(positives[query_of[row]]),
+                    int(positives[queries[row]]),
                     tuple(
-                        products.shown(product, bool(right[query_of[row], rank]))
+                        titles.product(product, bool(right[queries[row], rank]))
                         for rank, product in enumerate(answers[row])
                     ),
                 )
@@ -149,20 +129,18 @@ def chains(trial: Trial, *, count: int = 4, top: int = 8) -> list[Chain]:
 
 def product_thumbnails(catalogue: Catalogue, ids: Sequence[str], *, budget: int) -> dict[str, Thumbnail]:
     """A small picture of each product, or the reason why there is none; together at most `budget` bytes of text."""
-    pictures = catalogue.pictures()
-    distinct = pa.array(dict.fromkeys(ids), pa.string())
+    shown = catalogue.pictures()
+    shown_ids = pa.array(dict.fromkeys(ids), pa.string())
     rows = dict(
-        zip(
-            distinct.to_pylist(), pc.index_in(distinct, pictures.images["id"].combine_chunks()).to_pylist(), strict=True
-        )
+        zip(shown_ids.to_pylist(), pc.index_in(shown_ids, shown.images["id"].combine_chunks()).to_pylist(), strict=True)
     )
-    read_picture = read_pictures(pictures)
+    look = pictures(shown)
 
     def open_image(product: str) -> Image:
         row = rows[product]
         if row is None:
             raise ImageError(f"product {product!r} has no picture.")
-        return read_picture(row)
+        return look(row)
 
     return thumbnails(list(rows), open_image, budget=budget)
 

@@ -50,15 +50,15 @@ def seen_lines(evaluation: CategoryEvaluation, name: str = "rprecision") -> str:
     """A line per system and setting from its value on unseen (hollow) to that on seen categories (filled)."""
     rows = [(setting, system) for setting in evaluation.settings for system in systems_in_setting(evaluation, setting)]
     with drawing(6.4, 1.3 + 0.34 * len(rows)) as (figure, axes):
-        for height, (setting, system) in enumerate(rows):
+        for place, (setting, system) in enumerate(rows):
             parts = {part: 100 * value for part, (value, _) in evaluation.by_seen(system, setting, name).items()}
             mark = _MARKS[setting]
             if len(parts) == 2:
-                axes.plot(list(parts.values()), [height, height], color=mark["color"], linewidth=2, alpha=0.5)
+                axes.plot(list(parts.values()), [place, place], color=mark["color"], linewidth=2, alpha=0.5)
             for part, value in parts.items():
                 axes.plot(
                     value,
-                    height,
+                    place,
                     linestyle="none",
                     markersize=7,
                     fillstyle="full" if part == "seen" else "none",
@@ -94,15 +94,15 @@ def distance_bars(answers: Mapping[Setting, FirstAnswers]) -> str:
 
 
 def _bars(counts: Mapping[Setting, Mapping[int, int]], label: str, *, signed: bool) -> str:
-    counts = {setting: of_setting for setting, of_setting in counts.items() if of_setting}
+    counts = {setting: count for setting, count in counts.items() if count}
     with drawing(6.4, 3.1) as (figure, axes):
-        keys = sorted({key for of_setting in counts.values() for key in of_setting})
-        ticks = range(keys[0], keys[-1] + 1) if keys else range(0)
+        keys = sorted({key for count in counts.values() for key in count})
+        places = range(keys[0], keys[-1] + 1) if keys else range(0)
         width = 0.8 / max(len(counts), 1)
-        for number, (setting, of_setting) in enumerate(counts.items()):
-            total = sum(of_setting.values())
-            positions = [key - 0.4 + width * (number + 0.5) for key in ticks]
-            heights = [100 * of_setting.get(key, 0) / total for key in ticks]
+        for number, (setting, count) in enumerate(counts.items()):
+            total = sum(count.values())
+            positions = [key - 0.4 + width * (number + 0.5) for key in places]
+            heights = [100 * count.get(key, 0) / total for key in places]
             words = f"{SETTING_WORDS[setting].lower()} ({total:,} wrong)"
             axes.bar(
                 positions,
@@ -116,7 +116,7 @@ def _bars(counts: Mapping[Setting, Mapping[int, int]], label: str, *, signed: bo
             )
         if not counts:
             axes.text(0.5, 0.5, "no wrong answer to show", ha="center", transform=axes.transAxes, color=FAINT)
-        axes.set_xticks(list(ticks), [f"{key:+d}".replace("+0", "0") if signed else str(key) for key in ticks])
+        axes.set_xticks(list(places), [f"{key:+d}".replace("+0", "0") if signed else str(key) for key in places])
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
         axes.set_xlabel(label)

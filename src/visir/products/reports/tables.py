@@ -27,7 +27,7 @@ HEADS: Mapping[str, str] = {
 
 
 def setting_head(evaluation: CategoryEvaluation, setting: Setting) -> str:
-    """The setting in words, with how many queries a split has."""
+    """The setting in words, with how many categories ask in a split."""
     counts = sorted({len(trial.task.judgements()) for trial in evaluation.trials[_first(evaluation, setting), setting]})
     counted = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     splits = len(evaluation.trials[_first(evaluation, setting), setting])
@@ -79,14 +79,14 @@ def differences_table(evaluation: CategoryEvaluation) -> Table:
     compared = evaluation.compare()
     rows: list[list[Cell]] = [
         [
-            gap.task,
-            f"{gap.system} − {gap.baseline}",
-            100 * gap.difference,
-            between(100 * gap.low, 100 * gap.high, Column("", 1, signed=True)),
-            gap.p_corrected,
-            "not testable" if gap.untested else gap.p_corrected < 0.05,
+            difference.task,
+            f"{difference.system} − {difference.baseline}",
+            100 * difference.difference,
+            between(100 * difference.low, 100 * difference.high, Column("", 1, signed=True)),
+            difference.p_corrected,
+            "not testable" if difference.untested else difference.p_corrected < 0.05,
         ]
-        for gap in compared.differences
+        for difference in compared.differences
     ]
     columns = [
         Column("setting"),
@@ -100,17 +100,23 @@ def differences_table(evaluation: CategoryEvaluation) -> Table:
     return Table.of(columns, rows, caption="Differences between systems", notes=notes)
 
 
-def errors_table(answers: Mapping[tuple[str, Setting], FirstAnswers]) -> Table:
+def errors_table(first_answers: Mapping[tuple[str, Setting], FirstAnswers]) -> Table:
     """Table 7.2 for every system: where the wrong first answers lie."""
     columns = [Column("setting"), Column("system"), Column("queries", 0), Column("right", 0), Column("same tree", 0)]
     columns += [Column("other tree", 0), Column("no answer", 0), Column("mean distance", 2)]
-    ordered = sorted(answers, key=lambda key: list(SETTING_WORDS).index(key[1]))
+    ordered = sorted(first_answers, key=lambda key: list(SETTING_WORDS).index(key[1]))
     rows: list[list[Cell]] = []
     for system, setting in ordered:
-        first = answers[system, setting]
-        wrong = sum(first.errors.distances.values())
-        mean = sum(edges * count for edges, count in first.errors.distances.items()) / wrong if wrong else None
-        counts = [first.queries, first.right, first.errors.same_tree, first.errors.different_tree, first.unanswered]
+        answers = first_answers[system, setting]
+        wrong = sum(answers.errors.distances.values())
+        mean = sum(edges * count for edges, count in answers.errors.distances.items()) / wrong if wrong else None
+        counts = [
+            answers.queries,
+            answers.right,
+            answers.errors.same_tree,
+            answers.errors.different_tree,
+            answers.unanswered,
+        ]
         rows.append([setting, system, *counts, mean])
     return Table.of(
         columns,

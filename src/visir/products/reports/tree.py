@@ -13,17 +13,13 @@ from visir.products.tree import NONE, CategoryTree
 
 @dataclass(frozen=True)
 class Node:
-    """A category that is a query in some split.
+    """A category that asked in some split.
 
-    Args:
-        name: Its name.
-        id: Its id.
-        products: How many test products are relevant, over all splits.
-        value: The measure, the mean over the splits in which it is a query.
-        below: The mean value of the categories below it; None where there are none.
-        seen: Whether it was the category of a training pair: in every split in which it is a query ("seen"), in some
-            ("partly"), or in none ("unseen").
-        children: By falling number of products, then by name.
+    - `products`: relevant test products, over all splits
+    - `value`: the measure, the mean over the splits in which it asked
+    - `below`: the mean value of the categories under it (None: there are none); `seen`: whether it was a query of a
+      training pair in every split in which it asked, in some, or in none ("seen", "partly", "unseen")
+    - `children`: by falling number of products, then by name
     """
 
     name: str
@@ -36,18 +32,15 @@ class Node:
 
     @property
     def size(self) -> int:
-        """How many categories the node and its descendants are."""
+        """How many categories there are at and under the node."""
         return 1 + sum(child.size for child in self.children)
 
 
 def tree_of(trials: Sequence[Trial], name: str = "rprecision") -> list[Node]:
-    """The trees of the categories that are queries, each with the value of a measure.
+    """The trees of the categories that are queries in these trials, each with its measure `name`.
 
-    Where only some levels are queries, the parent of a category is the nearest query above it.
-
-    Args:
-        trials: Of one system in one setting, with queries by id.
-        name: The measure.
+    The trials are of one system and tell categories apart by id. Where a setting asks some levels only, a category
+    hangs below the nearest one above it that is a query.
     """
     tree = trials[0].task.tree
     values, weights, products = (np.zeros(len(tree)) for _ in range(3))
@@ -58,10 +51,10 @@ def tree_of(trials: Sequence[Trial], name: str = "rprecision") -> list[Node]:
         weights[rows] += 1
         products[rows] += trial.task.judgements().positives
         seen[rows] += trial.seen
-    queried = weights > 0
+    is_query = weights > 0
     below: dict[int, list[int]] = {}
-    for row in np.flatnonzero(queried).tolist():
-        below.setdefault(_above(tree, queried, row), []).append(row)
+    for row in np.flatnonzero(is_query).tolist():
+        below.setdefault(_above(tree, is_query, row), []).append(row)
 
     def node(row: int) -> Node:
         ordered = sorted(below.get(row, []), key=lambda child: (-products[child], tree.names[child], tree.ids[child]))
@@ -80,13 +73,13 @@ def tree_of(trials: Sequence[Trial], name: str = "rprecision") -> list[Node]:
     return sorted((node(row) for row in below.get(NONE, [])), key=lambda root: (-root.products, root.name))
 
 
-def _above(tree: CategoryTree, queried: np.ndarray, row: int) -> int:
+def _above(tree: CategoryTree, is_query: np.ndarray, row: int) -> int:
     above = int(tree.parents[row])
-    while above != NONE and not queried[above]:
+    while above != NONE and not is_query[above]:
         above = int(tree.parents[above])
     return above
 
 
 def _values(nodes: Sequence[Node]) -> list[float]:
-    """The values of these nodes and their descendants."""
-    return [value for node in nodes for value in (node.value, *_values(node.children))]
+    """The values of all nodes at and under these."""
+    return [value for child in nodes for value in (child.value, *_values(child.children))]
