@@ -132,7 +132,7 @@ def test_callers_are_forgotten() -> None:
     rate = RateLimiter(1, 1)
     for at in range(20_000):
         rate.take(str(at), 1, 0.0)
-    assert len(rate._held) == 10_000
+    assert len(rate._buckets) == 10_000
 
 
 def test_bodies_are_counted() -> None:

@@ -5,38 +5,19 @@ Order, so that a kill at any moment shows nothing wrong: every picture of the da
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from visir.errors import DISK_REFUSALS, VisirError
 from visir.library.database import Database
-from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError
+from visir.library.layout import CAPTIONS, INDEXES, LibraryCard
 from visir.library.thumbnails import thumbnails_as_written
 from visir.library.vectors import Indexes
 from visir.storage import Change
 
 
-@contextlib.contextmanager
-def told_of_disk(folder: Path) -> Iterator[None]:
-    """What a disk refuses (full, gone, read-only) as an error that says what is kept."""
-    try:
-        yield
-    except (OSError, VisirError) as error:
-        fault = error.__cause__ if isinstance(error, VisirError) else error  # what a storage error was made of
-        if not isinstance(fault, OSError) or (fault is not error and fault.errno not in DISK_REFUSALS):
-            raise
-        why = fault.strerror or f"{fault}: is the disk full?"
-        raise LibraryError(
-            f"{folder}: cannot be written ({why}); everything done so far is kept.",
-            hint="make room (or mount the disk) and run the same again: it goes on from there",
-        ) from fault
-
-
 def commit(
-    change: Change, card: LibraryCard, write: Callable[[Database], None], *, gone: Mapping[str, str | None]
+    change: Change, card: LibraryCard, write: Callable[[Database], None], *, removed: Mapping[str, str | None]
 ) -> LibraryCard:
     """Write a new database, from what the last one holds, and make it count; the new card.
 
@@ -57,7 +38,7 @@ def commit(
     indexes = tuple(name for name in INDEXES if name in card.kinds and (change.folder / name).is_dir())
     card = replace(card, generation=generation, database=path.name, indexes=indexes)
     change.keep_only(path.name)
-    change.commit(card.to_content(), removing=thumbnails_as_written(change.folder, gone))
+    change.commit(card.to_content(), removing=thumbnails_as_written(change.folder, removed))
     return card
 
 

@@ -189,12 +189,12 @@ class Database:
         schema = self.value("SELECT value FROM meta WHERE name = 'schema'")
         if isinstance(schema, int) and schema > SCHEMA:
             raise LibraryError(f"{path}: of a newer visir (schema {schema}).", hint="update visir")
-        ours = Database.empty()
+        expected = Database.empty()
         try:
             faults = [] if schema == SCHEMA else [f"its schema is {schema!r}, which there is none of"]
-            faults = faults or row_faults(self.rows, ours.rows)
+            faults = faults or row_faults(self.rows, expected.rows)
         finally:
-            ours.close()
+            expected.close()
         raise_faults(LibraryError, f"{path}: damaged, or not made by visir", faults, hint=COPY_AGAIN)
 
     @contextlib.contextmanager

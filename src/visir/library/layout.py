@@ -35,7 +35,9 @@ class UnknownItemError(LibraryError):
     """A library is asked for a picture that it does not have (any more)."""
 
 
-LIBRARY = FolderKind("library", "a library", remedy=COPY_AGAIN, error=LibraryError)
+LIBRARY = FolderKind(
+    "library", "a library", remedy=COPY_AGAIN, error=LibraryError, kept="everything done so far is kept"
+)
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class LibraryCard:
     def of(cls, manifest: Manifest) -> LibraryCard:
         """From the manifest of a library. Raises `LibraryError` when something is missing in it."""
         content = manifest.content
-        known = {one.name for one in fields(cls)}
+        known = {field_of_card.name for field_of_card in fields(cls)}
         try:
             values = {name: value for name, value in content.items() if name in known}
             card = cls(**{**values, "images": tuple(content["images"]), "indexes": tuple(content["indexes"])})
@@ -100,7 +102,7 @@ class LibraryCard:
         for name, kind in {"kinds": str, "settings": Mapping, "cards": Mapping}.items():
             value = getattr(self, name)
             if not isinstance(value, Mapping) or not all(
-                system in INDEXES and isinstance(one, kind) for system, one in value.items()
+                system in INDEXES and isinstance(setting, kind) for system, setting in value.items()
             ):
                 wrong.append(name)
         if not wrong and self.database and Path(self.database).name != self.database:

@@ -21,10 +21,10 @@ Work = Callable[[Sequence[Input]], Sequence[Output | Exception]]
 class _WaitingRequest(Generic[Input, Output]):
     """One that waits, and where its answer goes."""
 
-    __slots__ = ("asked", "future", "loop")
+    __slots__ = ("future", "input", "loop")
 
-    def __init__(self, asked: Input) -> None:
-        self.asked = asked
+    def __init__(self, input: Input) -> None:
+        self.input = input
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Output] = self.loop.create_future()
 
@@ -65,12 +65,12 @@ class Batcher(Generic[Input, Output]):
     def __len__(self) -> int:
         return len(self._queue)
 
-    async def ask(self, asked: Sequence[Input]) -> list[Output]:
+    async def ask(self, inputs: Sequence[Input]) -> list[Output]:
         """The answers to these, in order. `HttpError` (503) when the queue is full or the service is closing.
 
         Whoever is cancelled while waiting (the client has gone, the time is over) gives up the place at once.
         """
-        waiting = [_WaitingRequest[Input, Output](one) for one in asked]
+        waiting = [_WaitingRequest[Input, Output](input) for input in inputs]
         with self._changed:
             if self._closed:
                 raise busy("the service is closing.", 5, "another instance may answer")
@@ -80,7 +80,7 @@ class Batcher(Generic[Input, Output]):
             self._queue.extend(waiting)
             self._changed.notify()
         try:
-            return [await one.future for one in waiting]
+            return [await request.future for request in waiting]
         except BaseException:
             self._forget(waiting)
             raise
@@ -92,12 +92,12 @@ class Batcher(Generic[Input, Output]):
             self._changed.notify()
         self._thread.join()
 
-    def _forget(self, gone: Sequence[_WaitingRequest[Input, Output]]) -> None:
+    def _forget(self, cancelled: Sequence[_WaitingRequest[Input, Output]]) -> None:
         with self._changed:
-            for one in gone:
-                one.future.cancel()
-                if one in self._queue:
-                    self._queue.remove(one)
+            for request in cancelled:
+                request.future.cancel()
+                if request in self._queue:
+                    self._queue.remove(request)
 
     def _take(self) -> list[_WaitingRequest[Input, Output]]:
         """What is to be answered together; nothing when the batcher was closed and all is done."""
@@ -117,9 +117,11 @@ class Batcher(Generic[Input, Output]):
             results = self._answers(batch)
             self._last = len(batch)
             self._seconds = 0.8 * self._seconds + 0.2 * (time.monotonic() - began)
-            loops = {one.loop for one in batch}
+            loops = {request.loop for request in batch}
             for loop in loops:
-                mine = [(one, result) for one, result in zip(batch, results, strict=True) if one.loop is loop]
+                mine = [
+                    (request, result) for request, result in zip(batch, results, strict=True) if request.loop is loop
+                ]
                 try:
                     loop.call_soon_threadsafe(_deliver, mine)
                 except RuntimeError:  # that loop has ended, and who waited in it with it
@@ -127,18 +129,18 @@ class Batcher(Generic[Input, Output]):
 
     def _answers(self, batch: Sequence[_WaitingRequest[Input, Output]]) -> list[Output | Exception]:
         try:
-            return list(self._work([one.asked for one in batch]))
+            return list(self._work([request.input for request in batch]))
         except Exception as fault:
             if len(batch) == 1:
                 return [fault]
-            return [self._answers([one])[0] for one in batch]
+            return [self._answers([request])[0] for request in batch]
 
 
 def _deliver(answered: Sequence[tuple[_WaitingRequest[Input, Output], Output | Exception]]) -> None:
-    for one, result in answered:
-        if one.future.done():
+    for request, result in answered:
+        if request.future.done():
             continue
         if isinstance(result, Exception):
-            one.future.set_exception(result)
+            request.future.set_exception(result)
         else:
-            one.future.set_result(result)
+            request.future.set_result(result)

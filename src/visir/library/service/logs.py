@@ -112,11 +112,11 @@ class ServiceLog:
             left = left[os.write(2, left) :]
             self._torn = bool(left)
 
-    def _drop(self, count: int, why: str) -> None:
+    def _drop(self, count: int, reason: str) -> None:
         with self._counting:
             self.dropped += count
             self._unsaid += count
-            self._fault = why
+            self._fault = reason
 
 
 def _line(facts: dict[str, Any]) -> bytes:
@@ -142,6 +142,6 @@ class ServerLogHandler(logging.Handler):
 
     def of_thread(self, ended: threading.ExceptHookArgs) -> None:
         """Write the error that ended a thread; takes the place of `threading.excepthook`."""
-        told = traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback)
+        trace = traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback)
         name = "" if ended.thread is None else ended.thread.name
-        self._log.write("error", "fault", task=name, fault=repr(ended.exc_value), traceback=told)
+        self._log.write("error", "fault", task=name, fault=repr(ended.exc_value), traceback=trace)

@@ -169,8 +169,8 @@ class ServiceMiddleware:
             return Caller("", address, frozenset(SCOPES))
         if is_open:
             return Caller("", address, frozenset())
-        given = headers.get(b"authorization", [])
-        scheme, _, secret = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        values = headers.get(b"authorization", [])
+        scheme, _, secret = values[0].partition(b" ") if len(values) == 1 else (b"", b"", b"")
         fault, holder = "a token is needed.", None
         if scheme.lower() == b"bearer" and secret.strip():
             holder = self._tokens.holder(secret.strip().decode("latin-1"), now)
@@ -228,8 +228,8 @@ class _Request:
         self.headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             self.headers.setdefault(name, []).append(value)
-        given = self.headers.get(b"x-request-id", [b""])[0]
-        self.id = given.decode() if _REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+        request_id = self.headers.get(b"x-request-id", [b""])[0]
+        self.id = request_id.decode() if _REQUEST_ID.fullmatch(request_id) else os.urandom(8).hex()
         self.status = self.bytes = 0
         self._send, self._docs = send, scope["path"] == "/docs"
 

@@ -20,10 +20,10 @@ class PeriodicTask:
     time. It has a thread to itself, so that one task whose disk hangs holds up no other.
     """
 
-    def __init__(self, work: Callable[[], object], *, every: float, name: str, log: ServiceLog) -> None:
-        self._work, self._every, self._name, self._log = work, every, name, log
+    def __init__(self, work: Callable[[], object], *, interval: float, name: str, log: ServiceLog) -> None:
+        self._work, self._every, self._name, self._log = work, interval, name, log
         self._stop = threading.Event()
-        self._said = ""
+        self._last_message = ""
         self._thread = threading.Thread(target=self._run, name=f"visir-{name}", daemon=True)
         self._thread.start()
 
@@ -37,15 +37,15 @@ class PeriodicTask:
             try:
                 self._work()
             except BaseException as fault:  # a thread that ends would end in silence
-                self._tell(fault)
+                self._log_once(fault)
                 wait = max(self._every, min(2 * wait, LONGEST))
             else:
-                wait, self._said = self._every, ""
+                wait, self._last_message = self._every, ""
 
-    def _tell(self, fault: BaseException) -> None:
+    def _log_once(self, fault: BaseException) -> None:
         text = str(fault) or repr(fault)
-        if text == self._said:
+        if text == self._last_message:
             return
-        self._said = text
+        self._last_message = text
         more = {} if isinstance(fault, VisirError) else {"traceback": traceback.format_exception(fault)}
         self._log.write("error", "fault", task=self._name, fault=text, **more)

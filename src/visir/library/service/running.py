@@ -51,7 +51,7 @@ def serve(
             backlog=_BACKLOG,
         )
         # uvicorn raises the signal again once it has closed; a service that did as it was told exits with 0.
-        before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             server = uvicorn.Server(config)
             original = server.startup
@@ -69,8 +69,8 @@ def serve(
                 server.run([listening])
         finally:
             log.close()
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager

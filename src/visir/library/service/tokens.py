@@ -45,9 +45,13 @@ KIND = FolderKind(
 class Token:
     """What a token's file says of it.
 
-    - `scopes`: "search" (ask and look), "admin" (update, take out); admin alone does not search
-    - `expires`: the moment from which it is refused, in UTC; None for never. This is the one place of visir that
-      believes the clock: a clock that jumps forward refuses too early, one that jumps back too late
+    Attributes:
+        name: Whose it is, or what for.
+        sha256: The hash of the secret.
+        scopes: "search" (search and look), "admin" (update, take out); admin alone does not search.
+        made: When it was made, UTC.
+        expires: The moment from which it is refused, UTC; None for never. This is the one place of visir that believes
+            the clock: a clock that jumps forward refuses too early, one that jumps back too late.
     """
 
     name: str
@@ -133,7 +137,8 @@ def revoke_token(folder: Path, name: str) -> None:
     manifest, file = Manifest.read(folder, KIND), name + SUFFIX
     if file not in manifest.files:
         raise TokenError(
-            f"{folder}: no token {name!r}.", hint=nearest(name, [one.removesuffix(SUFFIX) for one in manifest.files])
+            f"{folder}: no token {name!r}.",
+            hint=nearest(name, [file_name.removesuffix(SUFFIX) for file_name in manifest.files]),
         )
     manifest.remove(folder, [file])
     try:

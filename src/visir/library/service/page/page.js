@@ -179,10 +179,10 @@ function tools(of) {
   text.placeholder = parts.length ? "Add words" : DESCRIBE;
 
   const mixed = parts.length > 0 && state.text.trim();
-  const slider = $("share").querySelector("input");
-  $("share").hidden = !mixed;
-  if (document.activeElement !== slider) slider.value = state.share;
-  shares(slider.value);
+  const slider = $("text-weight").querySelector("input");
+  $("text-weight").hidden = !mixed;
+  if (document.activeElement !== slider) slider.value = state.textWeight;
+  showWeight(slider.value);
 
   const where = state.where.map((condition, n) =>
     chip(condition.replace(/ (>=|<=|!=) /, (_, sign) => ` ${SIGNS[sign]} `), () => unfilter({ where: state.where.filter((_, each) => each !== n) }), "filter"),
@@ -232,10 +232,10 @@ function drop(changes) {
   text.focus();
 }
 
-function shares(of) {
-  $("share-photo").textContent = `photo ${100 - of} %`;
-  $("share-text").textContent = `text ${of} %`;
-  $("share").querySelector("input").setAttribute("aria-valuetext", `text ${of} %, photo ${100 - of} %`);
+function showWeight(of) {
+  $("weight-photo").textContent = `photo ${100 - of} %`;
+  $("weight-text").textContent = `text ${of} %`;
+  $("text-weight").querySelector("input").setAttribute("aria-valuetext", `text ${of} %, photo ${100 - of} %`);
 }
 
 // ---- asking ----
@@ -273,10 +273,10 @@ text.addEventListener("keydown", (event) => {
   } else if (event.key === "Backspace" && !text.value && (state.photo || state.item)) drop({ photo: null, item: null });
 });
 
-$("share").addEventListener("input", (event) => {
-  shares(event.target.value);
+$("text-weight").addEventListener("input", (event) => {
+  showWeight(event.target.value);
   clearTimeout(timer);
-  timer = setTimeout(() => go({ share: Number(event.target.value) }, { replace: true }), PAUSE);
+  timer = setTimeout(() => go({ textWeight: Number(event.target.value) }, { replace: true }), PAUSE);
 });
 
 $("clear").addEventListener("click", () => {

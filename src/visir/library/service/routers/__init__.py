@@ -12,8 +12,8 @@ from visir.library.service.errors import HttpError
 from visir.library.service.registry import LibraryHandle, LibraryRegistry
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    code: {"model": wire.ErrorBody, "description": said}
-    for code, said in {
+    code: {"model": wire.ErrorBody, "description": description}
+    for code, description in {
         400: "Not understood.",
         401: "A token is needed, or it is not valid.",
         403: "The token does not allow this.",
@@ -60,7 +60,7 @@ def known_only(request: Request) -> None:
     """
     if not request.query_params or not request.url.path.startswith("/v1/libraries"):
         return
-    known = [str(one.alias) for one in request.scope["route"].dependant.query_params]
+    known = [str(parameter.alias) for parameter in request.scope["route"].dependant.query_params]
     for name in request.query_params:
         if name not in known:
             hint = nearest(name[:100], known) if known else "this path takes none"
