@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from visir.records import Embeddings, EncoderCard
 from visir.search import filtered
-from visir.search.filtered import Among
+from visir.search.filtered import FilteredIndex
 from visir.search.kinds import build
 
 
@@ -53,7 +53,7 @@ def main() -> None:
             n = int(share * given.documents)
             chosen = np.sort(far[:n] if given.far else rng.choice(given.documents, n, replace=False))
             begun = time.process_time()
-            among = Among(index, ids.take(pa.array(chosen)))
+            among = FilteredIndex(index, ids.take(pa.array(chosen)))
             prepared = 1e3 * (time.process_time() - begun)
             among.search(asked[0], 10)
             took = f"{_each(among, asked, 10):.1f} | {_each(among, asked, 100):.1f}"

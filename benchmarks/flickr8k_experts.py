@@ -33,7 +33,7 @@ from rich.table import Table
 from scipy.stats import kendalltau, spearmanr
 
 import visir
-from visir.evaluation.systems import encoding_of
+from visir.evaluation.systems import EncoderSystem
 from visir.files import data_directory
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings
 from visir.search.exact import Vectors
@@ -63,9 +63,8 @@ class Judged:
 
 
 def encoded(part: Collection, name: str) -> tuple[Vectors, Vectors]:
-    encoder = visir.load(name)
-    encode = encoding_of(encoder)
-    return encode(encoder, part, "image"), encode(encoder, part, "text")
+    system = EncoderSystem(visir.load(name))
+    return system.vectors(part.items("image"), "document"), system.vectors(part.items("text"), "query")
 
 
 def text_only(part: Collection) -> tuple[Embeddings, Embeddings]:

@@ -30,8 +30,9 @@ from visir.evaluation.significance import corrected
 from visir.files import read_json
 from visir.records import TASKS
 from visir.storage import write_new
-from visir.studies.trial import CHECKPOINT, Trial
-from visir.studies.trials import carry_out
+from visir.studies.dual_encoder_trial import DualEncoderTrial
+from visir.studies.run_trials import run_trials
+from visir.studies.trial import CHECKPOINT
 from visir.training.folder import CURVE_FILE
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
@@ -57,13 +58,13 @@ FAMILIES = {"InfoNCE": "flickr8k-gru", "triplet": "flickr8k-gru-triplet"}
 TEST = "test"
 
 
-def trial_of(recipe: str, seed: int, quick: bool) -> Trial:
+def trial_of(recipe: str, seed: int, quick: bool) -> DualEncoderTrial:
     """One training and its evaluation."""
     changes = (f"seed={seed}", *(("optimiser.epochs=1",) if quick else ()))
-    return Trial(f"{recipe}/seed{seed}", read_recipe(find_recipe(recipe), changes), {TEST: None})
+    return DualEncoderTrial(f"{recipe}/seed{seed}", read_recipe(find_recipe(recipe), changes), {TEST: None})
 
 
-def rows_of(trials: dict[str, list[Trial]], out: Path) -> list[list[str]]:
+def rows_of(trials: dict[str, list[DualEncoderTrial]], out: Path) -> list[list[str]]:
     """The table: hits and rsum as mean ± sd over seeds, difference to the baseline, corrected p, seconds."""
     found = {name: [load_evaluation(one.folder(out) / TEST) for one in some] for name, some in trials.items()}
     photos = {name: np.stack([rsum_by_image(one) for one in some]) for name, some in found.items()}
@@ -119,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     seeds = [0] if asked.quick else asked.seeds
     trials = {name: [trial_of(name, seed, asked.quick) for seed in seeds] for name in asked.only}
     # Seeds outermost: after a third of the time there is a whole table of one seed.
-    carry_out([one for some in zip(*trials.values(), strict=True) for one in some], out, jobs=asked.jobs)
+    run_trials([one for some in zip(*trials.values(), strict=True) for one in some], out, jobs=asked.jobs)
     show(rows_of(trials, out), out)
     for title, base in FAMILIES.items():
         kept = {suffix: trials.get(base + suffix, []) for suffix in KINDS}

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 
 from visir.collections import open_collection
 from visir.files import data_directory
-from visir.robustness.draw import Draw
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.language.tagging import cut
-from visir.robustness.language.words import Sentence
 from visir.robustness.perturbations import PERTURBATIONS
+from visir.robustness.random_stream import RandomStream
 
 FLOOR = 40_000
 
@@ -45,13 +45,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"\nbelow {FLOOR:,}: {', '.join(slow) or 'none'}")
 
 
-def timed(name: str, change: Callable[[Sentence, Draw, int], str], captions: Sequence[Sentence]) -> tuple[float, float]:
+def timed(
+    name: str, change: Callable[[TaggedCaption, RandomStream, int], str], captions: Sequence[TaggedCaption]
+) -> tuple[float, float]:
     """Captions per second, and the share that changed."""
     keys = [str(i) for i in range(len(captions))]
     best = float("inf")
     for _ in range(3):
         began = time.process_time()
-        out = [change(caption, Draw(0, name, key), 1) for caption, key in zip(captions, keys, strict=True)]
+        out = [change(caption, RandomStream(0, name, key), 1) for caption, key in zip(captions, keys, strict=True)]
         best = min(best, time.process_time() - began)
     return len(captions) / best, sum(a != b.text for a, b in zip(out, captions, strict=True)) / len(captions)
 

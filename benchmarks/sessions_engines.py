@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sessions_scale import EVENTS_PER_SESSION, STAGES, measured
 from visir.sessions.examples import Sample, Setting, draw
-from visir.sessions.features import Learnt, features_of
+from visir.sessions.features import LearntFeatures, features_of
 
 SAMPLES: tuple[tuple[Setting, int], ...] = (("anonymous", 22_982), ("identified", 6_319))
 STAGES["spark"] = """
@@ -39,7 +39,7 @@ def same_features(one: Path, other: Path) -> str:
     compared = sessions = 0
     for setting, n in SAMPLES:
         mine, theirs = draw(one, Sample(setting, n=n)), draw(other, Sample(setting, n=n))
-        learnt, again = (Learnt.of(features_of(setting), each) for each in (mine, theirs))
+        learnt, again = (LearntFeatures.of(features_of(setting), each) for each in (mine, theirs))
         for step in range(11):
             matrix = learnt.matrix(mine, step)
             if matrix.tobytes() != again.matrix(theirs, step).tobytes():

@@ -25,7 +25,7 @@ EVENTS_PER_SESSION = 8.18
 """Of the generated log."""
 STAGES = {
     "generate": """
-from visir.sessions.generated import generate
+from visir.sessions.simulator import generate
 print(generate(folder / "log", sessions).rows)
 """,
     "sessions": """
@@ -43,10 +43,10 @@ for setting, n in (("anonymous", 22_982), ("identified", 6_319)):
 """,
     "features": """
 from visir.sessions.examples import Sample, draw
-from visir.sessions.features import Learnt, features_of
+from visir.sessions.features import LearntFeatures, features_of
 for setting, n in (("anonymous", 22_982), ("identified", 6_319)):
     examples = draw(folder / "sessions", Sample(setting, n=n))
-    learnt = Learnt.of(features_of(setting, "extended"), examples)
+    learnt = LearntFeatures.of(features_of(setting, "extended"), examples)
     for step in range(11):
         learnt.matrix(examples, step)
 """,

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from visir.training.batches import Share
 from visir.training.build import build_model
 from visir.training.data import open_splits
+from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
-from visir.training.inputs.base import Draw
-from visir.training.loop import Place
+from visir.training.inputs.base import EpochRandom
+from visir.training.loop import StepPosition
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
@@ -52,14 +53,14 @@ def prepared(model: str, *changes: str) -> Training:
     splits = open_splits(recipe)
     built = build_model(recipe, splits.train, "cpu")
     train, validation = build_examples(recipe, built, splits)
-    return Training(recipe, built.towers, built.objective, train, validation, Processes.join("cpu"))
+    return Training(recipe, DualEncoder(built.towers, built.objective), train, validation, Processes.join("cpu"))
 
 
 def measured(model: str, steps: int) -> tuple[int, NDArray[np.float64]]:
     """The batch, and (3,) milliseconds: inputs without shortcuts, inputs with them, a whole step with them."""
     plain, stamped = prepared(model), prepared(model, SHORTCUTS)
-    stamped.towers.train()
-    size, draw, times = stamped.recipe.optimiser.batch, Draw(0, 0), []
+    stamped.learner.train()
+    size, draw, times = stamped.recipe.optimiser.batch, EpochRandom(0, 0), []
     for step in range(WARM_UP + steps):
         rows: NDArray[np.int64] = np.random.default_rng(step).choice(len(plain.train), size, replace=False)
         share = Share.of(rows, process=0, processes=1, chunk=None)
@@ -68,7 +69,7 @@ def measured(model: str, steps: int) -> tuple[int, NDArray[np.float64]]:
         without = time.perf_counter()
         batch = stamped.train.batch(rows, draw)
         with_shortcuts = time.perf_counter()
-        stamped.loop.update([share], iter([batch]), Place(0, step, 1.0))
+        stamped.loop.update([share], iter([batch]), StepPosition(0, step, 1.0))
         done = time.perf_counter()
         times.append([without - begun, with_shortcuts - without, done - without])
     return size, 1000 * np.median(times[WARM_UP:], axis=0)

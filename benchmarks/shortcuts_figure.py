@@ -27,9 +27,9 @@ from visir.evaluation.results import load_evaluation
 from visir.reports.chance import expected_by_chance
 from visir.reports.svg import DASHES, FAINT, MARKERS, SERIES, drawing
 from visir.storage import new_file
+from visir.studies.dual_encoder_trial import DualEncoderTrial
+from visir.studies.run_trials import run_trials
 from visir.studies.shortcut_setups import WITH, WITHOUT, setup_trial
-from visir.studies.trial import Trial
-from visir.studies.trials import carry_out
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 
@@ -41,7 +41,7 @@ Sums = dict[str, dict[str, float]]
 """Setup ("baseline", …, "bits3") → "without" and "with" → rsum."""
 
 
-def sums_of(trials: Mapping[str, Sequence[Trial]], out: Path) -> Sums:
+def sums_of(trials: Mapping[str, Sequence[DualEncoderTrial]], out: Path) -> Sums:
     """Mean rsum over seeds."""
     found: Sums = {}
     for setup, some in trials.items():
@@ -66,7 +66,7 @@ def published() -> Sums:
     return found
 
 
-def chance(trial: Trial, out: Path) -> float:
+def chance(trial: DualEncoderTrial, out: Path) -> float:
     """rsum of rankings in random order of what a trial was evaluated on: no model falls below it for long."""
     one = load_evaluation(trial.folder(out) / WITHOUT)
     curves = expected_by_chance(one.result, one.runs, one.qrels).values()
@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     out = asked.out / recipe.name
     setups = [*NAMES, *(f"bits{one}" for one in asked.bits)]
     trials = {one: [setup_trial(recipe, one, seed) for seed in asked.seeds] for one in setups}
-    carry_out([one for some in trials.values() for one in some], out, jobs=asked.jobs)
+    run_trials([one for some in trials.values() for one in some], out, jobs=asked.jobs)
     sums = sums_of(trials, out)
     table = Table("setup", "without", "with", title=f"{recipe.name}: rsum of 600, {len(asked.seeds)} seed(s)")
     for setup, values in sums.items():

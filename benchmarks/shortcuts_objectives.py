@@ -25,8 +25,8 @@ from rich.table import Table
 from visir.evaluation.crossed import crossed_test, rsum_by_image
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
-from visir.studies.trial import Trial
-from visir.studies.trials import carry_out
+from visir.studies.dual_encoder_trial import DualEncoderTrial
+from visir.studies.run_trials import run_trials
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
 
@@ -43,7 +43,7 @@ OBJECTIVES: Mapping[str, Sequence[str]] = {
 SIGNIFICANT = 0.05
 
 
-def trial_of(path: Path, changes: Sequence[str], objective: str, shortcuts: bool, seed: int) -> Trial:
+def trial_of(path: Path, changes: Sequence[str], objective: str, shortcuts: bool, seed: int) -> DualEncoderTrial:
     """One training; the last epoch is kept, as the thesis does."""
     own = [f"seed={seed}", "selection.keep=last"]
     if any(one.startswith("objective.name") for one in OBJECTIVES[objective]):
@@ -58,7 +58,9 @@ def trial_of(path: Path, changes: Sequence[str], objective: str, shortcuts: bool
     if recipe.shortcuts is not None:
         evaluations[WITH] = str(recipe.shortcuts.record())
     folder = re.sub("[ +]", "", objective).replace(",", "-")
-    return Trial(f"{recipe.name}/{folder}/{'unique' if shortcuts else 'none'}/seed{seed}", recipe, evaluations)
+    return DualEncoderTrial(
+        f"{recipe.name}/{folder}/{'unique' if shortcuts else 'none'}/seed{seed}", recipe, evaluations
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -76,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for shortcuts in (False, True)
         for one in asked.only
     }
-    carry_out([one for some in zip(*trials.values(), strict=True) for one in some], asked.out, jobs=asked.jobs)
+    run_trials([one for some in zip(*trials.values(), strict=True) for one in some], asked.out, jobs=asked.jobs)
     images = {
         (*row, label): np.stack([rsum_by_image(load_evaluation(one.folder(asked.out) / label)) for one in some])
         for row, some in trials.items()

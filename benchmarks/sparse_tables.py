@@ -20,8 +20,8 @@ from rich.console import Console
 
 from visir.papers.reports.sparse_plots import cost_and_effect, overlap_histogram
 from visir.papers.reports.sparse_study import QUOTED, coactivation, deviation, effectiveness, faithfulness
-from visir.papers.sparse_shapes import shapes
 from visir.papers.sparse_study import ETAS, SEEDS, VARIANTS, SparseStudy, study
+from visir.papers.trend_checks.sparse_study import sparse_trend_checks
 from visir.reports import to_terminal
 from visir.sparse.recipe import read_sparse_recipe
 from visir.storage import write_new
@@ -70,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console(width=130)
     for table in (effectiveness, coactivation, deviation, faithfulness):
         console.print(to_terminal(table(found, asked.quoted or None)))
-    for said, came_out, figures in shapes(found):
-        console.print(f"{'yes' if came_out else 'NO ':3} {said}: {figures}", highlight=False, soft_wrap=True)
+    for said, holds, figures in sparse_trend_checks(found):
+        console.print(f"{'yes' if holds else 'NO ':3} {said}: {figures}", highlight=False, soft_wrap=True)
     print(*draw(found, out), sep="\n")
 
 

@@ -37,13 +37,13 @@ from visir.collections import open_collection
 from visir.encoders import load
 from visir.files import data_directory
 from visir.sparse.active import score_active
-from visir.sparse.examples import Pairs
-from visir.sparse.expansion import Coins, Expansion
-from visir.sparse.head import EPSILON, Head
+from visir.sparse.examples import SparseExamples
+from visir.sparse.expansion import Expansion, ExpansionSample
+from visir.sparse.head import EPSILON, SparseHead
 from visir.sparse.language_model import words_of
-from visir.sparse.loss import Loss
-from visir.sparse.narrowing import Narrowing
+from visir.sparse.loss import SparseLoss
 from visir.sparse.vocabulary import load_tokenizer
+from visir.sparse.vocabulary_pruning import VocabularyPruning
 
 BATCH = 512
 ETA = 1e-3
@@ -52,22 +52,22 @@ ETA = 1e-3
 class Ours:
     """visir's step."""
 
-    def __init__(self, head: Head, pairs: Pairs, rates: tuple[float, float]) -> None:
-        self.head, self.pairs, self.loss = head, pairs, Loss(eta=ETA)
+    def __init__(self, head: SparseHead, pairs: SparseExamples, rates: tuple[float, float]) -> None:
+        self.head, self.pairs, self.loss = head, pairs, SparseLoss()
         groups = [
             {"params": [*head.project.parameters()], "lr": rates[0]},
             {"params": [*head.norm.parameters(), head.words, head.bias], "lr": rates[1]},
         ]
         self.optimiser = torch.optim.AdamW(groups, weight_decay=0.0, fused=True)
 
-    def step(self, rows: Tensor, drawn: Coins, eta: float) -> float:
+    def step(self, rows: Tensor, drawn: ExpansionSample, eta: float) -> float:
         """One update; returns the loss before it."""
         pairs = self.pairs
         images, texts = pairs.images[pairs.owners[rows]], pairs.texts[rows]
         self.optimiser.zero_grad()
         scored = score_active(self.head, images, texts, pairs.own[rows], drawn)
         self.terms = scored.image_terms.item(), scored.text_terms.item()
-        loss = self.loss(scored, images, texts, eta)["loss"]
+        loss = self.loss(scored, images, texts, eta)[0]
         loss.backward()
         self.optimiser.step()
         return loss.item()
@@ -77,7 +77,7 @@ class Rival:
     """The authors' step."""
 
     def __init__(
-        self, head: Head, pairs: Pairs, captions: list[str], tokenizer: Any, rates: tuple[float, float]
+        self, head: SparseHead, pairs: SparseExamples, captions: list[str], tokenizer: Any, rates: tuple[float, float]
     ) -> None:
         self.pairs, self.captions, self.tokenizer = pairs, captions, tokenizer
         self.proj = nn.Linear(head.inputs, head.width)
@@ -102,7 +102,7 @@ class Rival:
             weights = weights * mask
         return weights
 
-    def step(self, rows: Tensor, drawn: Coins, eta: float) -> float:
+    def step(self, rows: Tensor, drawn: ExpansionSample, eta: float) -> float:
         """One update; returns the loss before it."""
         began = time.perf_counter()
         tokens = self.tokenizer(
@@ -136,18 +136,18 @@ class Rival:
         return loss.item()
 
 
-def draws(variant: str, steps: int, frequencies: Tensor) -> list[Coins]:
+def draws(variant: str, steps: int, frequencies: Tensor) -> list[ExpansionSample]:
     """The coins of so many steps in the middle of a training; for "caption", every second batch expands."""
     plan = Expansion(variant, 3, "batch")  # type: ignore[arg-type]
     drawn = [plan.draw(1, step, torch.arange(BATCH), frequencies) for step in range(steps)]
     if variant.startswith("caption"):
-        drawn = [Coins(torch.full((BATCH,), bool(step % 2)), one.words) for step, one in enumerate(drawn)]
+        drawn = [ExpansionSample(torch.full((BATCH,), bool(step % 2)), one.words) for step, one in enumerate(drawn)]
     return drawn
 
 
-def narrow(drawn: Coins, narrowing: Narrowing) -> Coins:
+def narrow(drawn: ExpansionSample, pruning: VocabularyPruning) -> ExpansionSample:
     """The same coins, of the terms that are trained."""
-    return Coins(drawn.captions, None if drawn.words is None else drawn.words[narrowing.kept])
+    return ExpansionSample(drawn.captions, None if drawn.words is None else drawn.words[pruning.terms])
 
 
 def main() -> None:
@@ -168,10 +168,10 @@ def main() -> None:
 
     collection = open_collection(asked.collection, images="none").split(asked.split)
     tokenizer = load_tokenizer()
-    pairs = Pairs.of(collection, load(asked.model), tokenizer, torch.device("cpu"))
+    pairs = SparseExamples.of(collection, load(asked.model), tokenizer, torch.device("cpu"))
     unit = nn.functional.normalize
-    pairs = Pairs(unit(pairs.images, dim=-1), unit(pairs.texts, dim=-1), *(getattr(pairs, name) for name in (
-        "owners", "own", "terms", "frequencies", "origin", "captions")))  # fmt: skip
+    pairs = SparseExamples(unit(pairs.images, dim=-1), unit(pairs.texts, dim=-1), *(getattr(pairs, name) for name in (
+        "owners", "own", "terms", "frequencies", "origin", "ids")))  # fmt: skip
     captions = collection.captions["text"].to_pylist()
     theirs = PreTrainedTokenizerFast(tokenizer_object=tokenizer._reader, pad_token="[PAD]", model_max_length=512)
     words = words_of("st:all-MiniLM-L6-v2", 768)
@@ -182,7 +182,7 @@ def main() -> None:
           f"{'tokenising':>12}{'loss':>10}")  # fmt: skip
     for variant in asked.variants:
         torch.manual_seed(0)
-        head = Head(pairs.images.shape[1], words, tokenizer.vocabulary.usable)
+        head = SparseHead(pairs.images.shape[1], words, tokenizer.vocabulary.usable)
         if "fresh" in asked.states:
             timed(variant, "fresh", head, pairs, captions, theirs, batches[: asked.steps], (1e-4, 5e-6), clock)
         if "trained" in asked.states:
@@ -190,28 +190,28 @@ def main() -> None:
             timed(variant, "trained", head, pairs, captions, theirs, batches[asked.warm :], (1e-3, 5e-5), clock)
 
 
-def warmed(head: Head, pairs: Pairs, batches: list[Tensor], drawn: list[Coins]) -> Head:
+def warmed(head: SparseHead, pairs: SparseExamples, batches: list[Tensor], drawn: list[ExpansionSample]) -> SparseHead:
     """The head after so many steps at high rates."""
-    narrowing = Narrowing.of(1, head, pairs)
-    warming = Ours(narrowing.narrow(head), narrowing.pairs(pairs), (1e-3, 1e-3))
+    pruning = VocabularyPruning.of(1, head, pairs)
+    warming = Ours(pruning.prune(head), pruning.prune_examples(pairs), (1e-3, 1e-3))
     for step, (rows, coins) in enumerate(zip(batches, drawn, strict=True)):
-        warming.step(rows, narrow(coins, narrowing), ETA * min(1.0, step / 12) ** 2)
-    return narrowing.widen(warming.head, head)
+        warming.step(rows, narrow(coins, pruning), ETA * min(1.0, step / 12) ** 2)
+    return pruning.restore(warming.head, head)
 
 
 def timed(
     variant: str,
     state: str,
-    head: Head,
-    pairs: Pairs,
+    head: SparseHead,
+    pairs: SparseExamples,
     captions: list[str],
     tokenizer: Any,
     batches: list[Tensor],
     rates: tuple[float, float],
     clock: Callable[[], float],
 ) -> None:
-    narrowing = Narrowing.of("all", head, pairs)
-    ours = Ours(narrowing.narrow(head), narrowing.pairs(pairs), rates)
+    pruning = VocabularyPruning.of("all", head, pairs)
+    ours = Ours(pruning.prune(head), pruning.prune_examples(pairs), rates)
     rival = Rival(head, pairs, captions, tokenizer, rates)
     seconds, worst, terms = {"ours": 0.0, "rival": 0.0}, 0.0, []
     drawn = draws(variant, len(batches), pairs.frequencies)
@@ -219,7 +219,7 @@ def timed(
         losses = []
         for name, contender in (("ours", ours), ("rival", rival)):
             began = clock()
-            drawn_for = narrow(coins, narrowing) if contender is ours else coins
+            drawn_for = narrow(coins, pruning) if contender is ours else coins
             losses.append(contender.step(rows, drawn_for, ETA))  # type: ignore[attr-defined]
             seconds[name] += clock() - began
         terms.append(ours.terms)

@@ -63,10 +63,11 @@ from visir.files import data_directory
 from visir.records import Collection
 from visir.threads import usable_cores
 from visir.training.build import build_model
-from visir.training.data import Splits, owners_of
+from visir.training.data import Splits, image_rows_of
+from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
 from visir.training.fit import fit
-from visir.training.objectives.base import Pairs
+from visir.training.objectives.base import VectorPairs
 from visir.training.recipe import Recipe
 
 EPOCHS = 2
@@ -185,16 +186,16 @@ def ours(model: str, images: int) -> dict[str, float]:
     train, validation = build_examples(recipe, built, splits)
     before = time.perf_counter() - begun
     epochs: list[Epoch] = []
-    ahead = training_module.ahead
+    prefetch = training_module.prefetch
 
     def timed(*arguments: Any, **options: Any) -> Generator[Any, None, None]:
         epochs.append(Epoch())
-        with closing(ahead(*arguments, **options)) as coming:
+        with closing(prefetch(*arguments, **options)) as coming:
             yield from epochs[-1].of(coming)
 
-    training_module.ahead = timed
+    training_module.prefetch = timed
     with tempfile.TemporaryDirectory() as folder:
-        last = fit(recipe, built.towers, built.objective, train, validation, folder=Path(folder)).curve[-1]
+        last = fit(recipe, DualEncoder(built.towers, built.objective), train, validation, folder=Path(folder)).curve[-1]
     return summary(epochs[-1], len(train), before, last.losses["loss"])
 
 
@@ -203,7 +204,7 @@ class Captions(Dataset[Any]):
 
     def __init__(self, collection: Collection, transform: Callable[[Image.Image], Any], words: dict[str, int]) -> None:
         self.collection, self.transform, self.words = collection, transform, words
-        self.texts, self.owners = collection.captions["text"].to_pylist(), owners_of(collection)
+        self.texts, self.owners = collection.captions["text"].to_pylist(), image_rows_of(collection)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -250,7 +251,7 @@ def rivals(model: str, images: int) -> dict[str, float]:
         for photos, captions, owners in epoch.of(loader):
             image = torch.nn.functional.normalize(_image_vectors(towers["image"], backbone, photos), dim=-1)
             text = torch.nn.functional.normalize(towers["text"](captions), dim=-1)
-            loss = objective(Pairs(image, text, owners)).total
+            loss = objective(VectorPairs(image, text, owners)).total
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 2.0)

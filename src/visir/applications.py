@@ -38,17 +38,21 @@ class Application:
     Args:
         name: That of the entry point.
         verbs: Its verbs.
-        acts: Kinds of cells of a study: the word of a study's file (`run = "…"`) → "module:class" of a
-            `visir.studies.act.Act`.
-        shapes: What figures show: name → "module:function" from `visir.studies.shape.Means` to sentences.
-        drawings: How figures are drawn: name → "module:function", see `visir.studies.shape.Draw`.
+        experiments: Kinds of experiments of studies: the word of a study's file (`experiment = "…"`) → "module:class"
+            of a `visir.studies.experiment.Experiment`.
+        trend_checks: What papers say of figures: name → "module:function" from `visir.studies.trend_check.Means` to a
+            list of `TrendCheck`.
+        drawings: How figures are drawn: name → "module:function", see `visir.studies.trend_check.DrawFigure`.
+        formats: Formats of its sources, which `visir data formats` lists: title → "module:registry" of
+            `visir.collections.descriptor.Format`.
     """
 
     name: str
     verbs: tuple[Verb, ...] = ()
-    acts: Mapping[str, str] = field(default_factory=dict)
-    shapes: Mapping[str, str] = field(default_factory=dict)
+    experiments: Mapping[str, str] = field(default_factory=dict)
+    trend_checks: Mapping[str, str] = field(default_factory=dict)
     drawings: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any
 
 from visir.errors import VisirError, require
 from visir.fingerprint import hash_json
-from visir.storage import FolderKind, Store
+from visir.storage import ContentStore, FolderKind
 
 COPIES = FolderKind("copy", "a copy of a place elsewhere", remedy="delete it: it is copied again")
 
@@ -108,7 +108,7 @@ def local_copy(url: str) -> Path:
     inside = {one: "" if is_file else one[len(path) :].lstrip("/") for one in found}
     state = {inside[one]: [info.get("size"), _tag(info)] for one, info in found.items()}
     name = url.rpartition("/")[2] or "source"
-    store, key = Store(COPIES, name="remote"), hash_json({"url": url, "state": state})
+    store, key = ContentStore(COPIES, name="remote"), hash_json({"url": url, "state": state})
     if store.find(key, hashed=lambda name: False) is None:
         waiting = f"another process is copying {url}; waiting for it"
         with store.writing(key, waiting=waiting, resume=False) as change, _reaching(url):

@@ -45,8 +45,8 @@ def weighted(tmp_path: Path) -> Path:
     torch = pytest.importorskip("torch")
     tokenizers = pytest.importorskip("tokenizers")
     from visir.sparse.encoder import SparseEncoder, write_sparse
-    from visir.sparse.head import Head
-    from visir.sparse.language_model import Words
+    from visir.sparse.head import SparseHead
+    from visir.sparse.language_model import WordEmbeddings
     from visir.sparse.vocabulary import Tokenizer
 
     texts = " ".join(open_collection(LARGE).captions["text"].to_pylist()).lower()
@@ -63,8 +63,8 @@ def weighted(tmp_path: Path) -> Path:
     tokenizer, dense = Tokenizer(library.to_str().encode(), "tiny"), load("bow")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        words = Words(torch.randn(len(pieces), 8), -1.0 + 0 * torch.randn(len(pieces)), None, "random")
-        head = Head(dense.dimension, words, tokenizer.vocabulary.usable)
+        words = WordEmbeddings(torch.randn(len(pieces), 8), -1.0 + 0 * torch.randn(len(pieces)), None, "random")
+        head = SparseHead(dense.dimension, words, tokenizer.vocabulary.usable)
     folder = tmp_path / "weighted"
     folder.mkdir()
     write_sparse(folder, SparseEncoder(dense, head, tokenizer, variant="caption"))
@@ -161,7 +161,7 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
         ((*build, tmp_path / "x", "--to", "image"), "did you mean 'images'?"),
         ((*build, tmp_path / "x", "--kind", "hnws"), "did you mean 'hnsw'?"),
         ((*build, tmp_path / "x", "--kind", "hnsw", "--set", "m=many"), "m: a whole number, not 'many'"),
-        ((*build, tmp_path / "x", "--set", "m"), "--set m: expected NAME=VALUE"),
+        ((*build, tmp_path / "x", "--set", "m"), "'m' has no value; write m=VALUE"),
         (("build", SMALL, "-m", "bow", "--to", "captions", "--kind", "scipy", "--out", tmp_path / "x"),
          "kinds for dense vectors: exact, hnsw"),
         (("info", tmp_path / "nothing"), "nothing: no such folder"),

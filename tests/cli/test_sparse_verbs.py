@@ -17,7 +17,7 @@ from visir.cli.sparsify import sparsify
 from visir.encoders.models.sentence import packaged_model
 from visir.evaluation.results import load
 from visir.reports.word_sheet import write_word_sheet
-from visir.sparse.said import Said
+from visir.sparse.top_terms import TopTerms
 
 
 def test_faults_of_sparsify() -> None:
@@ -43,12 +43,12 @@ def test_faults_of_explain_vector(tmp_path: Path) -> None:
 
 def test_the_sheet_escapes_what_is_said(tmp_path: Path) -> None:
     picture = Image.fromarray(np.full((30, 40, 3), 200, np.uint8))
-    caption = Said("a <script>alert(1)</script> dog", (("dog", 2.0), ("##<b>", 1.0)), frozenset({"dog"}))
-    card = Said('"><img src=x>', (("red", 1.5),), picture=picture, caption=caption)
-    page = write_word_sheet(tmp_path / "a.html", [card, Said("alone", ())], title="T", subtitle="S").read_text()
+    caption = TopTerms("a <script>alert(1)</script> dog", (("dog", 2.0), ("##<b>", 1.0)), frozenset({"dog"}))
+    card = TopTerms('"><img src=x>', (("red", 1.5),), picture=picture, caption=caption)
+    page = write_word_sheet(tmp_path / "a.html", [card, TopTerms("alone", ())], title="T", subtitle="S").read_text()
     assert "<script" not in page and "<img src=x" not in page and "&lt;b&gt;" in page
     assert page.count("data:image/jpeg;base64,") == 1 and "no words" in page
-    again = write_word_sheet(tmp_path / "b.html", [card, Said("alone", ())], title="T", subtitle="S").read_text()
+    again = write_word_sheet(tmp_path / "b.html", [card, TopTerms("alone", ())], title="T", subtitle="S").read_text()
     assert page == again
 
 

@@ -81,7 +81,7 @@ def test_dry_run_prints_the_plan_and_writes_nothing(recipe: Path, tmp_path: Path
     out = tmp_path / "out"
     done = CliRunner().invoke(app, [str(recipe), "--dry-run", "--out", str(out)])
     assert done.exit_code == 0, done.exception
-    assert 'siblings = "apart"' in done.output  # the resolved recipe, defaults and all
+    assert 'false_negatives = "masked"' in done.output  # the resolved recipe, defaults and all
     assert "train: 48 images, 240 captions" in done.output
     assert "steps: 8 an epoch, 16 in 2 epochs" in done.output
     assert "text head: 520 parameters trained" in done.output  # 64 · 8 + 8

@@ -6,13 +6,14 @@ import pytest
 from toys import jpeg, karpathy
 
 from visir.collections import open_collection, portable
-from visir.collections.check import Report, check, check_source
+from visir.collections.check import check, check_source
+from visir.collections.findings import Report
 from visir.collections.inspect import inspect
 from visir.records import Collection
 
 
 def told(report: Report) -> dict[str, tuple[str, int]]:
-    return {finding.what: (finding.level, finding.count) for finding in report.findings}
+    return {finding.kind: (finding.level, finding.count) for finding in report.findings}
 
 
 def test_a_sound_collection(write) -> None:
@@ -22,7 +23,7 @@ def test_a_sound_collection(write) -> None:
     report = check_source(str(path))
     assert report.ok
     assert report.findings == []
-    assert (report.images, report.captions, report.decoded) == (2, 4, 2)
+    assert (report.counts, report.decoded) == ({"images": 2, "captions": 4}, 2)
     assert report.captions_per_image == {2: 2}
     assert report.formats == {"JPEG": 1, "PNG": 1}
     assert report.sizes == "12–20 × 8–30 pixels"
@@ -54,7 +55,7 @@ def test_everything_at_once_where_a_collection_is_refused(write) -> None:
         "images without a picture": ("error", 1),
         "pictures that cannot be had": ("error", 1),
     }
-    examples = {finding.what: finding.examples for finding in report.findings}
+    examples = {finding.kind: finding.examples for finding in report.findings}
     assert examples["images without a picture"] == ("'d.jpg'",)
     assert "image 'a.jpg' (a.jpg): broken or truncated image" in examples["pictures that cannot be had"][0]
     assert examples["image ids that occur more than once"] == ("'a.jpg' × 2",)
@@ -68,7 +69,7 @@ def test_captions_without_image_and_null_texts(write) -> None:
 
 def test_what_cannot_be_read_at_all(write) -> None:
     report = check_source(str(write("d.json", b'{"images": [{"sentids": ')))
-    assert [finding.what for finding in report.findings] == ["cannot be read as a collection"]
+    assert [finding.kind for finding in report.findings] == ["cannot be read"]
     assert "not valid JSON" in report.findings[0].examples[0]
     assert not report.ok
 
@@ -106,7 +107,7 @@ def test_repeated_captions() -> None:
         images={"id": ["1", "2", "3"]},
         captions={"id": list("abcd"), "text": ["dog", "dog", "dog", "cat"], "image_id": ["1", "1", "2", "3"]},
     )
-    found = {finding.what: finding for finding in check(made).findings}
+    found = {finding.kind: finding for finding in check(made).findings}
     assert found["captions that an image has twice"].examples == ("'1': “dog” × 2",)
     several = next(one for what, one in found.items() if what.startswith("texts that several images have"))
     assert several.examples == ("“dog” at 2 images",)
@@ -117,7 +118,7 @@ def test_twins_within_and_across_splits(write, tmp_path) -> None:
         write(f"p/{name}.jpg", jpeg(colour))
     report = check_source(str(tmp_path / "p"))
     assert report.ok
-    found = {finding.what: finding.examples for finding in report.findings}
+    found = {finding.kind: finding.examples for finding in report.findings}
     assert found["same picture in several splits"] == ("'test/a.jpg' = 'train/b.jpg'",)
     assert found["same picture (byte for byte) under several ids"] == ("'train/c.jpg' = 'train/d.jpg'",)
 

@@ -192,7 +192,7 @@ def test_empty_lines_keep_the_others_places_and_strange_files_are_told(folder, w
 def test_check_tells_a_listed_picture_that_is_absent(folder) -> None:
     (folder / "CUB_200_2011" / "images" / IMAGES["2"]).unlink()
     report = check_source(str(folder), decode=False)
-    assert [(one.what, one.examples) for one in report.findings if one.level == "error"] == [
+    assert [(one.kind, one.examples) for one in report.findings if one.level == "error"] == [
         ("images without a picture", ("'2'",))
     ]
 

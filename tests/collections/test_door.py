@@ -13,7 +13,7 @@ import pytest
 from toys import jpeg, karpathy
 
 from visir.collections import judgements, open_collection, portable, readers
-from visir.collections.descriptor import Described
+from visir.collections.descriptor import Format
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.errors import CollectionError, VisirError
 from visir.registry import Registry
@@ -36,10 +36,15 @@ COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"id": 1, "
         ("p.zip", {"a.jpg": jpeg()}, "photos"),
         ("dir/a.jpg", jpeg(), "photos"),
         ("dir/metadata.csv", "file_name,text\na.jpg,x\n", "imagefolder"),
+        ("dir/qrels/test.tsv", "query-id\tcorpus-id\nq\td\n", "task"),
     ],
 )
 def test_exactly_one_format_is_told_from_the_content(write, name: str, content: object, expected: str) -> None:
     path = write(name, content)
+    if expected == "task":
+        write("dir/corpus.jsonl", '{"_id": "d", "text": "x"}')
+        write("dir/queries.tsv", "_id\ttext\nq\tx\n")
+        path = path.parent
     if name.startswith("dir/"):
         path = path.parent
     found = [key for key, one in FORMATS.items() if one.sniff(path)]
@@ -117,7 +122,7 @@ def test_the_working_directory_may_change(write, tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(("package", "registry"), [(readers, FORMATS), (judgements, JUDGEMENTS)])
-def test_every_reader_is_registered(package: ModuleType, registry: Registry[Described]) -> None:
+def test_every_reader_is_registered(package: ModuleType, registry: Registry[Format]) -> None:
     modules = [import_module(f"{package.__name__}.{entry.name}") for entry in pkgutil.iter_modules(package.__path__)]
     described = [module.FORMAT for module in modules if hasattr(module, "FORMAT")]
     assert described

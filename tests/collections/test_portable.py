@@ -156,7 +156,7 @@ def test_everything_missing_or_altered_is_named_at_once(toy, tmp_path) -> None:
     ("change", "message"),
     [
         ({"fingerprint": "0" * 32}, "the fingerprint is .*, but collection.json says 0000"),
-        ({"version": 99}, "layout version 99; this visir reads version 1"),
+        ({"version": 99}, r"newer visir \(visir collection, version 99; this one reads 1\)"),
         ({"kind": "other"}, "not the card of a visir collection"),
         ({"tables": {}}, "captions, images, judgements missing or wrong"),
     ],

@@ -158,7 +158,7 @@ def test_the_loader_stays_a_few_batches_ahead(tmp_path: Path) -> None:
                 decoded += 1
             return super().preprocess(image)
 
-    batches = load_images(collection, Counts(), start=0, batch_size=4, workers=8, skip_broken=False)
+    batches = load_images(collection.items("image"), Counts(), start=0, batch_size=4, workers=8, skip_broken=False)
     for taken, _ in enumerate(batches, 1):
         assert decoded <= 4 * (taken + 3)
     assert decoded == 60
@@ -168,14 +168,14 @@ def test_resumed_batches_end_where_the_uninterrupted_ones_do(tmp_path: Path) -> 
     collection = photos(tmp_path / "photos", 10)
     bounds = [
         (one.start, one.stop, len(one.pixels))
-        for one in load_images(collection, Means(), start=6, batch_size=4, workers=1, skip_broken=False)
+        for one in load_images(collection.items("image"), Means(), start=6, batch_size=4, workers=1, skip_broken=False)
     ]
     assert bounds == [(6, 8, 2), (8, 10, 2)]
 
 
 def test_an_abandoned_loader_ends_its_threads(tmp_path: Path) -> None:
     collection = photos(tmp_path / "photos", 40)
-    batches = load_images(collection, Means(), start=0, batch_size=2, workers=4, skip_broken=False)
+    batches = load_images(collection.items("image"), Means(), start=0, batch_size=2, workers=4, skip_broken=False)
     next(batches)
     batches.close()  # type: ignore[attr-defined]
     assert not [one for one in threading.enumerate() if one.name.startswith("load")]

@@ -11,7 +11,7 @@ import scipy.stats
 from evaluation_toys import make_collection, random_pair
 
 from visir.errors import ConfigurationError, ProtocolError, VisirError
-from visir.evaluation.compare import compare, refuse_unlike
+from visir.evaluation.compare import check_comparable, compare
 from visir.evaluation.evaluate import evaluate
 from visir.records import Collection, Result
 from visir.reports import comparison_table, to_markdown
@@ -99,7 +99,7 @@ def test_clusters_by_image_raise_p(good: Result) -> None:
 def test_unknown_images_are_said_to_be(good: Result, poor: Result) -> None:
     bare = [replace(one, captions=None) for one in (poor, good)]
     assert "because the results do not say which image" in compare(bare).notes[0]
-    with pytest.raises(ConfigurationError, match=r"which image 300 of 300 captions belong to is not known"):
+    with pytest.raises(ConfigurationError, match=r"of 300 of 300 captions the image is not known"):
         compare(bare, by="image")
     with pytest.raises(ConfigurationError, match="unknown sample 'images' \\(did you mean 'image'"):
         compare(bare, by="images")  # type: ignore[arg-type]
@@ -205,4 +205,4 @@ def test_measures_are_checked(good: Result) -> None:
 
 
 def test_like_protocols_differ_in_nothing(good: Result, poor: Result) -> None:
-    assert refuse_unlike([good, poor]) == {}
+    assert check_comparable([good, poor]) == {}

@@ -57,7 +57,7 @@ def test_an_encoder_is_evaluated_through_the_store(collection: Collection, tmp_p
     assert result.system == "colours"
     assert result.mean("t2i", "hit@1") == result.mean("i2t", "hit@1") == 1
     assert result.protocol.image_preprocessing == "mean whole picture"
-    assert {"encode images", "encode texts", "search", "measure"} <= set(result.timing)
+    assert {"encode images", "encode captions", "search", "measure"} <= set(result.timing)
     assert any((tmp_path / "store").rglob("*"))
 
 

@@ -250,7 +250,7 @@ def test_refusals(toy: Collection) -> None:
         evaluate(toy, (images, texts), folds=3)
     with pytest.raises(ConfigurationError, match="cannot evaluate a str"):
         evaluate(toy, "openai/clip")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="expected image and text embeddings, got image"):
+    with pytest.raises(ConfigurationError, match="its captions are texts; the document vectors are of images"):
         evaluate(toy, (images, images))
     with pytest.raises(ConfigurationError, match=r"image vectors have 16 dimensions .* text vectors 8"):
         evaluate(toy, (images, embed("text", texts.ids.to_pylist(), texts.vectors[:, :8])))

@@ -161,7 +161,7 @@ def test_a_deep_run_is_as_good_as_vectors() -> None:
 
 
 def test_a_restricted_gallery_is_found_again() -> None:
-    """Searched over the whole collection, published over the split: the run suffices when it is deep enough."""
+    """SearchResult over the whole collection, published over the split: the run suffices when it is deep enough."""
     half = COLLECTION.images.set_column(3, "split", [["test"] * 10 + ["train"] * 30])
     collection = replace(COLLECTION, images=half)
     searched = evaluate(collection, VECTORS, split="test", gallery="collection", depth=200)

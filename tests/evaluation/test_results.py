@@ -88,7 +88,7 @@ def test_what_was_altered_or_lost_is_named(evaluation: Evaluation, tmp_path: Pat
     with pytest.raises(VisirError, match=r"per_query_i2t\.parquet belongs to the result and is missing"):
         load(tmp_path)
     write_json(tmp_path / "result.json", {"something": "else"})
-    with pytest.raises(VisirError, match="not a result of this visir"):
+    with pytest.raises(VisirError, match="not a result of visir evaluate"):
         load(tmp_path)
 
 

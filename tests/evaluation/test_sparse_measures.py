@@ -22,7 +22,7 @@ from visir.evaluation.sparse_measures import (
     semantic_at,
 )
 from visir.records import EncoderCard, SparseEmbeddings, Vocabulary
-from visir.sparse.vocabulary import Terms
+from visir.sparse.vocabulary import TextTerms
 
 WORDS = Vocabulary("tiny", ["[PAD]", "dog", "puppy", "car", "red"], np.array([False, True, True, True, True]))  # type: ignore[arg-type]
 CARD = EncoderCard("tiny", "sparse")
@@ -34,8 +34,8 @@ def sparse(modality: Any, matrix: Any, words: Vocabulary = WORDS) -> SparseEmbed
     return SparseEmbeddings.from_scipy(modality, ids, csr_array(np.array(matrix, np.float32)), words, CARD)
 
 
-def terms(*texts: list[int]) -> Terms:
-    return Terms(
+def terms(*texts: list[int]) -> TextTerms:
+    return TextTerms(
         np.cumsum([0, *map(len, texts)]).astype(np.int64), np.array([t for one in texts for t in sorted(one)], np.int32)
     )
 

@@ -17,13 +17,13 @@ from visir.encoders import Store
 from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation import evaluate
 from visir.evaluation.significance import corrected, paired_t
-from visir.evaluation.stress.command import CommandSubject
-from visir.evaluation.stress.runs import RunsSubject
+from visir.evaluation.stress.merging import merged
 from visir.evaluation.stress.stress import Stress, stress, with_correction
-from visir.evaluation.stress.subject import merged
+from visir.evaluation.systems.command import CommandSystem
+from visir.evaluation.systems.run_folder import RunFolder
 from visir.records import Collection, Gallery, Qrels, Run
 from visir.robustness.perturb import perturb
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 from visir.search.formats import write_run
 from visir.search.ranks import ranks_of
 
@@ -130,7 +130,7 @@ def runs_of(collection: Collection, folder: Path, names: list[str]) -> None:
 def test_runs_give_what_the_encoder_gives(collection: Collection, tmp_path: Path) -> None:
     runs_of(collection, tmp_path / "runs", TYPOS)
     own = stress(collection, _never_zero(), perturbations=TYPOS, pictures=[], store=Store(tmp_path / "store"))
-    given = stress(collection, RunsSubject(tmp_path / "runs"))
+    given = stress(collection, RunFolder(tmp_path / "runs"))
     assert given.system == "runs" and given.protocol.depth == 10
     for mine, theirs in zip(own.effects, given.effects, strict=True):
         assert mine.name == theirs.name and mine.overall == theirs.overall and mine.p == theirs.p
@@ -141,17 +141,17 @@ def test_runs_give_what_the_encoder_gives(collection: Collection, tmp_path: Path
 
 def test_faults_of_a_folder_of_runs(collection: Collection, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no run: none"):
-        RunsSubject(tmp_path)
+        RunFolder(tmp_path)
     runs_of(collection, tmp_path / "runs", ["char_swap"])
     (tmp_path / "runs" / "char_swop.trec").write_text("")
     (tmp_path / "runs" / "none.trec").rename(tmp_path / "runs" / "plain.txt")
     with pytest.raises(RunError) as fault:
-        RunsSubject(tmp_path / "runs")
+        RunFolder(tmp_path / "runs")
     for part in ("3 faults", "'char_swop' is no perturbation", "'plain'", "unperturbed run of t2i is missing"):
         assert part in str(fault.value)
     (tmp_path / "runs" / "char_swop.trec").unlink()
     (tmp_path / "runs" / "plain.txt").rename(tmp_path / "runs" / "none.txt")
-    subject = RunsSubject(tmp_path / "runs")
+    subject = RunFolder(tmp_path / "runs")
     with pytest.raises(ConfigurationError, match="has no answers to 'extra_char'; it has char_swap"):
         stress(collection, subject, perturbations=["extra_char"])
 
@@ -179,29 +179,29 @@ def test_a_command_is_asked_once(collection: Collection, tmp_path: Path) -> None
     script.write_text(SEARCH)
     command = f"{sys.executable} {script} {{queries}} {{run}} {tmp_path}"
     names = ["distraction_true", "shuffle_within_trigrams"]
-    found = stress(collection, CommandSubject(command, tmp_path / "kept", "toy"), perturbations=names)
+    found = stress(collection, CommandSystem(command, tmp_path / "kept", "toy"), perturbations=names)
     # With " and true is true" behind it no caption ends in "paint": only image 000 … 009 by the order of ids remain.
     assert found.effect("distraction_true").overall.percent < -60
     said = (tmp_path / "kept" / "distraction_true.tsv").read_text().splitlines()[0]
     assert said.startswith("000#0\t") and "true is true" in said
     assert len((tmp_path / "calls").read_text().splitlines()) == 3
-    again = stress(collection, CommandSubject(command, tmp_path / "kept", "toy"), perturbations=names)
+    again = stress(collection, CommandSystem(command, tmp_path / "kept", "toy"), perturbations=names)
     assert len((tmp_path / "calls").read_text().splitlines()) == 3  # a killed study goes on; nothing is asked twice
     assert again.effect(names[0]).overall == found.effect(names[0]).overall
-    stress(collection, CommandSubject(command, tmp_path / "kept", "toy"), perturbations=names, seed=1)
+    stress(collection, CommandSystem(command, tmp_path / "kept", "toy"), perturbations=names, seed=1)
     assert len((tmp_path / "calls").read_text().splitlines()) == 4  # another shuffle; the distraction is the same
 
 
 def test_faults_of_a_command(collection: Collection, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"does not say where \{run\} stands"):
-        CommandSubject("search {queries}", tmp_path / "calls")
+        CommandSystem("search {queries}", tmp_path / "calls")
     broken = f"{sys.executable} -c 'import sys; sys.exit(\"no index {{\" )' {{queries}} {{run}}"
     with pytest.raises(RunError, match=r"exit status 1[\s\S]*no index"):
-        stress(collection, CommandSubject(broken, tmp_path / "calls"), perturbations=["char_swap"])
+        stress(collection, CommandSystem(broken, tmp_path / "calls"), perturbations=["char_swap"])
     with pytest.raises(RunError, match="left no run"):
-        stress(collection, CommandSubject("true {queries} {run}", tmp_path / "calls"), perturbations=["char_swap"])
+        stress(collection, CommandSystem("true {queries} {run}", tmp_path / "calls"), perturbations=["char_swap"])
     with pytest.raises(ConfigurationError, match="'jpeg'"):
-        stress(collection, CommandSubject("true {queries} {run}", tmp_path / "calls"), pictures=["jpeg"])
+        stress(collection, CommandSystem("true {queries} {run}", tmp_path / "calls"), pictures=["jpeg"])
 
 
 def test_all_faults_at_once(collection: Collection, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_merging_is_choosing_query_by_query(seed: int, count: int, size: int) ->
     asked = [one for one in queries if rng.random() < 0.5] or queries[:1]
     answered = [one for one in asked if rng.random() < 0.8] or asked[:1]
     plain, anew = run("plain", queries), run("anew", answered)
-    both = merged(Searched(plain, ranks_of(plain, qrels)), Searched(anew, ranks_of(anew, qrels.select(asked))), qrels)
+    both = merged(SearchResult(plain, ranks_of(plain, qrels)), SearchResult(anew, ranks_of(anew, qrels.select(asked))))
     for one in queries:
         expected = [] if one in asked and one not in answered else (anew if one in asked else plain).answer(one)
         assert both.run.answer(one) == expected

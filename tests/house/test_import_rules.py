@@ -96,13 +96,13 @@ def test_what_an_application_registers_is_there(name: str) -> None:
     assert application.name == name
     for verb in application.verbs:
         assert callable(load_target(verb.target)), verb
-    for targets in (application.acts, application.shapes, application.drawings):
+    for targets in (application.experiments, application.trend_checks, application.drawings):
         for what, target in targets.items():
             assert target.startswith(f"visir.{name}."), f"{what} of {name} lies elsewhere: {target}"
             assert callable(load_target(target)), target
 
 
-def test_names_of_acts_shapes_and_drawings_are_of_one_application() -> None:
-    for field in ("acts", "shapes", "drawings"):
+def test_names_of_experiments_trend_checks_and_drawings_are_of_one_application() -> None:
+    for field in ("experiments", "trend_checks", "drawings"):
         names = [one for application in applications() for one in getattr(application, field)]
         assert len(names) == len(set(names)), field

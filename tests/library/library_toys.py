@@ -42,8 +42,8 @@ def head_over(model: str, folder: Path) -> Path:
 
     from visir.encoders import load
     from visir.sparse.encoder import SparseEncoder, write_sparse
-    from visir.sparse.head import Head
-    from visir.sparse.language_model import Words
+    from visir.sparse.head import SparseHead
+    from visir.sparse.language_model import WordEmbeddings
     from visir.sparse.vocabulary import Tokenizer
 
     texts = " ".join(open_collection(SCENES).captions["text"].to_pylist()).lower()
@@ -60,8 +60,8 @@ def head_over(model: str, folder: Path) -> Path:
     tokenizer, dense = Tokenizer(library.to_str().encode(), "tiny"), load(model)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        words = Words(torch.randn(len(pieces), 8), -1.0 + 0 * torch.randn(len(pieces)), None, "random")
-        head = Head(dense.dimension, words, tokenizer.vocabulary.usable)
+        words = WordEmbeddings(torch.randn(len(pieces), 8), -1.0 + 0 * torch.randn(len(pieces)), None, "random")
+        head = SparseHead(dense.dimension, words, tokenizer.vocabulary.usable)
     made = folder / "head"
     made.mkdir()
     write_sparse(made, SparseEncoder(dense, head, tokenizer, variant="caption"), dense_name=model)

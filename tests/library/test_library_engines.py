@@ -167,7 +167,7 @@ def test_what_a_killed_build_left_on_the_server_is_removed_by_the_next(
     draw(photos, range(4))
     asked = {"model": "pixels", "kind": "qdrant", "settings": {"url": server.url}}
     with monkeypatch.context() as killed:  # no clearing up: neither the collection nor the note of it
-        killed.setattr("visir.search.remote.kept._destroyed", lambda _: None)
+        killed.setattr("visir.search.remote.storage._destroyed", lambda _: None)
         killed.setattr("visir.storage.scratch._closed", lambda _, claims: claims.release())
         killed.setattr(server_module.ServerEngine, "mark", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):

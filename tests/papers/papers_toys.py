@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from visir.papers.cells import Cell, State
+from visir.papers.cells import CellState, TableCell
 from visir.papers.study import Study
-from visir.studies.act import Measured
+from visir.studies.experiment import Measurement
 
 COUNTING = """
 title = "Toy"
@@ -18,7 +18,7 @@ groups = [["MS-COCO", "MS-COCO-FG"]]
 
 [smoke]
 data = "{data}"
-says = "Forty scenes."
+description = "Forty scenes."
 hours = 0.01
 seeds = [0, 1]
 cells = [
@@ -27,8 +27,8 @@ cells = [
     {{ system = "Flickr30k", source = "scenes:40?seed=2" }},
 ]
 
-[smoke.each]
-run = "count"
+[smoke.defaults]
+experiment = "count"
 split = "all"
 captions = "all"
 """
@@ -43,13 +43,13 @@ def counting(folder: Path, *, first: str = "scenes:40", data: str = "generated")
 
 def study(scale: str = "full", data: str = "same", **changes: Any) -> Study:
     """The study of LTD's Table 3: two systems on COCO, six recalls each."""
-    cells = [{"run": "train", "recipe": "r", "system": one, "collection": "COCO"} for one in ("Ours", "VSE++")]
+    cells = [{"experiment": "train", "recipe": "r", "system": one, "collection": "COCO"} for one in ("Ours", "VSE++")]
     said: dict[str, Any] = {"title": "T", "paper": "LTD, Table 3", "published": "ltd-table-3", "claims": "C"}
-    said[scale] = {"data": data, "says": "S", "hours": 1, "cells": cells}
+    said[scale] = {"data": data, "description": "S", "hours": 1, "cells": cells}
     return Study.model_validate({**said, **changes})
 
 
-def cell(system: str, collection: str = "COCO", seed: int = 0, state: State = "done", **values: float) -> Cell:
+def cell(system: str, collection: str = "COCO", seed: int = 0, state: CellState = "done", **values: float) -> TableCell:
     """A finished cell; `values` are labels with "_" for their blank: t2i_R1 is "t2i R@1"."""
     labels = {name.replace("_R", " R@").replace("_", " "): value for name, value in values.items()}
-    return Cell(system, collection, seed, {}, state, "" if state == "done" else "why not", Measured(labels, {}))
+    return TableCell(system, collection, seed, {}, state, "" if state == "done" else "why not", Measurement(labels, {}))

@@ -11,19 +11,19 @@ from papers_toys import cell, counting, study
 from visir.errors import ConfigurationError
 from visir.evaluation.published import every_table, open_table
 from visir.files import data_directory
-from visir.papers.acts.sparsify import Head
-from visir.papers.acts.train import Train
-from visir.papers.answers import answers, tree
-from visir.papers.printed import doubts_of, numbers_of, words_of
-from visir.papers.registered import SHAPES
-from visir.papers.reports.papers import words_table
+from visir.papers.comparison import compare_cells
+from visir.papers.experiments.sparsify import SparseHeadExperiment
+from visir.papers.experiments.train import TrainExperiment
+from visir.papers.published_values import doubts_of, published_numbers, published_words
+from visir.papers.registries import TREND_CHECKS
+from visir.papers.reports.tables import words_table
 from visir.papers.run import run
 from visir.papers.study import Study, names, read_study
-from visir.papers.verdict import verdict
+from visir.papers.verdicts import tree, verdicts
 from visir.sparse.recipe import read_sparse_recipe
-from visir.studies.act import Measured
-from visir.studies.places import places
-from visir.studies.trained import First
+from visir.studies.data_requirements import data_requirements
+from visir.studies.experiment import Measurement
+from visir.studies.shared_training import PriorTraining
 from visir.training.shipped import find_recipe
 
 FIGURES = {
@@ -46,14 +46,14 @@ def test_a_study_is_readable_and_its_recipes_are_too(name: str) -> None:
     assert one.claims
     for scale in one.scales:
         assert (one.scale(scale).data == "generated") == (scale == "smoke")
-        for act in one.acts(scale):
+        for experiment in one.experiments(scale):
             if scale == "smoke":
-                assert not act.needs, "a smoke run needs no data"
-            if isinstance(act, Train):
-                First(recipe=act.recipe, set=act.set).resolved(0)
-            if isinstance(act, Head):
-                read_sparse_recipe(find_recipe(act.recipe, "sparsify"), act.set)
-            first = getattr(act, "first", None)
+                assert not experiment.needs, "a smoke run needs no data"
+            if isinstance(experiment, TrainExperiment):
+                PriorTraining(recipe=experiment.recipe, set=experiment.set).resolved(0)
+            if isinstance(experiment, SparseHeadExperiment):
+                read_sparse_recipe(find_recipe(experiment.recipe, "sparsify"), experiment.set)
+            first = getattr(experiment, "training", None)
             if first is not None:
                 first.resolved(0)
 
@@ -75,7 +75,7 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     path = counting(tmp_path)
     text = path.read_text().replace('source = "scenes:40?seed=1"', 'sourse = "scenes:40"')
     text = text.replace('system = "Flickr30k"', 'needs = ["cocoa"], system = "Flickr8k"')
-    path.write_text(text.replace('paper = "Toy, Table 1"', 'paper = "Toy"\nshape = "figure-3-22"'))
+    path.write_text(text.replace('paper = "Toy, Table 1"', 'paper = "Toy"\ntrend_checks = "figure-3-22"'))
     with pytest.raises(ConfigurationError) as caught:
         read_study(path)
     said = str(caught.value)
@@ -84,7 +84,7 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     assert "the key 'source' is missing" in said
     assert "smoke, cell 3 (Flickr8k): needs 'cocoa' (did you mean 'coco'?" in said
     assert "brittleness-table-1 has no row 'Flickr8k', ''" in said
-    assert "shape = 'figure-3-22' (did you mean 'figure-3-2'?" in said
+    assert "trend_checks = 'figure-3-22' (did you mean 'figure-3-2'?" in said
 
 
 def test_unknown_keys_and_acts_are_faults(tmp_path: Path) -> None:
@@ -93,22 +93,22 @@ def test_unknown_keys_and_acts_are_faults(tmp_path: Path) -> None:
     path.write_text(good.replace("claims", "clams"))
     with pytest.raises(ConfigurationError, match=r"unknown key 'clams': did you mean 'claims'"):
         read_study(path)
-    path.write_text(good.replace('run = "count"', 'run = "trian"'))
-    with pytest.raises(ConfigurationError, match=r"cell 1 \(MS-COCO\): run = 'trian' \(did you mean 'train'"):
+    path.write_text(good.replace('experiment = "count"', 'experiment = "trian"'))
+    with pytest.raises(ConfigurationError, match=r"cell 1 \(MS-COCO\): experiment = 'trian' \(did you mean 'train'"):
         read_study(path)
 
 
 def test_every_place_says_where_and_whence() -> None:
-    for one in places().values():
+    for one in data_requirements().values():
         assert bool(one.path) != bool(one.model)
-        assert "http" in one.get or "hf download" in one.get or one.path, one.name
+        assert "http" in one.instructions or "hf download" in one.instructions or one.path, one.name
 
 
 def test_a_value_within_five_percent_is_reproduced() -> None:
     # LTD, Table 3, Ours: i2t R@1 38.9, t2i R@1 29.9. 38.9 · 1.05 = 40.845: 40.84 is within, 29.9 · 0.95 = 28.405:
     # 28.40 is 5.02 % off. Of two seeds the mean counts: (38 + 40) / 2 = 39.0, sd √2.
     first = cell("Ours", i2t_R1=40.84, t2i_R1=28.40)
-    found = verdict("x", study(), "full", [first, cell("VSE++", state="failed")])
+    found = compare_cells("x", study(), "full", [first, cell("VSE++", state="failed")])
     by_key = {(one.system, one.label): one for one in found.values}
     assert by_key["Ours", "i2t R@1"].state == "reproduced"
     assert by_key["Ours", "i2t R@1"].relative == pytest.approx(1.94 / 38.9)
@@ -116,7 +116,7 @@ def test_a_value_within_five_percent_is_reproduced() -> None:
     assert by_key["Ours", "t2i R@5"].state == "not run"
     assert (by_key["VSE++", "i2t R@1"].state, by_key["VSE++", "i2t R@1"].reason) == ("failed", "why not")
     assert [found.count(one) for one in ("reproduced", "not reproduced", "failed", "not run")] == [1, 1, 6, 4]
-    two = verdict("x", study(), "full", [cell("Ours", i2t_R1=38), cell("Ours", seed=1, i2t_R1=40)])
+    two = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=38), cell("Ours", seed=1, i2t_R1=40)])
     value = two.values[0]
     assert (value.ours, value.seeds) == (39.0, 2)
     assert value.spread == pytest.approx(2**0.5)
@@ -126,10 +126,10 @@ def test_other_data_is_never_called_reproduced_but_ordered() -> None:
     # Printed: VSE++ above Ours in all six. Here it is above in i2t R@1, equal in t2i R@1 (not strictly above: swapped).
     cells = [cell("Ours", i2t_R1=38.9, t2i_R1=29.9), cell("VSE++", i2t_R1=41.3, t2i_R1=29.9)]
     for data in ("generated", "other"):
-        found = verdict("x", study(data=data), "full", cells)
+        found = compare_cells("x", study(data=data), "full", cells)
         assert found.count("reproduced") == 0
         assert found.count("not judged") == 4
-        assert [(one.label, one.higher, one.same) for one in found.judged] == [
+        assert [(one.label, one.higher, one.same) for one in found.measured_pairs] == [
             ("i2t R@1", "VSE++", True),
             ("t2i R@1", "VSE++", False),
         ]
@@ -139,51 +139,51 @@ def test_other_data_is_never_called_reproduced_but_ordered() -> None:
 def test_part_of_the_data_is_not_judged() -> None:
     one = cell("Ours", i2t_R1=38.9)
     half = type(one)(
-        **{**one.__dict__, "measured": type(one.measured)({"i2t R@1": 38.9}, {}, unjudged={"i2t R@1": "half"})}
+        **{**one.__dict__, "measured": type(one.measured)({"i2t R@1": 38.9}, {}, not_judged={"i2t R@1": "half"})}
     )
-    found = verdict("x", study(), "full", [half])
+    found = compare_cells("x", study(), "full", [half])
     assert (found.values[0].state, found.values[0].reason) == ("not judged", "half")
 
 
 def test_groups_and_labels_say_which_pairs_there_are() -> None:
-    assert verdict("x", study(groups=[["Ours"], ["VSE++"]]), "full", []).pairs == ()
-    assert verdict("x", study(pairs="none"), "full", []).pairs == ()
+    assert compare_cells("x", study(groups=[["Ours"], ["VSE++"]]), "full", []).pairs == ()
+    assert compare_cells("x", study(pairs="none"), "full", []).pairs == ()
     # Six labels in each of two rows, no ties: 15 pairs each.
-    labels = verdict("x", study(pairs="labels"), "full", [cell("Ours", i2t_R1=1, i2t_R5=2)])
+    labels = compare_cells("x", study(pairs="labels"), "full", [cell("Ours", i2t_R1=1, i2t_R5=2)])
     assert len(labels.pairs) == 30
-    assert [(one.higher, one.lower, one.same) for one in labels.judged] == [("i2t R@5", "i2t R@1", True)]
+    assert [(one.higher, one.lower, one.same) for one in labels.measured_pairs] == [("i2t R@5", "i2t R@1", True)]
 
 
 def test_the_three_answers() -> None:
-    same = verdict("x", study(), "full", [cell("Ours", i2t_R1=38.9), cell("VSE++", i2t_R1=60)])
-    other = verdict("x", study(data="other"), "full", [cell("Ours", i2t_R1=9), cell("VSE++", i2t_R1=8)])
-    first, second, third = answers([same, other])
+    same = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=38.9), cell("VSE++", i2t_R1=60)])
+    other = compare_cells("x", study(data="other"), "full", [cell("Ours", i2t_R1=9), cell("VSE++", i2t_R1=8)])
+    first, second, third = verdicts([same, other])
     # One of two values within 5 %, the one pair in order.
-    assert (first.answer, first.because) == ("partly", "1 of 2 values within 5 %, 1 of 1 pairs in the printed order")
-    assert (second.answer, second.because) == ("no", "0 of 1 pairs in the printed order")
+    assert (first.answer, first.reason) == ("partly", "1 of 2 values within 5 %, 1 of 1 pairs in the printed order")
+    assert (second.answer, second.reason) == ("no", "0 of 1 pairs in the printed order")
     assert third.answer == "not looked at"
-    generated = verdict("x", study(data="generated"), "full", [cell("Ours", i2t_R1=1), cell("VSE++", i2t_R1=2)])
-    assert [one.answer for one in answers([generated])] == ["not looked at"] * 3
-    assert "on generated data, which answers nothing, 1 of 1 pairs" in answers([generated])[1].because
+    generated = compare_cells("x", study(data="generated"), "full", [cell("Ours", i2t_R1=1), cell("VSE++", i2t_R1=2)])
+    assert [one.answer for one in verdicts([generated])] == ["not looked at"] * 3
+    assert "on generated data, which answers nothing, 1 of 1 pairs" in verdicts([generated])[1].reason
 
 
 def test_generalisable_is_one_order_on_scenes_and_on_single_objects() -> None:
-    scenes = verdict("x", study(), "full", [cell("Ours", i2t_R1=1, t2i_R1=1), cell("VSE++", i2t_R1=2, t2i_R1=2)])
-    objects = verdict(
+    scenes = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=1, t2i_R1=1), cell("VSE++", i2t_R1=2, t2i_R1=2)])
+    objects = compare_cells(
         "y",
         study(object_centric=["COCO"]),
         "full",
         [cell("Ours", i2t_R1=5, t2i_R1=9), cell("VSE++", i2t_R1=6, t2i_R1=3)],
     )
-    third = answers([objects], beside=[scenes])[2]
+    third = verdicts([objects], counterpart=[scenes])[2]
     # VSE++ is ahead on both kinds by i2t R@1; by t2i R@1 on scenes only.
-    assert (third.answer, third.because) == ("partly", "1 of 2 pairs of systems in one order on all collections")
+    assert (third.answer, third.reason) == ("partly", "1 of 2 pairs of systems in one order on all collections")
 
 
 def test_the_tree_goes_from_task_to_collection() -> None:
-    found = verdict("x", study(), "full", [cell("Ours", i2t_R1=38.9, t2i_R1=90), cell("VSE++", i2t_R1=41.3)])
+    found = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=38.9, t2i_R1=90), cell("VSE++", i2t_R1=41.3)])
     assert [
-        (one.task, one.centre, one.collection, one.reproduced, one.judged, one.kept, one.pairs) for one in tree(found)
+        (one.task, one.kind, one.collection, one.reproduced, one.judged, one.in_order, one.pairs) for one in tree(found)
     ] == [
         ("text to image", "scene-centric", "COCO", 0, 1, 0, 0),
         ("image to text", "scene-centric", "COCO", 2, 2, 1, 1),
@@ -199,16 +199,16 @@ def test_the_shapes_of_the_figures() -> None:
         "IV 0": {"both rsum": 350.0, "with rsum": 400.0},
         "IV 2": {"both rsum": 360.0, "with rsum": 500.0},
     }
-    assert [one.came_out for one in SHAPES["figure-4-5"](means)] == [True, False, True, True, False, True]
+    assert [one.holds for one in TREND_CHECKS["figure-4-5"](means)] == [True, False, True, True, False, True]
     shares = {"D2S (η=1e-3, exp=c)": {"caption exact@10": 50.0}, "D2S (η=1e-3, exp=1.0)": {"caption exact@10": 50.0}}
-    (equal,) = SHAPES["table-3-4"](shares)
-    assert (equal.came_out, equal.numbers) == (False, "50.0 against 50.0 %")
+    (equal,) = TREND_CHECKS["table-3-4"](shares)
+    assert (equal.holds, equal.numbers) == (False, "50.0 against 50.0 %")
     costs = {
         "exp=1, η=1e-3": {"t2i flops": 50.0, "t2i R@1": 50.0},
         "exp=1, η=1e-5": {"t2i flops": 40.0, "t2i R@1": 55.0},
         "exp=c, η=1e-3": {"t2i flops": 9.0, "t2i R@1": 49.0},
     }
-    assert [(one.says, one.came_out) for one in SHAPES["figure-3-2"](costs)] == [
+    assert [(one.statement, one.holds) for one in TREND_CHECKS["figure-3-2"](costs)] == [
         ("exp=1: less η, more FLOPs", False),
         ("exp=1: less η, R@1 not lower", True),
         ("η 0.001: caption control costs less than none", True),
@@ -220,7 +220,7 @@ def test_the_shapes_of_the_figures() -> None:
         "LTD, L_lag η=0.2": {"λ, largest": 3.0, "reconstruction, last": 0.2, "validation rsum": 310.0},
     }
     # Of η 0.1 the loss ends at 0.12, more than 10 % above; all else is as the figure has it.
-    assert [one.came_out for one in SHAPES["ltd-figure-2"](course)] == [True, False, True, True, True]
+    assert [one.holds for one in TREND_CHECKS["ltd-figure-2"](course)] == [True, False, True, True, True]
 
 
 @pytest.mark.skipif(
@@ -228,11 +228,11 @@ def test_the_shapes_of_the_figures() -> None:
 )
 def test_the_authors_logs_reproduce_their_tables(tmp_path: Path) -> None:
     one = read_study("thesis-table-5-3")
-    found = verdict("t", one, "logs", run(one, "t", "logs", tmp_path, jobs=1))
+    found = compare_cells("t", one, "logs", run(one, "t", "logs", tmp_path, jobs=1))
     assert (found.count("reproduced"), found.count("not reproduced"), found.count("failed")) == (19, 0, 0)
-    assert found.kept == len(found.judged) == 41
+    assert found.pairs_in_order == len(found.measured_pairs) == 41
     three = read_study("brittleness-table-3")
-    third = verdict("t3", three, "logs", run(three, "t3", "logs", tmp_path, jobs=1))
+    third = compare_cells("t3", three, "logs", run(three, "t3", "logs", tmp_path, jobs=1))
     said = dict(third.explained)
     assert said["CLIP, Flickr30k"].startswith("capped_recall (hits / min(k, positives))")
     assert "reproduces 5 of 5 published values" in said["CLIP, Flickr30k"]
@@ -245,20 +245,20 @@ def test_the_authors_logs_reproduce_their_tables(tmp_path: Path) -> None:
 )
 def test_what_the_papers_say_of_their_figures_is_looked_at_in_their_own_numbers(tmp_path: Path) -> None:
     one = read_study("thesis-figure-4-5")
-    found = verdict("f", one, "logs", run(one, "f", "logs", tmp_path, jobs=1))
+    found = compare_cells("f", one, "logs", run(one, "f", "logs", tmp_path, jobs=1))
     assert found.states["done"] == 18
     # Section 4.5.1 holds but for "with every bit": 0 bits 344.4, 1 bit 366.5.
-    assert [shape.came_out for shape in found.shapes] == [True, True, True, True, False, False]
+    assert [shape.holds for shape in found.trend_checks] == [True, True, True, True, False, False]
     # Beside them stand the printed values of the figure, those of COCO too: 18 setups without, 15 with, twice.
     assert sum(value.published is not None for value in found.values) == 66
     assert all(value.ours == value.published for value in found.values if value.ours is not None)
     two = read_study("ltd-figure-2")
-    second = verdict("g", two, "logs", run(two, "g", "logs", tmp_path, jobs=1))
+    second = compare_cells("g", two, "logs", run(two, "g", "logs", tmp_path, jobs=1))
     # All but one: under η 0.05 the loss ends at 0.094, λ at its cap of 100.
-    assert [shape.came_out for shape in second.shapes] == [True, False, True, True, True, True, True, True]
-    first = answers([found, second])[0]
+    assert [shape.holds for shape in second.trend_checks] == [True, False, True, True, True, True, True, True]
+    first = verdicts([found, second])[0]
     assert first.answer == "not looked at", "quoted numbers answer nothing"
-    assert "of the authors' own numbers, which answers nothing, 11 of 14 shapes" in first.because
+    assert "of the authors' own numbers, which answers nothing, 11 of 14 trend checks" in first.reason
 
 
 def test_what_a_row_betrays_is_said_with_its_cause() -> None:
@@ -268,10 +268,10 @@ def test_what_a_row_betrays_is_said_with_its_cause() -> None:
     one = one.model_copy(update={"full": one.scale("full").model_copy(update={"cells": tuple(cells)})})
     ended = replace(
         cell("X-VLM (reproduced)", "MS COCO"),
-        measured=Measured({"i2t R@5": 16.0, "i2t R@10": 16.0}, {}, {"rerank": "top 2; nothing behind them"}),
+        measured=Measurement({"i2t R@5": 16.0, "i2t R@10": 16.0}, {}, {"rerank": "top 2; nothing behind them"}),
     )
     goes_on = cell("X-VLM (reproduced)", "Flickr30k", i2t_R5=16.0, i2t_R10=30.0)
-    said = dict(verdict("x", one, "full", [ended, goes_on]).marks)
+    said = dict(compare_cells("x", one, "full", [ended, goes_on]).row_annotations)
     assert list(said) == ["X-VLM (reproduced), MS COCO", "X-VLM (reproduced), Flickr30k"]
     first, second = said.values()
     assert "the mark of a second stage that re-ranked 2 to 5 candidates (k_test)" in first
@@ -281,35 +281,35 @@ def test_what_a_row_betrays_is_said_with_its_cause() -> None:
 
 def test_a_plain_table_has_its_systems_in_columns_or_in_rows() -> None:
     table = open_table("thesis-table-3-6")
-    numbers = numbers_of(table, "rows")
+    numbers = published_numbers(table, "rows")
     assert numbers["D2S (BLIP, η=1e-3, exp=c, PISA)", "", "latency @10"] == 156.60
     assert ("D2S (BLIP, η=1e-5, exp=c, PISA)", "", "latency @10") not in numbers, "a bound, >300, is no number"
     assert "11.5 in Table 3.2 is exp=c+w" in doubts_of(table, "rows")["D2S (BLIP, η=1e-3, exp=c, PISA)", "", "FLOPs"]
-    assert set(numbers_of(table)) == {(label, "", system) for system, _, label in numbers}
-    words = words_of(open_table("thesis-table-3-4"))
+    assert set(published_numbers(table)) == {(label, "", system) for system, _, label in numbers}
+    words = published_words(open_table("thesis-table-3-4"))
     assert len(words) == 12
     dogs = "caption: A couple of dogs sitting in the front seats of a car."
     assert words["D2S (η=1e-3, exp=c)", dogs].startswith("dogs dog car backseat")
-    assert words_of(table, "rows") == {}
+    assert published_words(table, "rows") == {}
 
 
 def test_words_stand_beside_the_printed_ones() -> None:
     one = read_study("thesis-table-3-4")
     label = "caption: A couple of dogs sitting in the front seats of a car."
     system = "D2S (η=1e-3, exp=c)"
-    done = replace(cell(system, ""), measured=Measured({"caption exact@10": 30.0}, {}, words={label: "dogs car"}))
-    found = verdict("t", one, "full", [done])
+    done = replace(cell(system, ""), measured=Measurement({"caption exact@10": 30.0}, {}, words={label: "dogs car"}))
+    found = compare_cells("t", one, "full", [done])
     assert [(value.label, value.state) for value in found.values] == [("caption exact@10", "not judged")]
     table = words_table(found)
     assert table is not None
     assert table.rows[0] == (label, system, "here", "dogs car")
     assert table.rows[1][2:] == ("printed", "dogs dog car backseat seat couple vehicle sitting two puppy")
-    assert words_table(verdict("t", one, "full", [cell(system, "")])) is None
+    assert words_table(compare_cells("t", one, "full", [cell(system, "")])) is None
 
 
 def test_table_4_follows_from_table_5_3_but_on_coco(tmp_path: Path) -> None:
     one = read_study("brittleness-table-4")
-    found = verdict("t", one, "logs", run(one, "t", "logs", tmp_path, jobs=1))
+    found = compare_cells("t", one, "logs", run(one, "t", "logs", tmp_path, jobs=1))
     gaps = {
         collection: max(
             abs(value.ours - value.published)

@@ -15,15 +15,15 @@ from papers_toys import cell, study
 
 from visir.errors import ConfigurationError
 from visir.evaluation.published import open_table
-from visir.papers.printed import row_of
-from visir.papers.registered import SHAPES
+from visir.papers.comparison import compare_cells
+from visir.papers.published_values import row_of
+from visir.papers.registries import TREND_CHECKS
 from visir.papers.run import run
 from visir.papers.study import read_study
-from visir.papers.verdict import verdict
 from visir.products import open_catalogue
 from visir.products.bm25 import Bm25
 from visir.products.evaluate import evaluate
-from visir.products.experiments.categories import LABELS, SETTINGS, Categories
+from visir.products.experiments.categories import LABELS, SETTINGS, CategoriesExperiment
 from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
 from visir.products.split import folds
 
@@ -36,14 +36,14 @@ claims = "None."
 
 [smoke]
 data = "generated"
-says = "Eighty products."
+description = "Eighty products."
 hours = 0.01
 cells = [
 {cells}
 ]
 
-[smoke.each]
-run = "categories"
+[smoke.defaults]
+experiment = "categories"
 source = "generated:80?"
 folds = 2
 """
@@ -63,12 +63,12 @@ def toy(path: Path, published: str, *cells: str) -> Path:
 @pytest.mark.parametrize("name", CHAPTER)
 def test_the_recipes_of_the_chapter_are_readable(name: str) -> None:
     for scale in ("smoke", "replica", "full"):
-        for act in read_study(name).acts(scale):
-            assert isinstance(act, Categories)
-            if act.recipe is not None:
-                for setting in act.settings:
-                    stem = act.recipe if setting == "all" else f"{act.recipe}-{setting}"
-                    assert read_categories_recipe(find_categories_recipe(stem), act.set).setting == setting
+        for experiment in read_study(name).experiments(scale):
+            assert isinstance(experiment, CategoriesExperiment)
+            if experiment.recipe is not None:
+                for setting in experiment.settings:
+                    stem = experiment.recipe if setting == "all" else f"{experiment.recipe}-{setting}"
+                    assert read_categories_recipe(find_categories_recipe(stem), experiment.set).setting == setting
 
 
 def test_labels_are_those_of_the_tables() -> None:
@@ -111,9 +111,9 @@ def test_several_catalogues_stand_for_one_printed_row(tmp_path: Path) -> None:
     assert row_of("All categories (5,471) · Flipkart") == "All categories (5,471)" == row_of("All categories (5,471)")
     cells = [cell(one, f"COCO · {where}", i2t_R1=v) for where, v1, v2 in (("a", 2, 1), ("b", 1, 2))
              for one, v in (("VSE++", v1), ("Ours", v2))]  # fmt: skip
-    found = verdict("x", study(data="other"), "full", cells)
+    found = compare_cells("x", study(data="other"), "full", cells)
     # LTD, Table 3: VSE++ 41.3 above Ours 38.9; so in a, not in b. Each printed value stands beside both.
-    assert [(one.collection, one.same) for one in found.judged] == [("COCO · a", True), ("COCO · b", False)]
+    assert [(one.collection, one.same) for one in found.measured_pairs] == [("COCO · a", True), ("COCO · b", False)]
     firsts = [(one.system, one.collection, one.published) for one in found.values if one.label == "i2t R@1"]
     assert firsts == [("Ours", "COCO · a", 38.9), ("Ours", "COCO · b", 38.9), ("VSE++", "COCO · a", 41.3),
                       ("VSE++", "COCO · b", 41.3)]  # fmt: skip
@@ -126,14 +126,14 @@ def test_several_catalogues_stand_for_one_printed_row(tmp_path: Path) -> None:
 def test_models_are_trained_once_for_all_studies_and_errors_add_up(tmp_path: Path) -> None:
     seen, trees, depths = (tmp_path / f"{one}.toml" for one in ("seen", "trees", "depths"))
     parts = [
-        f'system = "CLIP-ITA ({one} cat.)", collection = "Most specific category (4,100)", gives = "{one}", '
+        f'system = "CLIP-ITA ({one} cat.)", collection = "Most specific category (4,100)", quantity = "{one}", '
         f'settings = ["specific"], {SMALL}'
         for one in ("seen", "unseen")
     ]
-    of_trees = [f'system = "{one}", gives = "{one.lower()}", {SMALL}' for one in ("Same tree", "Different tree")]
+    of_trees = [f'system = "{one}", quantity = "{one.lower()}", {SMALL}' for one in ("Same tree", "Different tree")]
     toy(seen, "thesis-table-7-3", *parts)
     toy(trees, "thesis-table-7-2", *of_trees)
-    toy(depths, "none", f'system = "s", gives = "depths", settings = ["specific"], {SMALL}')
+    toy(depths, "none", f'system = "s", quantity = "depths", settings = ["specific"], {SMALL}')
     out = tmp_path / "out"
     known, others = run(read_study(seen), "seen", "smoke", out)
     assert (known.state, known.reason, others.state) == ("done", "", "done")
@@ -165,7 +165,7 @@ def test_the_sentences_of_figure_7_2() -> None:
         "general": {"same tree": 0.0, "different tree": 3.0},
         "specific": {"same tree": 8.0, "different tree": 9.0, "d = -2": 2.0, "d = -1": 6.0},
     }
-    found = {one.says.partition(" (")[0]: (one.came_out, one.numbers) for one in SHAPES["figure-7-2"](means)}
+    found = {one.statement.partition(" (")[0]: (one.holds, one.numbers) for one in TREND_CHECKS["figure-7-2"](means)}
     assert found == {
         "most general: some errors lie in the same tree": (False, "0 in the same tree, 3 in another"),
         "most specific: most errors lie in another tree": (True, "8 in the same tree, 9 in another"),
@@ -183,12 +183,12 @@ def test_the_sentences_of_figure_7_2() -> None:
             "60 % more general, 30 % more specific; of 10 with d = -1: 60 %, 0: 10 %, 2: 30 %",
         ),
     }
-    assert SHAPES["figure-7-2"]({}) == []
+    assert TREND_CHECKS["figure-7-2"]({}) == []
 
 
 @pytest.mark.slow
 def test_a_killed_training_goes_on_and_ends_in_the_same(tmp_path: Path) -> None:
-    cells = [f'system = "{one}", gives = "{one.lower()}", {SMALL}' for one in ("Same tree", "Different tree")]
+    cells = [f'system = "{one}", quantity = "{one.lower()}", {SMALL}' for one in ("Same tree", "Different tree")]
     path, out = toy(tmp_path / "toy.toml", "thesis-table-7-2", *cells), tmp_path / "out"
     path.write_text(path.read_text().replace("optimiser.epochs=2", "optimiser.epochs=20"))
     process = subprocess.Popen([sys.executable, str(Path(papers_killed.__file__)), str(path), str(out)])

@@ -15,18 +15,18 @@ from papers_toys import counting
 
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json
-from visir.papers.cells import Cell, Folder
+from visir.papers.cells import StudyFolder, TableCell
 from visir.papers.cli import app
 from visir.papers.reports.papers import write_papers_report
 from visir.papers.run import run
-from visir.papers.standing import standing
+from visir.papers.status import study_status
 from visir.papers.study import read_study
 from visir.storage import MANIFEST, Manifest
 
 
 def report_of(path: Path, out: Path) -> dict[str, bytes]:
     """Every file of the report."""
-    write_papers_report(out / "report", [standing(path, out)])
+    write_papers_report(out / "report", [study_status(path, out)])
     return {one.name: one.read_bytes() for one in sorted((out / "report").rglob("*")) if one.is_file()}
 
 
@@ -69,15 +69,19 @@ def test_a_cell_of_other_settings_is_another_cell(tmp_path: Path) -> None:
     path = counting(tmp_path)
     run(read_study(path), "toy", "smoke", tmp_path / "out")
     counting(tmp_path, first="scenes:30")
-    assert [one.state for one in standing(path, tmp_path / "out").verdicts[0].cells] == ["not run", "done", "done"] * 2
+    assert [one.state for one in study_status(path, tmp_path / "out").comparisons[0].cells] == [
+        "not run",
+        "done",
+        "done",
+    ] * 2
 
 
 def test_an_option_that_is_new_and_not_used_makes_no_other_cell(tmp_path: Path) -> None:
-    act = read_study("thesis-table-2-1").acts("smoke")[0]
-    cell, folder = Cell.of(act, 0), Folder(tmp_path)
-    folder.save(replace(cell, asked={**cell.asked, "later": None}, state="done"))
+    experiment = read_study("thesis-table-2-1").experiments("smoke")[0]
+    cell, folder = TableCell.of(experiment, 0), StudyFolder(tmp_path)
+    folder.save(replace(cell, settings={**cell.settings, "later": None}, state="done"))
     assert folder.load(cell).state == "done"
-    folder.save(replace(cell, asked={**cell.asked, "later": 1}, state="done"))
+    folder.save(replace(cell, settings={**cell.settings, "later": 1}, state="done"))
     assert folder.load(cell).state == "not run"
 
 
@@ -132,19 +136,19 @@ paper = "Toy, Table 4"
 published = "none"
 claims = "None."
 pairs = "none"
-shape = "figure-4-5"
+trend_checks = "figure-4-5"
 
 [smoke]
 data = "generated"
-says = "Sixty scenes."
+description = "Sixty scenes."
 hours = 0.01
 cells = [
     { system = "I" },
     { system = "II", set = ["shortcuts.kind=unique", "shortcuts.digits=sklearn"] },
 ]
 
-[smoke.each]
-run = "train"
+[smoke.defaults]
+experiment = "train"
 recipe = "vsepp-scenes-infonce"
 collection = "scenes"
 set = ["data.collection=scenes:60?size=64", "optimiser.epochs=1"]
@@ -170,8 +174,10 @@ def test_trainings_are_shared_between_studies(tmp_path: Path) -> None:
     assert kept["measured"]["protocol"]["collection"] == "scenes"
     # Evaluated as a model of its own, the checkpoint says the same, and nothing says where it lies.
     first = '{ recipe = "vsepp-scenes-infonce", set = [' + TRAINING.partition("\nset = [")[2].strip() + " }"
-    text = TRAINING.partition("cells = [")[0] + 'cells = [{ system = "I", collection = "scenes", run = "evaluate", '
-    (tmp_path / "three.toml").write_text(f'{text}source = "scenes:60?size=64", first = {first} }}]\n')
+    text = (
+        TRAINING.partition("cells = [")[0] + 'cells = [{ system = "I", collection = "scenes", experiment = "evaluate", '
+    )
+    (tmp_path / "three.toml").write_text(f'{text}source = "scenes:60?size=64", training = {first} }}]\n')
     (again,) = run(read_study(tmp_path / "three.toml"), "three", "smoke", tmp_path / "out")
     assert again.reason == ""
     assert again.measured.values == cells[0].measured.values

@@ -11,18 +11,18 @@ import pytest
 
 from visir.errors import CollectionError, VisirError
 from visir.files import data_directory
-from visir.papers.answers import answers, tree
-from visir.papers.cells import Cell
-from visir.papers.registered import SHAPES
+from visir.papers.cells import TableCell
+from visir.papers.comparison import StudyComparison, compare_cells
+from visir.papers.registries import TREND_CHECKS
 from visir.papers.reports.figures import figures_of
 from visir.papers.reports.grid import grids
-from visir.papers.reports.papers import notes_of, tables_of, values_table, words_table
-from visir.papers.run import kept, run
-from visir.papers.standing import Standing
+from visir.papers.reports.tables import notes_of, tables_of, values_table, words_table
+from visir.papers.run import run, saved_cells
+from visir.papers.status import StudyStatus
 from visir.papers.study import read_study
-from visir.papers.verdict import Verdict, verdict
+from visir.papers.verdicts import tree, verdicts
 from visir.sessions.describe.weekdays import DAYS
-from visir.sessions.log_words import row_of
+from visir.sessions.table_labels import table_label
 
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
@@ -37,14 +37,14 @@ of_images = false
 
 [replica]
 data = "other"
-says = "Five sessions."
+description = "Five sessions."
 hours = 0.01
 cells = [
 {cells}
 ]
 
-[replica.each]
-run = "describe"
+[replica.defaults]
+experiment = "describe"
 statistic = "table-6-{number}"
 mapping = "events"
 """
@@ -62,11 +62,11 @@ def log(path: Path, devices: dict[str, str]) -> Path:
     return path
 
 
-def ran(path: Path, scale: str, out: Path) -> tuple[list[Cell], Verdict]:
+def ran(path: Path, scale: str, out: Path) -> tuple[list[TableCell], StudyComparison]:
     """Every cell of a study in a file, and the verdict on them."""
     study = read_study(path)
     cells = run(study, path.stem, scale, out, jobs=1)
-    return cells, verdict(path.stem, study, scale, cells)
+    return cells, compare_cells(path.stem, study, scale, cells)
 
 
 def table(folder: Path, number: int, cells: list[str]) -> Path:
@@ -106,7 +106,7 @@ def test_columns_of_two_logs_stand_beside_the_printed_ones(tmp_path: Path) -> No
     assert tv.reason == "TV: not in this log, which names mobile, Desktop"
     assert values["Non-purchase sessions (%)", "first", "PC"].state == "not judged"
     # Printed: more sessions on smartphones than on PCs, of both kinds. 50 and 50 is no order.
-    assert [(one.collection, one.label, one.higher, one.same) for one in found.judged] == [
+    assert [(one.collection, one.label, one.higher, one.same) for one in found.measured_pairs] == [
         ("first", "Purchase sessions (%)", "Smartphone", False),
         ("first", "Non-purchase sessions (%)", "Smartphone", True),
     ]
@@ -122,7 +122,7 @@ def test_what_a_log_cannot_tell_is_not_run_and_the_reason_is_shown(tmp_path: Pat
     assert "Cannot be computed: the log names no channel." in values_table(found).notes
     # Without the data, the reason is still the one that was found when it was there.
     path.write_text(path.read_text().replace(f'log = "{first}"', f'log = "{first}", needs = ["shop-log"]'))
-    (again,) = kept(read_study(path), path.stem, "replica", tmp_path / "out")
+    (again,) = saved_cells(read_study(path), path.stem, "replica", tmp_path / "out")
     assert again.reason == cells[0].reason
 
 
@@ -167,18 +167,18 @@ def test_the_words_of_each_log_are_shown(tmp_path: Path) -> None:
         ("Total, second", "here", "Tablet"),
         ("Total", "printed", "PC, Smartphone, Tablet, Game Console, TV"),
     ]
-    said = {one.question: one.because for one in answers([found])}
+    said = {one.question: one.reason for one in verdicts([found])}
     assert said["replicable (other real data)"] == "other real data was run, and has no order to compare"
 
 
 def test_words_of_logs_are_those_of_the_tables_only_where_they_mean_them() -> None:
-    assert [row_of(one) for one in ("Desktop", "mobile", "TABLET", "tv")] == ["PC", "Smartphone", "Tablet", "TV"]
-    assert [row_of(one) for one in ("(none)", "cpc", "Organic Search")] == ["Direct", "Paid", "Organic"]
-    assert [row_of(one) for one in ("Referral", "<Other>", "email")] == ["Referral", "<Other>", "email"]
+    assert [table_label(one) for one in ("Desktop", "mobile", "TABLET", "tv")] == ["PC", "Smartphone", "Tablet", "TV"]
+    assert [table_label(one) for one in ("(none)", "cpc", "Organic Search")] == ["Direct", "Paid", "Organic"]
+    assert [table_label(one) for one in ("Referral", "<Other>", "email")] == ["Referral", "<Other>", "email"]
 
 
 def test_a_log_of_ones_own_takes_the_place_of_the_thesiss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from visir.sessions.generated import generate
+    from visir.sessions.simulator import generate
 
     monkeypatch.setenv("VISIR_DATA", str(tmp_path))
     name = "thesis-table-6-4"
@@ -186,7 +186,7 @@ def test_a_log_of_ones_own_takes_the_place_of_the_thesiss(tmp_path: Path, monkey
         run(read_study(name), name, "full", tmp_path / "out")
     (tmp_path / "sessions").mkdir()
     generate(tmp_path / "sessions/shop-log", 3_000)
-    found = verdict(name, read_study(name), "full", run(read_study(name), name, "full", tmp_path / "out", jobs=1))
+    found = compare_cells(name, read_study(name), "full", run(read_study(name), name, "full", tmp_path / "out", jobs=1))
     assert found.states == {"done": 3}
     assert found.count("reproduced") + found.count("not reproduced") == 15
     # The share of smartphones among sessions without a purchase is planted as printed, 58.09 %.
@@ -196,18 +196,20 @@ def test_a_log_of_ones_own_takes_the_place_of_the_thesiss(tmp_path: Path, monkey
 
 def test_the_feature_set_is_the_printed_one(tmp_path: Path) -> None:
     one = read_study("thesis-table-6-7")
-    found = verdict("t", one, "full", run(one, "t", "full", tmp_path, jobs=1))
+    found = compare_cells("t", one, "full", run(one, "t", "full", tmp_path, jobs=1))
     assert (found.count("reproduced"), len(found.values)) == (30, 30)
-    assert Standing("t", one, (found,), answers([found])).state == "run at smoke scale only", (
+    assert StudyStatus("t", one, (found,), verdicts([found])).state == "run at smoke scale only", (
         "no real data was looked at"
     )
-    printed = one.printed()
+    printed = one.published_numbers()
     assert printed["Dynamic", "", "session: number of pages"] == 1
     assert printed["Dynamic", "", "history: number of orders"] == 0
     # What changes from step to step on a log is what the table calls dynamic.
-    small = one.scale("smoke").model_copy(update={"each": {"run": "features", "log": "generated:3000", "sessions": 60}})
+    small = one.scale("smoke").model_copy(
+        update={"defaults": {"experiment": "features", "log": "generated:3000", "sessions": 60}}
+    )
     one = one.model_copy(update={"smoke": small})
-    seen = verdict("t", one, "smoke", run(one, "t", "smoke", tmp_path, jobs=1))
+    seen = compare_cells("t", one, "smoke", run(one, "t", "smoke", tmp_path, jobs=1))
     assert {(value.system, value.label): value.ours for value in seen.values} == {
         (system, label): value for (system, _, label), value in printed.items()
     }
@@ -219,19 +221,19 @@ paper = "Toy, Figure 1"
 published = "none"
 claims = "None."
 pairs = "none"
-shape = "figure-6-{number}"
+trend_checks = "figure-6-{number}"
 of_images = false
 
 [smoke]
 data = "generated"
-says = "Two hundred sessions."
+description = "Two hundred sessions."
 hours = 0.01
 cells = [
 {cells}
 ]
 
-[smoke.each]
-run = "predict"
+[smoke.defaults]
+experiment = "predict"
 log = "{log}"
 mapping = "{mapping}"
 sessions = 200
@@ -255,7 +257,7 @@ def test_figures_6_6_and_6_7_share_one_prediction_study_that_goes_on(
         f'system = "anonymous, RF, {one}", setting = "anonymous", model = "rf", features = "{one}"'
         for one in ("baseline", "extended")
     ]
-    curves.append('system = "anonymous, all bought", setting = "anonymous", gives = "all bought"')
+    curves.append('system = "anonymous, all bought", setting = "anonymous", quantity = "all bought"')
     path = prediction(tmp_path / "curves.toml", 7, curves)
     cells, found = ran(path, "smoke", out)
     assert [(one.state, one.reason) for one in cells] == [("done", "")] * 3
@@ -292,14 +294,14 @@ def test_figures_6_6_and_6_7_share_one_prediction_study_that_goes_on(
     before = gone.read_text().partition('"seconds"')[0]
     gone.unlink()
     (kept.parent / "summary.json").unlink()
-    fading = ['system = "anonymous", setting = "anonymous", gives = "importance"']
-    fading += ['system = "static features", setting = "anonymous", gives = "static share"']
+    fading = ['system = "anonymous", setting = "anonymous", quantity = "importance"']
+    fading += ['system = "static features", setting = "anonymous", quantity = "static share"']
     (importance, static), second = ran(prediction(tmp_path / "fading.toml", 6, fading), "smoke", out)
     assert gone.read_text().partition('"seconds"')[0] == before
     assert all(one.stat().st_mtime_ns == stamp for one, stamp in stamps.items() if one != gone)
     assert static.measured.values["step 0"] == pytest.approx(100)
     assert sum(importance.measured.values.values()) == pytest.approx(100)
-    assert [shape.says for shape in second.shapes][2:3] == ["static features have all of it at step 0"]
+    assert [shape.statement for shape in second.trend_checks][2:3] == ["static features have all of it at step 0"]
     assert [one.caption.partition(":")[0] for one in tables_of(second)] == ["Toy, Figure 1"] * 3
     assert len(grids(second, [])) == 2, "features and steps have grids of their own; the third table is of shapes"
     assert len(figures_of(second)) == 2, "what the anonymous forest goes by, and static features over steps"
@@ -317,14 +319,14 @@ def test_a_log_without_sessions_of_a_setting_is_not_run(tmp_path: Path) -> None:
     assert (cell.state, cell.reason) == ("not run", "no identified session of 4 pages.")
 
 
-def came_out(figure: str, means: dict[str, dict[str, float]]) -> dict[str, bool | None]:
-    return {one.says: one.came_out for one in SHAPES[figure](means)}
+def holds(figure: str, means: dict[str, dict[str, float]]) -> dict[str, bool | None]:
+    return {one.statement: one.holds for one in TREND_CHECKS[figure](means)}
 
 
 def test_shapes_of_lengths_days_and_hours() -> None:
     lengths = {"P50": {"PC": 4.0, "Smartphone": 2.0}, "P90": {"PC": 8.0, "Smartphone": 8.0}}
     others = {"P50": {"PC": 1.0, "Smartphone": 2.0}, "P90": {"PC": 9.0, "Smartphone": 8.0}}
-    found = came_out(
+    found = holds(
         "figure-6-2",
         {f"Purchase: {one}": said for one, said in lengths.items()}
         | {f"Non-purchase: {one}": said for one, said in others.items()},
@@ -340,22 +342,22 @@ def test_shapes_of_lengths_days_and_hours() -> None:
     # Two Mondays, one of every other day: 20 % on two are 10 % on one.
     days = dict(zip(DAYS, (20.0, 18.0, 17.0, 16.0, 11.0, 9.0, 9.0), strict=True))
     covered = dict.fromkeys(DAYS, 1.0) | {"Monday": 2.0}
-    found = came_out("figure-6-3", {"Purchase sessions": days, "Days in the log": covered})
+    found = holds("figure-6-3", {"Purchase sessions": days, "Days in the log": covered})
     assert found["purchase sessions: most on Tuesday, Wednesday, Thursday"] is True
     assert found["purchase sessions: more on a weekday than on a day of the weekend"] is True  # 72/5 > 18/2
     assert found["non-purchase sessions: more on a weekday than on a day of the weekend"] is None
     assert (
-        came_out("figure-6-3", {"Purchase sessions": days})["purchase sessions: most on Tuesday, Wednesday, Thursday"]
+        holds("figure-6-3", {"Purchase sessions": days})["purchase sessions: most on Tuesday, Wednesday, Thursday"]
         is False
     )
     hours = {f"{hour:02d}": 4.0 for hour in range(24)} | {"03": 1.0, "21": 7.0, "12": 5.5}
     # From 10 to 16 the mean is 29.5 / 7 = 4.21; 5.5 is 31 % above.
-    assert list(came_out("figure-6-4", {"Purchase sessions": hours}).values()) == [True, False, False]
+    assert list(holds("figure-6-4", {"Purchase sessions": hours}).values()) == [True, False, False]
 
 
 def test_shapes_of_device_changes() -> None:
     # Devices gone to → devices left.
-    found = came_out(
+    found = holds(
         "figure-6-5",
         {
             "PC": {"PC": 90.0, "Smartphone": 6.0, "Tablet": 20.0, "TV": 45.0},
@@ -372,7 +374,7 @@ def test_shapes_of_device_changes() -> None:
 
 def test_shapes_of_predictions() -> None:
     dwell = {"current page dwell time, mean": 20.0, "current page dwell time, σ": 19.0, "page sequence score": 18.0}
-    found = came_out(
+    found = holds(
         "figure-6-6",
         {
             "anonymous": {"week day": 30.0, **dwell, "start hour": 13.0},
@@ -388,11 +390,11 @@ def test_shapes_of_predictions() -> None:
         curves[f"anonymous, {model}, extended"] = {"step 0": 61 + more, "step 1": 62 + more}
         curves[f"identified, {model}, baseline"] = {"step 0": 96.0, "step 1": 96.0}
         curves[f"identified, {model}, extended"] = {"step 0": 96.1 + 1.5 * (model == "KNN"), "step 1": 96.0}
-    found = came_out("figure-6-7", curves)
+    found = holds("figure-6-7", curves)
     assert set(found.values()) == {True}
     assert len(found) == 10
     curves["anonymous, LR, extended"] = {"step 0": 54.0, "step 1": 80.0}
-    found = came_out("figure-6-7", curves)
+    found = holds("figure-6-7", curves)
     assert found["anonymous: the extended set is above the baseline at every step (mean of models)"] is True
     assert found["anonymous: so it is for every model"] is False  # LR: 54 against 55 at step 0
     assert found["anonymous: RF, GBDT and the neural model are best"] is True  # LR (55 + 65 + 54 + 80) / 4 = 63.5
@@ -404,22 +406,22 @@ paper = "Toy, Figure 1"
 published = "none"
 claims = "None."
 pairs = "none"
-shape = "figure-6-{number}"
+trend_checks = "figure-6-{number}"
 of_images = false
 
-[said]
+[text_values]
 {said}
 
 [replica]
 data = "other"
-says = "A few sessions."
+description = "A few sessions."
 hours = 0.01
 cells = [
 {cells}
 ]
 
-[replica.each]
-run = "describe"
+[replica.defaults]
+experiment = "describe"
 mapping = "events"
 """
 
@@ -494,10 +496,10 @@ def test_the_real_logs_tell_what_they_can(tmp_path: Path) -> None:
     done = {}
     for number in range(1, 7):
         name = f"thesis-table-6-{number}"
-        found = verdict(name, read_study(name), "replica", run(read_study(name), name, "replica", tmp_path))
+        found = compare_cells(name, read_study(name), "replica", run(read_study(name), name, "replica", tmp_path))
         done[number] = (found.states["done"], found.states["not run"], found.states["failed"])
         if number == 4:
-            assert (found.kept, len(found.judged)) == (27, 36)
+            assert (found.pairs_in_order, len(found.measured_pairs)) == (27, 36)
     assert done == {1: (4, 0, 0), 2: (9, 3, 0), 3: (2, 6, 0), 4: (12, 0, 0), 5: (12, 4, 0), 6: (4, 12, 0)}
     with pytest.raises(VisirError, match="has no scale 'replica'"):
         read_study("thesis-table-6-7").scale("replica")

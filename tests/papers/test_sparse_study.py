@@ -17,12 +17,12 @@ from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.evaluate import Evaluation
 from visir.papers.reports.sparse_plots import cost_and_effect, overlap_histogram
 from visir.papers.reports.sparse_study import coactivation, deviation, effectiveness, faithfulness
-from visir.papers.sparse_shapes import shapes
-from visir.papers.sparse_study import EFFECTS, Model, SparseStudy, study, trials_of
+from visir.papers.sparse_study import EFFECTS, SparseStudy, VariantResults, study, trials_of
+from visir.papers.trend_checks.sparse_study import sparse_trend_checks
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary
 from visir.sparse.recipe import SparseRecipe
+from visir.studies.run_trials import LOG_FILE
 from visir.studies.sparse_trial import DEPTH, MEASURES
-from visir.studies.trials import LOG_FILE
 
 IMAGES, SIZE = 40, 30
 RECIPE: dict[str, Any] = {"name": "small", "encoder": "runs/none", "data": {"collection": "scenes:60?size=64"}}
@@ -69,7 +69,7 @@ def found() -> SparseStudy:
     for variant, noise in (("none", 4.0), ("caption", 1.5), ("free", 0.8)):
         rng = np.random.default_rng(len(variant))
         exact = [EXACT[variant] + 0.01 * rng.random(2 * IMAGES) for _ in range(2)]
-        models[variant, 1e-3] = Model(
+        models[variant, 1e-3] = VariantResults(
             variant,
             1e-3,
             [evaluated(whole, noise, seed, sparse=True) for seed in (1, 2)],
@@ -105,7 +105,7 @@ def test_significance_as_the_thesis_and_as_the_house(found: SparseStudy) -> None
 
 def test_one_seed_is_tested_over_images(found: SparseStudy) -> None:
     models = {
-        key: Model(one.variant, one.eta, one.evaluations[:1], one.costs[:1], one.captions[:1])
+        key: VariantResults(one.variant, one.eta, one.evaluations[:1], one.costs[:1], one.captions[:1])
         for key, one in found.models.items()
     }
     single = SparseStudy("toy", found.dense, models, [0])
@@ -144,11 +144,11 @@ def test_tables_stand_beside_the_published_ones(found: SparseStudy) -> None:
 
 
 def test_shapes_come_out_or_not(found: SparseStudy) -> None:
-    told = {said: (came_out, figures) for said, came_out, figures in shapes(found)}
+    told = {said: (holds, figures) for said, holds, figures in sparse_trend_checks(found)}
     assert told["η=0.001: free costs most"] == (True, "FLOPs none 2.5, caption 9.5, free 90.5")
     assert told["η=0.001: none finds least"][0] and told["η=0.001: free says least"][0]
     swapped = SparseStudy("toy", found.dense, {**found.models, ("none", 1e-3): found.models["free", 1e-3]}, found.seeds)
-    assert not {said: ok for said, ok, _ in shapes(swapped)}["η=0.001: none costs least"]
+    assert not {said: ok for said, ok, _ in sparse_trend_checks(swapped)}["η=0.001: none costs least"]
 
 
 def test_plots_are_the_same_bytes_and_name_what_they_show(found: SparseStudy) -> None:

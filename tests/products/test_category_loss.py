@@ -12,7 +12,7 @@ from visir.errors import ConfigurationError
 from visir.products.model.objective import CategoryInfoNCE, CategoryLoss
 from visir.products.tree import CategoryTree
 from visir.records import Catalogue
-from visir.training.objectives.base import Pairs
+from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.infonce import InfoNCE
 
 TREE = CategoryTree.of(
@@ -23,9 +23,9 @@ OWNERS, CLASSES = torch.tensor([0, 1, 3]), torch.tensor([2, 1, 4])
 COSINES = torch.tensor([[0.8, 0.4, 0.0], [0.6, 1.0, 0.2], [0.0, 0.2, 0.6]], dtype=torch.float64)
 
 
-def pairs(cosines: torch.Tensor, owners: torch.Tensor = OWNERS, classes: torch.Tensor | None = CLASSES) -> Pairs:
+def pairs(cosines: torch.Tensor, owners: torch.Tensor = OWNERS, classes: torch.Tensor | None = CLASSES) -> VectorPairs:
     """Vectors whose products are `cosines` (the loss takes them as they are)."""
-    return Pairs(cosines, torch.eye(len(cosines), dtype=cosines.dtype), owners, classes=classes)
+    return VectorPairs(cosines, torch.eye(len(cosines), dtype=cosines.dtype), owners, classes=classes)
 
 
 def loss(**asked: object) -> float:
@@ -54,7 +54,7 @@ def test_equations_7_7_to_7_9() -> None:
 
 
 def test_with_half_balance_it_is_the_symmetric_infonce_of_every_other_training() -> None:
-    same = InfoNCE(1.0, siblings="negatives")
+    same = InfoNCE(1.0, false_negatives="kept")
     assert loss() == pytest.approx(float(same(pairs(COSINES))))
 
 
@@ -90,7 +90,9 @@ def test_the_order_of_the_batch_does_not_matter(n: int, seed: int, targets: str,
     owners = torch.from_numpy(np.array([rng.choice(TREE.paths[one][TREE.paths[one] >= 0]) for one in classes]))
     objective = CategoryInfoNCE(CategoryLoss(targets=targets, hierarchy=hierarchy), TREE)  # type: ignore[arg-type]
     order = torch.from_numpy(rng.permutation(n))
-    shuffled = Pairs(cosines[order], torch.eye(n, dtype=cosines.dtype)[order], owners[order], classes=classes[order])
+    shuffled = VectorPairs(
+        cosines[order], torch.eye(n, dtype=cosines.dtype)[order], owners[order], classes=classes[order]
+    )
     assert float(objective(pairs(cosines, owners, classes))) == pytest.approx(float(objective(shuffled)))
     assert (objective.levels(shuffled).diagonal() == 0).all()
 

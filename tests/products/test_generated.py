@@ -120,7 +120,7 @@ def test_the_door_and_its_faults() -> None:
     )
     with pytest.raises(CollectionError, match="generated:many: not a number of products"):
         open_catalogue("generated:many")
-    with pytest.raises(CollectionError, match="has its own pictures"):
+    with pytest.raises(CollectionError, match="holds its own pictures"):
         open_catalogue("generated:5", images="none")
     with pytest.raises(CollectionError) as told:
         planted(0, seed=-1, size=10, noise=2.0, unseen=23)

@@ -337,7 +337,7 @@ def test_the_door_says_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(CollectionError, match="several catalogues in this folder"):
         open_catalogue(tmp_path)
     assert open_catalogue(tmp_path / "b.csv").products.num_rows == 1
-    with pytest.raises(CollectionError, match="no known layout of catalogues"):
+    with pytest.raises(CollectionError, match="no known format of catalogues"):
         open_catalogue(write(tmp_path / "c.txt", "id"))
     with pytest.raises(CollectionError, match="no such file or folder"):
         open_catalogue(tmp_path / "nothing.csv")
@@ -353,6 +353,35 @@ def test_the_door_says_what_is_wrong(tmp_path: Path) -> None:
         open_catalogue(tmp_path, format="products")
     with pytest.raises(CollectionError, match="no products in it"):
         open_catalogue(write(tmp_path / "e.csv", ""), format="products")
+
+
+def test_options_and_pictures_may_stand_in_the_text(tmp_path: Path) -> None:
+    shop = write(tmp_path / "a.csv", "id,category,image\n1,A/B,x.jpg\n")
+    (pictures := tmp_path / "pictures").mkdir()
+    write(pictures / "x.jpg", "")
+    catalogue = open_catalogue(f"products:{shop}?separator=%2F&images={pictures}")
+    assert catalogue.products["category_id"].to_pylist() == ["A > B"]
+    assert catalogue.products["path"].to_pylist() == ["pictures/x.jpg"]
+    assert open_catalogue(f"{shop}?images=none", separator="/").products["path"].to_pylist() == [None]
+    with pytest.raises(CollectionError, match="'separator' is given twice"):
+        open_catalogue(f"{shop}?separator=a&separator=b")
+    with pytest.raises(VisirError, match=r"unknown catalogue format 'product'\n  → did you mean 'products'"):
+        open_catalogue(f"product:{shop}")
+    with pytest.raises(CollectionError, match=r"unknown option 'seperator'.*\n.*unknown option 'title'"):
+        open_catalogue(f"{shop}?seperator=a&title=b")
+    assert open_catalogue(catalogue) is catalogue
+
+
+def test_a_catalogue_elsewhere_is_copied_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+    files = fsspec.filesystem("memory")
+    files.pipe_file("/shop/a.csv", b"id,category\n1,A>B\n")
+    try:
+        assert open_catalogue("memory://shop/a.csv").products["id"].to_pylist() == ["1"]
+        assert open_catalogue("memory://shop?images=none").products.num_rows == 1
+    finally:
+        files.rm("/shop", recursive=True)
 
 
 def real(folder: str) -> Path:

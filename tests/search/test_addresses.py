@@ -23,8 +23,8 @@ from visir.search.kinds import build, load
 from visir.search.remote import addresses
 from visir.search.remote import server as server_module
 from visir.search.remote.addresses import ADDRESSES, CERTIFICATE, is_loopback
+from visir.search.remote.build import COLLECTION
 from visir.search.remote.engine import EngineError
-from visir.search.remote.making import COLLECTION
 from visir.search.remote.settings import KEY
 from visir.storage import Scratch, sweep
 from visir.storage.locks import release

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from visir.errors import EmbeddingError, RunError
 from visir.records import Embeddings, EncoderCard, Gallery, Qrels, Run
 from visir.search import scan
-from visir.search.exact import Searched, search, search_both
+from visir.search.exact import SearchResult, search, search_both
 from visir.search.ranks import ranks_of
 
 CARD = EncoderCard("test", "imported")
@@ -36,7 +36,7 @@ def oracle(queries: np.ndarray, candidates: np.ndarray, similarity: str = "cosin
     return np.array([[(q * c).sum() for c in sides[1]] for q in sides[0]]).astype(np.float32)
 
 
-def same(one: Searched, other: Searched) -> bool:
+def same(one: SearchResult, other: SearchResult) -> bool:
     runs = all(
         np.array_equal(getattr(one.run, part), getattr(other.run, part)) for part in ("offsets", "indices", "scores")
     )

@@ -12,7 +12,7 @@ from index_data import dense, vectors
 
 from visir.errors import RunError
 from visir.search import filtered
-from visir.search.filtered import Among, search_among
+from visir.search.filtered import FilteredIndex, search_among
 from visir.search.kinds import KINDS, build
 
 EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages))]
@@ -96,8 +96,8 @@ def test_nothing_allowed_and_nothing_there() -> None:
     documents, queries = vectors("dense", "image", 20, 1), vectors("dense", "text", 2, 2)
     index = build("exact", documents)
     with pytest.raises(RunError, match="no document is allowed"):
-        Among(index, []).search(queries)
-    run = Among(index, ["elsewhere"]).search(queries)
+        FilteredIndex(index, []).search(queries)
+    run = FilteredIndex(index, ["elsewhere"]).search(queries)
     assert len(run) == 2 and run.answer("t0000") == [] and run.gallery.ids.to_pylist() == ["elsewhere"]
     with pytest.raises(RunError, match="k must be at least 1"):
-        Among(index, ["i0001"]).search(queries, 0)
+        FilteredIndex(index, ["i0001"]).search(queries, 0)

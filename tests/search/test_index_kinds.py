@@ -126,7 +126,7 @@ def test_an_approximate_index_gives_a_pair_its_exact_score_and_never_a_deleted_d
         assert all(scores[one] == score for one, score in answer)
         assert answer == sorted(answer, key=lambda pair: (-pair[1], pair[0]))
         assert len(answer) == len({one for one, _ in answer})
-        # Among equal vectors, which ones are found is open: what counts are the scores.
+        # FilteredIndex equal vectors, which ones are found is open: what counts are the scores.
         best = [score for _, score in truth.answer(query, 10)]
         hits += sum(score >= best[-1] for _, score in answer) / max(len(best), 1) if best else 1
     assert hits / len(queries) >= 0.9

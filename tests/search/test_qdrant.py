@@ -132,7 +132,7 @@ def test_a_kill_between_two_requests_leaves_the_index_as_it_was_or_as_it_is_to_b
     form: str, change: str, server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("visir.search.remote.index.VALUES", 60)  # a few points in each request
-    monkeypatch.setattr("visir.search.remote.kept._AT_ONCE", 4)
+    monkeypatch.setattr("visir.search.remote.storage._AT_ONCE", 4)
     documents, queries = vectors(form, "image", 40, 4), vectors(form, "text", 6, 5)
     ids = documents.ids.to_pylist()
     before = ids[:30] if change == "add" else ids

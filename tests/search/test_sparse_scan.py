@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from visir.errors import EmbeddingError
 from visir.records import Embeddings, EncoderCard, Gallery, Qrels, SparseEmbeddings, Vocabulary
-from visir.search.exact import Searched, search, search_both
+from visir.search.exact import SearchResult, search, search_both
 from visir.search.ranks import ranks_of
 from visir.search.sparse import scan, scan_kernels
 
@@ -110,7 +110,7 @@ def clustered(seed: int = 0, images: int = 300, terms: int = 500) -> tuple[Any, 
     return one, other, {"t2i": Qrels.of(other.ids, owner), "i2t": Qrels.of(owner, other.ids)}
 
 
-def same(one: Searched, other: Searched) -> bool:
+def same(one: SearchResult, other: SearchResult) -> bool:
     assert one.ranks is not None and other.ranks is not None
     runs = all(np.array_equal(getattr(one.run, p), getattr(other.run, p)) for p in ("offsets", "indices", "scores"))
     return runs and one.run.queries.equals(other.run.queries) and np.array_equal(one.ranks.ranks, other.ranks.ranks)

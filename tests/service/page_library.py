@@ -15,8 +15,8 @@ from visir.collections.open import open_collection
 from visir.encoders import load
 from visir.library import update
 from visir.sparse.encoder import SparseEncoder, write_sparse
-from visir.sparse.head import Head
-from visir.sparse.language_model import Words
+from visir.sparse.head import SparseHead
+from visir.sparse.language_model import WordEmbeddings
 from visir.sparse.vocabulary import Tokenizer
 from visir.training import find_recipe, read_recipe, train
 
@@ -50,8 +50,8 @@ def make_model(folder: Path) -> tuple[Path, Path]:
     tokenizer = Tokenizer(library.to_str().encode(), "tiny")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        said = Words(torch.randn(len(pieces), 8), torch.zeros(len(pieces)), None, "random")
-        head = Head(encoder.dimension, said, tokenizer.vocabulary.usable)
+        said = WordEmbeddings(torch.randn(len(pieces), 8), torch.zeros(len(pieces)), None, "random")
+        head = SparseHead(encoder.dimension, said, tokenizer.vocabulary.usable)
     sparse = folder / "sparse"
     sparse.mkdir()
     write_sparse(sparse, SparseEncoder(encoder, head, tokenizer, variant="caption"))

@@ -40,8 +40,8 @@ def folder(target: Path, rows: list[Row], parts: int = 2) -> Path:
     counts = {
         "read": len(rows) + 1,
         "malformed": 0,
-        "kept": len(rows),
-        "aside": {"bot": 1, "no_time": 0},
+        "accepted": len(rows),
+        "rejected": {"bot": 1, "no_time": 0},
         "flags": {"late": 0},
         "visitors": len({row["visitor"] for row in rows}),
         "sessions": len(rows),

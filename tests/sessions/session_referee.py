@@ -19,23 +19,23 @@ def find_sessions(
 
     Rows are those of the preset "events"; arrival is a row's number, from 1. The device "robot" is a bot.
     """
-    aside: dict[int, str] = {}
+    rejected: dict[int, str] = {}
     of_visitor: dict[str, list[Row]] = defaultdict(list)
     seen: set[tuple[Any, ...]] = set()
     for arrival, row in enumerate(rows, start=1):
         same = tuple(row[name] or None if name != "price" and name != "time" else row[name] for name in sorted(row))
         if not row["visitor"]:
-            aside[arrival] = "no_visitor"
+            rejected[arrival] = "no_visitor"
         elif row["time"] is None or row["time"] < 0:
-            aside[arrival] = "no_time"
+            rejected[arrival] = "no_time"
         elif row["time"] < since:
-            aside[arrival] = "early"
+            rejected[arrival] = "early"
         elif row["time"] >= until:
-            aside[arrival] = "future"
+            rejected[arrival] = "future"
         elif row["device"] == "robot":
-            aside[arrival] = "bot"
+            rejected[arrival] = "bot"
         elif same in seen:
-            aside[arrival] = "duplicate"
+            rejected[arrival] = "duplicate"
         else:
             seen.add(same)
             of_visitor[row["visitor"]].append({**row, "arrival": arrival})
@@ -62,7 +62,7 @@ def find_sessions(
             open_session.append(event)
             kept[event["arrival"]] = (visitor, number, place, event["arrival"] in late)
         sessions.append(_summary(visitor, number, open_session, zone))
-    return sessions, kept, aside
+    return sessions, kept, rejected
 
 
 def _summary(visitor: str, number: int, events: list[Row], zone: str) -> Row:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from visir.errors import VisirError
 from visir.evaluation.published import open_table
-from visir.sessions.describe import Statistic, Value, describe, suppressed
-from visir.sessions.describe import log as log_module
+from visir.sessions.describe import Statistic, StatisticCell, describe, suppressed
+from visir.sessions.describe import session_log as log_module
 from visir.sessions.describe.intervals import Moments, mean, share, standardised, wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
@@ -58,7 +58,7 @@ def test_every_statistic_is_what_counting_gives(drawn: list[Row], tmp_path_facto
         one = found.statistic(name)
         values = {row[column] for row in rows} - {None}
         assert set(one.rows) == values
-        assert bool(one.cannot) == (not values)
+        assert bool(one.unavailable) == (not values)
         for value in values:
             own = [row["purchase"] for row in rows if row[column] == value]
             assert one.value(value, "Purchase sessions").value == pytest.approx(percent(rows, column, value, True))
@@ -68,11 +68,11 @@ def test_every_statistic_is_what_counting_gives(drawn: list[Row], tmp_path_facto
     for hour in range(24):
         assert hours.value(f"{hour:02d}", "Purchase sessions").value == pytest.approx(percent(rows, "hour", hour, True))
     days = found.statistic("figure-6-3")
-    assert bool(days.cannot) == (len({row["weekday"] for row in rows}) == 1)
+    assert bool(days.unavailable) == (len({row["weekday"] for row in rows}) == 1)
     told = {row["device"] for row in rows} - {None}
     for reading, name in (("last", "figure-6-5"), ("journey", "figure-6-5-journey"), ("all", "figure-6-5-all")):
         expected, one = steps(rows, reading), found.statistic(name)
-        assert bool(one.cannot) == (not expected)
+        assert bool(one.unavailable) == (not expected)
         for left in told if expected else ():
             of = sum(count for (before, _), count in expected.items() if before == left)
             assert one.value(left, "Transitions").value == of
@@ -90,7 +90,7 @@ def _judge_customers(one: Statistic, rows: list[Row]) -> None:
         if row["customer"]:
             devices.setdefault(row["customer"], set()).update({row["device"]} - {None})
             buys[row["customer"]] = buys.get(row["customer"], False) or row["purchase"]
-    if one.cannot:
+    if one.unavailable:
         assert not devices or not any(row["device"] for row in rows)
         return
     for bought, column in ((True, "Purchasers"), (False, "Non-purchasers")):
@@ -105,7 +105,7 @@ def _judge_customers(one: Statistic, rows: list[Row]) -> None:
 
 
 def _judge_queries(mean: Statistic, unique: Statistic, rows: list[Row]) -> None:
-    if mean.cannot:
+    if mean.unavailable:
         assert not any(row["device"] for row in rows) or not any(row["asked"] for row in rows)
         return
     for bought, column in ((True, "Purchase"), (False, "Non-purchase")):
@@ -121,11 +121,11 @@ def _judge_queries(mean: Statistic, unique: Statistic, rows: list[Row]) -> None:
             assert mean.value(device, f"{column}: share").value == (
                 pytest.approx(100 * asked / whole) if whole else None
             )
-            if not unique.cannot:
+            if not unique.unavailable:
                 assert unique.value(device, f"{column}: texts").value == len(texts[device])
                 alone = sum(once.count(text) == 1 for text in texts[device])
                 assert unique.value(device, f"{column}: asked once").value == alone
-        if not unique.cannot:
+        if not unique.unavailable:
             assert unique.value("Total", f"{column}: texts").value == sum(map(len, texts.values()))
 
 
@@ -216,7 +216,7 @@ def test_a_share_of_visitors_is_that_of_sessions_when_each_comes_once() -> None:
     assert share(Moments(y=0, yy=0, yn=0, n=100, nn=1000, units=10)).high == pytest.approx(
         100 * wilson(0, 10, 2.2621572)[1]
     )
-    assert share(Moments(0, 0, 0, 0, 0, 0)) == Value(None, support=0)
+    assert share(Moments(0, 0, 0, 0, 0, 0)) == StatisticCell(None, support=0)
 
 
 def test_neither_buckets_nor_threads_change_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +266,7 @@ def test_three_readings_of_device_transitions(tmp_path: Path) -> None:
 def test_what_a_log_cannot_tell_is_said(tmp_path: Path) -> None:
     rows = [visit(f"v{n}", device=None, channel=None, purchase=n > 3) for n in range(6)]
     found = describe(folder(tmp_path / "log", rows))
-    why = {one.name: one.cannot for one in found.statistics if one.cannot}
+    why = {one.name: one.unavailable for one in found.statistics if one.unavailable}
     assert why == {
         "figure-6-2": "Cannot be computed: the log names no device.",
         "figure-6-2-percentiles": "Cannot be computed: the log names no device.",
@@ -296,7 +296,7 @@ def test_what_a_log_cannot_tell_is_said(tmp_path: Path) -> None:
 def test_queries_that_say_nothing(tmp_path: Path, asked: tuple[str, ...], why: str) -> None:
     rows = [visit(f"v{n}", asked=asked, purchase=n > 2) for n in range(5)]
     found = describe(folder(tmp_path / "log", rows))
-    assert found.statistic("table-6-6").cannot == f"Cannot be computed: {why}."
+    assert found.statistic("table-6-6").unavailable == f"Cannot be computed: {why}."
 
 
 def test_a_log_without_purchases(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_small_cells_are_hidden_and_so_is_what_would_tell_them(tmp_path: Path) -
     one = describe(log, suppress=10).statistic("table-6-4")
     # tv has 2 purchases; alone it would be 100 % less the others, so the next smallest goes too
     assert [[cell.hidden for cell in row] for row in one.cells] == [[False, False, False, True], [True] * 4, [True] * 4]
-    assert one.cells[1][0] == Value(None, hidden=True)
+    assert one.cells[1][0] == StatisticCell(None, hidden=True)
     assert one.notes[-1] == "9 cells are hidden: fewer than 10, or would tell those."
     assert describe(log).statistic("table-6-4") == describe(log, suppress=1).statistic("table-6-4")
     assert "hidden" not in str(describe(log, suppress=2).statistic("table-6-4").notes)
@@ -331,7 +331,7 @@ def test_small_cells_are_hidden_and_so_is_what_would_tell_them(tmp_path: Path) -
     least=st.integers(0, 20),
 )
 def test_no_hidden_share_follows_from_the_rest(support: list[list[int]], least: int) -> None:
-    cells = tuple(tuple(Value(float(n), support=n) for n in row) for row in support)
+    cells = tuple(tuple(StatisticCell(float(n), support=n) for n in row) for row in support)
     rows = tuple(map(str, range(len(cells))))
     one = suppressed(Statistic("s", "", "", "", rows, ("a", "b"), ("%", "%"), cells), least)
     for column in range(2):

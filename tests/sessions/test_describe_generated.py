@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from visir.sessions import load_mapping, sessionise
-from visir.sessions.describe import Characterisation, Value, describe
-from visir.sessions.generated import Truth, generate, truth
-from visir.sessions.generated.truth import Split
+from visir.sessions.describe import Characterisation, StatisticCell, describe
+from visir.sessions.simulator import Truth, generate, truth
+from visir.sessions.simulator.truth import CauseShares
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -25,7 +25,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Characterisation:
     return describe(folder / "sessions")
 
 
-def planted(found: Characterisation, known: Truth) -> Iterator[tuple[str, Value, float]]:
+def planted(found: Characterisation, known: Truth) -> Iterator[tuple[str, StatisticCell, float]]:
     """Every estimate with an interval, beside what was planted."""
     devices = known.by_device.names
     for name, split in (("table-6-2", known.by_channel), ("table-6-4", known.by_device)):
@@ -56,8 +56,8 @@ def planted(found: Characterisation, known: Truth) -> Iterator[tuple[str, Value,
 
 
 def of_split(
-    found: Characterisation, name: str, split: Split, rows: tuple[str, ...]
-) -> Iterator[tuple[str, Value, float]]:
+    found: Characterisation, name: str, split: CauseShares, rows: tuple[str, ...]
+) -> Iterator[tuple[str, StatisticCell, float]]:
     for column, shares in ((OUTCOMES[0][0], split.of_purchases), (OUTCOMES[1][0], split.of_others)):
         for at, row in enumerate(rows):
             yield f"{name} {row}", found.statistic(name).value(row, column), 100 * shares[at]

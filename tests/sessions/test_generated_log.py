@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from visir.errors import ConfigurationError, VisirError
-from visir.sessions import Counts, load_mapping, sessionise
-from visir.sessions.generated import PAGES, Cause, Dirt, Population, Shop, generate, parts, truth
-from visir.sessions.generated.table import EVENTS, PLANTED
+from visir.sessions import LogCounts, load_mapping, sessionise
+from visir.sessions.simulator import PAGES, Cause, Dirt, Population, Shop, generate, simulated_parts, truth
+from visir.sessions.simulator.table import EVENTS, PLANTED
 
 SUMMER = Shop(begin=date(2025, 7, 7), weeks=1, zone="America/New_York")
 
 
-def found(log: Path, out: Path) -> tuple[Counts, list[dict[str, Any]]]:
+def found(log: Path, out: Path) -> tuple[LogCounts, list[dict[str, Any]]]:
     counts = sessionise(log / "events", load_mapping(log / "mapping.toml"), out, threads=1)
     return counts, read(out / "sessions")
 
@@ -39,7 +39,7 @@ def test_sessions_found_are_those_planted(tmp_path: Path, shop: Shop) -> None:
     planted = read(tmp_path / "log" / "planted")
     names = ("visitor", "began", "customer", "device", "channel", "hour", "weekday", "purchase", "pages")
     assert [[one[name] for name in names] for one in sessions] == [[one[name] for name in names] for one in planted]
-    assert (counts.read, counts.kept, counts.sessions, counts.purchases) == (
+    assert (counts.read, counts.accepted, counts.sessions, counts.purchases) == (
         made.rows, made.rows, made.sessions, made.purchases
     )  # fmt: skip
     assert 5000 <= made.sessions < 5028
@@ -80,7 +80,7 @@ def test_columns_are_those_declared(tmp_path: Path) -> None:
 
 def test_a_person_is_the_same_in_any_part_and_any_size() -> None:
     def drawn(sessions: int, people_per_part: int) -> dict[str, np.ndarray[Any, Any]]:
-        every = list(parts(sessions, seed=5, people_per_part=people_per_part))
+        every = list(simulated_parts(sessions, seed=5, people_per_part=people_per_part))
         together = {name: np.concatenate([one.events[name] for one in every]) for name in ("time", "page", "query")}
         return together | {name: np.concatenate([one.sessions[name] for one in every]) for name in every[0].sessions}
 
@@ -114,14 +114,14 @@ def test_dirt_is_counted_and_hides_no_session(tmp_path: Path) -> None:
             assert dirty.dirt[kind] == pytest.approx(clean.rows * share, rel=0.15)
     _, expected = found(tmp_path / "clean", tmp_path / "of_clean")
     counts, sessions = found(tmp_path / "dirty", tmp_path / "of_dirty")
-    aside = {"early": 0, "impossible_time": 0} | {
+    rejected = {"early": 0, "impossible_time": 0} | {
         kind: dirty.dirt[kind] for kind in ("no_visitor", "no_time", "future", "bot", "duplicate")
     }
-    assert counts.aside == aside
+    assert counts.rejected == rejected
     assert counts.flags == {
         "late": dirty.dirt["late"], "unknown_action": dirty.dirt["unknown_action"], "ambiguous_time": 0
     }  # fmt: skip
-    assert counts.read == dirty.rows == counts.kept + sum(aside.values())
+    assert counts.read == dirty.rows == counts.accepted + sum(rejected.values())
     assert dirty.dirt["late"] > 100
     # An unknown action is an event of its session (a microsecond after another one), and changes nothing else.
     touched = ("events", "others", "ended")
@@ -158,7 +158,7 @@ def test_faults_are_told_together(tmp_path: Path) -> None:
 def test_without_factors_nothing_tells_a_purchase() -> None:
     plain = {name: Cause(one.names, one.share, (1.0,) * len(one.names)) for name, one in causes().items()}
     shop = replace(Shop(), **plain, switch_factor=1.0, customers=Population(6.4, 0.5, 0.1, 0.1))
-    part = next(parts(20_000, shop=shop))
+    part = next(simulated_parts(20_000, shop=shop))
     chances = part.sessions["chance"][part.sessions["customer"]]
     np.testing.assert_allclose(chances, 0.1)
 

@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 pytest.importorskip("numba", reason="needs the extra 'sessions'")
 
-from visir.sessions.generated.kernels import QUERIES
-from visir.sessions.generated.shop import Shop
-from visir.sessions.generated.texts import _more_than, _words, different_texts
-from visir.sessions.generated.truth import truth
+from visir.sessions.simulator.kernels import QUERIES
+from visir.sessions.simulator.shop import Shop
+from visir.sessions.simulator.texts import _more_than, _words, different_texts
+from visir.sessions.simulator.truth import truth
 
 
 def test_words_are_chances_and_new_ones_stand_at_odd_steps() -> None:
@@ -45,7 +45,7 @@ def test_one_session_has_its_own_texts_and_many_share_theirs() -> None:
 def test_table_6_6_of_a_log_is_what_was_planted(tmp_path: Path) -> None:
     from visir.sessions import load_mapping, sessionise
     from visir.sessions.describe import describe
-    from visir.sessions.generated import generate
+    from visir.sessions.simulator import generate
 
     generate(tmp_path / "log", 30_000, seed=5)
     sessionise(tmp_path / "log/events", load_mapping(tmp_path / "log/mapping.toml"), tmp_path / "sessions")

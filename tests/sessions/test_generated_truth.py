@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from visir.sessions.generated import PAGES, Shop, Truth, parts, truth
-from visir.sessions.generated.kernels import ADD, ORDER, PAGE, QUERY, REMOVE
+from visir.sessions.simulator import PAGES, Shop, Truth, simulated_parts, truth
+from visir.sessions.simulator.kernels import ADD, ORDER, PAGE, QUERY, REMOVE
 
 SESSIONS = 400_000
 Array = NDArray[Any]
@@ -27,7 +27,7 @@ def drawn() -> tuple[dict[str, Array], dict[str, Array]]:
     events: dict[str, list[Array]] = {}
     sessions: dict[str, list[Array]] = {}
     count = 0
-    for part in parts(SESSIONS, seed=3):
+    for part in simulated_parts(SESSIONS, seed=3):
         for into, own in ((events, part.events), (sessions, part.sessions)):
             for name, values in own.items():
                 into.setdefault(name, []).append(values + count if name == "session" else values)

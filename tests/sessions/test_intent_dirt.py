@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from visir.sessions.cli import app
-from visir.sessions.generated import Dirt, Generated, Shop, generate
+from visir.sessions.simulator import Dirt, GeneratedLog, Shop, generate
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -70,8 +70,8 @@ def sessions(log: Path, mapping: Path, out: Path, *more: object) -> tuple[dict[s
     if found.exception is not None:
         raise found.exception
     counts: dict[str, Any] = json.loads((out / "counts.json").read_text())["counts"]
-    assert counts["read"] == counts["kept"] + sum(counts["aside"].values())
-    for kind, count in (counts["aside"] | counts["flags"]).items():
+    assert counts["read"] == counts["accepted"] + sum(counts["rejected"].values())
+    for kind, count in (counts["rejected"] | counts["flags"]).items():
         assert (f"{kind} " in found.output) == (count > 0)  # what occurred is told, with its reason
     return counts, found.output
 
@@ -87,7 +87,7 @@ def wall(times: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
     return pc.strftime(moments, format="%Y-%m-%d %H:%M:%S")
 
 
-def written(folder: Path, shop: Shop, dirt: Dirt | None) -> Generated:
+def written(folder: Path, shop: Shop, dirt: Dirt | None) -> GeneratedLog:
     """A generated log as two CSV files of another country: wall clocks, visitor's column renamed on the way."""
     made = generate(folder / "log", 4000, shop=shop, dirt=dirt)
     events = pq.read_table(folder / "log" / "events")
@@ -118,13 +118,13 @@ def test_every_kind_at_once(tmp_path: Path) -> None:
             )
     counts, _ = sessions(tmp_path / "csv", tmp_path / "local.toml", tmp_path / "found", "--buckets", 3)
     kinds = ("no_visitor", "no_time", "future", "bot")
-    assert {kind: counts["aside"][kind] for kind in kinds} == {kind: made.dirt[kind] for kind in kinds}
+    assert {kind: counts["rejected"][kind] for kind in kinds} == {kind: made.dirt[kind] for kind in kinds}
     assert counts["flags"]["unknown_action"] == made.dirt["unknown_action"]
-    assert (counts["malformed"], counts["aside"]["impossible_time"]) == (1, 0)
+    assert (counts["malformed"], counts["rejected"]["impossible_time"]) == (1, 0)
     generate(tmp_path / "clean", 4000, shop=SPRING)
     clean, _ = sessions(tmp_path / "clean" / "events", tmp_path / "clean" / "mapping.toml", tmp_path / "of_clean")
     assert (counts["sessions"], counts["purchases"]) == (clean["sessions"] + 1, clean["purchases"])
-    assert counts["aside"]["duplicate"] == made.dirt["duplicate"]
+    assert counts["rejected"]["duplicate"] == made.dirt["duplicate"]
     touched = ("ended", "events", "others")  # by actions that nobody knows, a microsecond after another event
     found = [one for one in table(tmp_path / "found", *touched) if one["visitor"] != "tv"]
     assert found == table(tmp_path / "of_clean", *touched)
@@ -139,7 +139,7 @@ def test_a_repeated_hour_of_another_zone_is_counted(tmp_path: Path) -> None:
     first = int(np.datetime64("2025-11-02T05:00:00", "us").astype(np.int64))
     time = pq.read_table(tmp_path / "log" / "events")["time"].to_numpy()
     assert counts["flags"]["ambiguous_time"] == ((time >= first) & (time < first + 2 * HOUR)).sum() > 5
-    assert counts["aside"]["impossible_time"] == 0
+    assert counts["rejected"]["impossible_time"] == 0
     kept = pq.read_table(tmp_path / "found" / "events")
     times = kept.filter(kept["ambiguous_time"])["time"].to_numpy()
     assert ((times >= first) & (times < first + HOUR)).all()  # read as the first
@@ -149,7 +149,7 @@ def test_an_hour_that_never_was_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / "local.toml").write_text(LOCAL)
     (tmp_path / "log.csv").write_text("client_id,time,action\na,2025-03-09 01:59:59,page\na,2025-03-09 02:30:00,page\n")
     counts, told = sessions(tmp_path / "log.csv", tmp_path / "local.toml", tmp_path / "found")
-    assert (counts["kept"], counts["aside"]["impossible_time"]) == (1, 1)
+    assert (counts["accepted"], counts["rejected"]["impossible_time"]) == (1, 1)
     assert "a wall clock that summer time skipped" in told
 
 
@@ -180,7 +180,7 @@ def test_a_column_without_values_costs_what_it_tells_and_no_row(tmp_path: Path, 
     mapping = tmp_path / "log" / "mapping.toml"
     mapping.write_text(re.sub("(?m)^bot = .*$", "", mapping.read_text()))
     counts, _ = sessions(tmp_path / "log.parquet", mapping, tmp_path / "found")
-    assert (counts["kept"], counts["sessions"]) == (made.rows, made.sessions)
+    assert (counts["accepted"], counts["sessions"]) == (made.rows, made.sessions)
     assert counts["flags"]["unknown_action"] == (made.rows if column == "action" else 0)
     assert (counts["identified"] > 0) == (column != "customer")
     assert (counts["purchases"] > 0) == (column != "action")
@@ -202,7 +202,7 @@ def test_a_log_of_which_nothing_is_kept_says_why(tmp_path: Path, line: str, inst
     assert mark
     mapping.write_text(before + instead + after)
     counts, told = sessions(tmp_path / "log" / "events", mapping, tmp_path / "found")
-    assert (counts["kept"], counts["aside"][reason]) == (0, made.rows)
+    assert (counts["accepted"], counts["rejected"][reason]) == (0, made.rows)
     assert f"no row was kept, most because of {reason}" in told
 
 
@@ -218,5 +218,5 @@ def test_the_real_shop_log_needs_both_names_of_its_visitors(data_dir: Path, tmp_
     (tmp_path / "shop.toml").write_text(preset.replace(both, '"client_id"'))
     counts, told = sessions(log, tmp_path / "shop.toml", tmp_path / "found")
     # Of 49,963 rows 14,329 name their visitor under client_id, 32,726 under clientId and 2,908 nowhere.
-    assert (counts["read"], counts["aside"]["no_visitor"], counts["malformed"]) == (49_963, 32_726 + 2_908, 0)
+    assert (counts["read"], counts["rejected"]["no_visitor"], counts["malformed"]) == (49_963, 32_726 + 2_908, 0)
     assert "71.32%" in told

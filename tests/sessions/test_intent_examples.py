@@ -12,7 +12,7 @@ from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import preset, sessionise
 from visir.sessions.examples import Sample, draw, earlier_sql, examples_sql
-from visir.sessions.records import NEVER, Examples
+from visir.sessions.records import NEVER, SessionExamples
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -42,7 +42,7 @@ def test_pages_count_before_the_first_order_unless_all_are_asked_for(tmp_path: P
     early = [*pages("early", 0, 11), order("early", 11), *pages("early", 11.5, 3)]
     where = folder_of([*late, *early, *pages("short", 0, 11)], tmp_path)
     assert draw(where, Sample("anonymous")).visitor.tolist() == ["late"]
-    assert sorted(draw(where, Sample("anonymous", count="all")).visitor) == ["early", "late"]
+    assert sorted(draw(where, Sample("anonymous", counted_pages="all")).visitor) == ["early", "late"]
     assert sorted(draw(where, Sample("anonymous", min_pages=11)).visitor) == ["early", "late", "short"]
 
 
@@ -55,8 +55,8 @@ def test_settings_are_told_by_the_first_request_or_by_the_whole_session(tmp_path
     anonymous = draw(where, Sample("anonymous"))
     assert anonymous.visitor.tolist() == ["later", "never"]
     assert anonymous.customer_step.tolist() == [4, NEVER]
-    assert draw(where, Sample("identified", told="session")).visitor.tolist() == ["known", "later"]
-    assert draw(where, Sample("anonymous", told="session")).visitor.tolist() == ["never"]
+    assert draw(where, Sample("identified", setting_from="session")).visitor.tolist() == ["known", "later"]
+    assert draw(where, Sample("anonymous", setting_from="session")).visitor.tolist() == ["never"]
 
 
 def test_what_an_event_after_the_first_tells_is_known_at_its_step(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_sample_depends_on_its_seed_and_on_nothing_else(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "sample", [Sample("anonymous", n=30, min_pages=8), Sample("identified", min_pages=8, told="session")]
+    "sample", [Sample("anonymous", n=30, min_pages=8), Sample("identified", min_pages=8, setting_from="session")]
 )
 def test_slices_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: Sample) -> None:
     rows = random_log(40)
@@ -130,7 +130,7 @@ def told(part: object) -> Any:
     return {one.name: told(getattr(part, one.name)) for one in fields(part)} if is_dataclass(part) else part
 
 
-def keys(examples: Examples) -> set[tuple[str, int]]:
+def keys(examples: SessionExamples) -> set[tuple[str, int]]:
     return set(zip(examples.visitor, examples.session.tolist(), strict=True))
 
 
@@ -160,7 +160,10 @@ def test_columns_are_whole_numbers(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "sample",
-    [Sample("identified", min_pages=8, n=40), Sample("anonymous", min_pages=8, count="all", told="session")],
+    [
+        Sample("identified", min_pages=8, n=40),
+        Sample("anonymous", min_pages=8, counted_pages="all", setting_from="session"),
+    ],
     ids=["drawn", "all"],
 )
 def test_spark_gives_the_same_rows_from_the_same_text(sample: Sample, tmp_path: Path) -> None:

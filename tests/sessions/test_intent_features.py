@@ -11,8 +11,8 @@ from intent_log import BEGAN, DAY, MINUTE, event, folder_of, random_log
 from visir.errors import VisirError
 from visir.evaluation.published import open_table
 from visir.sessions.examples import SETTINGS, Sample, draw
-from visir.sessions.features import FEATURES, Learnt, features_of
-from visir.sessions.records import NEVER, STEPS, Earlier, Examples, Words
+from visir.sessions.features import FEATURES, LearntFeatures, features_of
+from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples
 
 NAMES = [one.name for one in FEATURES]
 
@@ -24,11 +24,11 @@ def made(
     buys: bool = False,
     device: str | None = "pc",
     earlier: tuple[tuple[str | None, int, float], ...] = (),
-) -> Examples:
+) -> SessionExamples:
     """One session with these pages and dwell times (seconds); earlier: device, orders, days ago."""
     opened = BEGAN + np.cumsum([0, *dwell[: STEPS - 1]]) * 1e6
     ends = np.array([BEGAN - days * DAY for *_, days in earlier], np.int64)
-    return Examples(
+    return SessionExamples(
         visitor=np.array(["v"], object),
         session=np.array([1]),
         customer=np.array(["c"], object),
@@ -37,41 +37,41 @@ def made(
         hour=np.array([20]),
         weekday=np.array([6]),
         purchase=np.array([buys]),
-        pages=Words.of(np.array([pages], object)),
+        pages=CodedTexts.of(np.array([pages], object)),
         opened=opened.astype(np.int64)[None, :],
-        device=Words.of([device]),
+        device=CodedTexts.of([device]),
         device_step=np.array([0 if device else NEVER]),
-        channel=Words.of([None]),
+        channel=CodedTexts.of([None]),
         channel_step=np.array([NEVER]),
         customer_step=np.array([0]),
-        earlier=Earlier(
+        earlier=EarlierSessions(
             np.array([0, len(earlier)]),
-            Words.of([name for name, *_ in earlier]),
+            CodedTexts.of([name for name, *_ in earlier]),
             np.array([orders for _, orders, _ in earlier], np.int64),
             ends,
         ),
     )
 
 
-def joined(parts: list[Examples]) -> Examples:
+def joined(parts: list[SessionExamples]) -> SessionExamples:
     """Several examples as one."""
 
-    def words(get) -> Words:  # type: ignore[no-untyped-def]
+    def words(get) -> CodedTexts:  # type: ignore[no-untyped-def]
         told = [np.array([*get(one).names, None], object)[get(one).codes] for one in parts]
-        return Words.of(np.concatenate(told))
+        return CodedTexts.of(np.concatenate(told))
 
     plain = {
         name: np.concatenate([getattr(one, name) for one in parts])
-        for name in Examples.__dataclass_fields__
+        for name in SessionExamples.__dataclass_fields__
         if name not in ("pages", "device", "channel", "earlier")
     }
     counts = np.concatenate([one.earlier.counts for one in parts])
-    return Examples(
+    return SessionExamples(
         **plain,
         pages=words(lambda one: one.pages),
         device=words(lambda one: one.device),
         channel=words(lambda one: one.channel),
-        earlier=Earlier(
+        earlier=EarlierSessions(
             np.concatenate([[0], np.cumsum(counts)]),
             words(lambda one: one.earlier.device),
             np.concatenate([one.earlier.orders for one in parts]),
@@ -80,7 +80,7 @@ def joined(parts: list[Examples]) -> Examples:
     )
 
 
-def value(name: str, examples: Examples, step: int, learnt: Learnt) -> list[float]:
+def value(name: str, examples: SessionExamples, step: int, learnt: LearntFeatures) -> list[float]:
     return learnt.matrix(examples, step)[:, [one.name for one in learnt.features].index(name)].tolist()
 
 
@@ -105,7 +105,7 @@ TWO = joined(
         made(["a", "a"] * 5, [5] * 10, device="tv", earlier=(("tv", 0, 3.0),)),
     ]
 )
-LEARNT = Learnt.of(FEATURES, TWO)
+LEARNT = LearntFeatures.of(FEATURES, TWO)
 
 
 def test_dwell_times_are_those_of_pages_that_were_left() -> None:
@@ -161,7 +161,7 @@ def test_conversion_and_switching() -> None:
     assert value("switch probability", TWO, 0, LEARNT) == [0, 0]
     more = joined([TWO, made(["a"] * 10, [1] * 10, buys=True, device="tv", earlier=(("pc", 0, 1.0),))])
     # pc → pc 1, pc → tv 1, with one more each 2/4; tv → nothing, 1/2.
-    assert value("switch probability", more, 0, Learnt.of(FEATURES, more)) == [0.5, 0.5, 0.5]
+    assert value("switch probability", more, 0, LearntFeatures.of(FEATURES, more)) == [0.5, 0.5, 0.5]
 
 
 @pytest.fixture(scope="module")
@@ -171,26 +171,26 @@ def log_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def drawn(log_folder: Path) -> Examples:
-    return draw(log_folder, Sample("identified", min_pages=10, told="session"))
+def drawn(log_folder: Path) -> SessionExamples:
+    return draw(log_folder, Sample("identified", min_pages=10, setting_from="session"))
 
 
-def test_labels_of_the_validation_fold_change_no_feature(drawn: Examples) -> None:
+def test_labels_of_the_validation_fold_change_no_feature(drawn: SessionExamples) -> None:
     rows = np.arange(len(drawn)) % 3 > 0
     shuffled = drawn.purchase.copy()
     shuffled[~rows] = ~shuffled[~rows]
     other = replace(drawn, purchase=shuffled)
-    mine, theirs = Learnt.of(FEATURES, drawn, rows), Learnt.of(FEATURES, other, rows)
+    mine, theirs = LearntFeatures.of(FEATURES, drawn, rows), LearntFeatures.of(FEATURES, other, rows)
     assert mine.states == theirs.states
     for step in range(9):
         np.testing.assert_array_equal(mine.matrix(drawn, step), theirs.matrix(other, step))
     turned = replace(drawn, purchase=~drawn.purchase)  # labels of the training fold do: this test can fail
-    assert Learnt.of(FEATURES, turned, rows).states != mine.states
+    assert LearntFeatures.of(FEATURES, turned, rows).states != mine.states
 
 
 @pytest.mark.parametrize("step", [0, 1, 3, 6])
-def test_events_after_a_step_change_no_feature_at_it(step: int, drawn: Examples, tmp_path: Path) -> None:
-    learnt = Learnt.of(FEATURES, drawn)
+def test_events_after_a_step_change_no_feature_at_it(step: int, drawn: SessionExamples, tmp_path: Path) -> None:
+    learnt = LearntFeatures.of(FEATURES, drawn)
     before = learnt.matrix(drawn, step)
     seen: dict[tuple[str, int], int] = {}
     cut = []
@@ -208,7 +208,9 @@ def test_events_after_a_step_change_no_feature_at_it(step: int, drawn: Examples,
             own = {"page": "another", "channel": "new", "time": row["time"] + 1_000}
             row = {**row, **own, "action": "page"}
         cut.append(row)
-    again = draw(folder_of(cut, tmp_path), Sample("identified", min_pages=10, count="all", told="session"))
+    again = draw(
+        folder_of(cut, tmp_path), Sample("identified", min_pages=10, counted_pages="all", setting_from="session")
+    )
     place = {key: row for row, key in enumerate(zip(again.visitor, again.session.tolist(), strict=True))}
     at = [place[key] for key in zip(drawn.visitor, drawn.session.tolist(), strict=True)]
     # Orders of earlier sessions became pages above, so what the past holds differs; what the session holds must not.
@@ -216,55 +218,55 @@ def test_events_after_a_step_change_no_feature_at_it(step: int, drawn: Examples,
     np.testing.assert_array_equal(learnt.matrix(again, step)[at][:, session], before[:, session])
 
 
-def test_the_future_changes_no_history(drawn: Examples, tmp_path: Path) -> None:
+def test_the_future_changes_no_history(drawn: SessionExamples, tmp_path: Path) -> None:
     rows = random_log(60)
     noon = BEGAN + 10 * DAY
     future = [
         event(f"new{number}", 11 * 24 * 60 + number, None, "order", customer=f"c{number}", device="tv")
         for number in range(60)
     ]
-    again = draw(folder_of(rows + future, tmp_path), Sample("identified", min_pages=10, told="session"))
+    again = draw(folder_of(rows + future, tmp_path), Sample("identified", min_pages=10, setting_from="session"))
     place = {key: row for row, key in enumerate(zip(again.visitor, again.session.tolist(), strict=True))}
     past = np.flatnonzero(drawn.began < noon)
     at = [place[drawn.visitor[row], int(drawn.session[row])] for row in past]
-    learnt = Learnt.of(FEATURES, drawn)
+    learnt = LearntFeatures.of(FEATURES, drawn)
     np.testing.assert_array_equal(learnt.matrix(again, 5)[at], learnt.matrix(drawn, 5)[past])
     later = np.flatnonzero(drawn.began > BEGAN + 13 * DAY)
     at = [place[drawn.visitor[row], int(drawn.session[row])] for row in later]
     assert (learnt.matrix(again, 5)[at] != learnt.matrix(drawn, 5)[later]).any()  # this test can fail
 
 
-def test_one_example_alone_has_the_same_features(drawn: Examples) -> None:
-    learnt = Learnt.from_json(Learnt.of(FEATURES, drawn).to_json(), FEATURES)
+def test_one_example_alone_has_the_same_features(drawn: SessionExamples) -> None:
+    learnt = LearntFeatures.from_json(LearntFeatures.of(FEATURES, drawn).to_json(), FEATURES)
     for step in (0, 2, 8):
         every = learnt.matrix(drawn, step)
         for row in range(0, len(drawn), 7):
             np.testing.assert_array_equal(learnt.matrix(only(drawn, row), step), every[row : row + 1])
 
 
-def only(examples: Examples, row: int) -> Examples:
+def only(examples: SessionExamples, row: int) -> SessionExamples:
     first, last = examples.earlier.offsets[row : row + 2]
     own = {
         name: getattr(examples, name)[row : row + 1]
-        for name in Examples.__dataclass_fields__
+        for name in SessionExamples.__dataclass_fields__
         if name not in ("pages", "device", "channel", "earlier")
     }
     words = {
-        name: Words(getattr(examples, name).names, getattr(examples, name).codes[row : row + 1])
+        name: CodedTexts(getattr(examples, name).names, getattr(examples, name).codes[row : row + 1])
         for name in ("pages", "device", "channel")
     }
     past = examples.earlier
-    own["earlier"] = Earlier(
+    own["earlier"] = EarlierSessions(
         np.array([0, last - first]),
-        Words(past.device.names, past.device.codes[first:last]),
+        CodedTexts(past.device.names, past.device.codes[first:last]),
         past.orders[first:last],
         past.ended[first:last],
     )
-    return Examples(**own, **words)
+    return SessionExamples(**own, **words)
 
 
-def test_one_outcome_teaches_nothing(drawn: Examples) -> None:
+def test_one_outcome_teaches_nothing(drawn: SessionExamples) -> None:
     with pytest.raises(VisirError, match="nothing to tell apart"):
-        Learnt.of(FEATURES, drawn, drawn.purchase)
+        LearntFeatures.of(FEATURES, drawn, drawn.purchase)
     with pytest.raises(VisirError, match="unknown features: magic"):
-        Learnt.from_json({"magic": {}}, FEATURES)
+        LearntFeatures.from_json({"magic": {}}, FEATURES)

@@ -8,22 +8,22 @@ from intent_log import folder_of, random_log
 
 from visir.errors import VisirError
 from visir.sessions.examples import Sample, draw
-from visir.sessions.predict.folds import dealt, people, splits, temporal
-from visir.sessions.predict.measures import calibration_error, f1, measured
+from visir.sessions.predict.folds import assign_folds, people_of, splits, temporal_split
+from visir.sessions.predict.measures import calibration_error, f1, measure_predictions
 from visir.sessions.predict.models import at_share
-from visir.sessions.records import Examples
+from visir.sessions.records import SessionExamples
 
 for package in ("duckdb", "sklearn"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Examples:
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> SessionExamples:
     where = folder_of(random_log(60), tmp_path_factory.mktemp("log"))
-    return draw(where, Sample("identified", min_pages=8, told="session"))
+    return draw(where, Sample("identified", min_pages=8, setting_from="session"))
 
 
-def test_a_person_is_in_one_fold_and_every_session_is_predicted_once(drawn: Examples) -> None:
+def test_a_person_is_in_one_fold_and_every_session_is_predicted_once(drawn: SessionExamples) -> None:
     made = splits(drawn, "grouped", folds=5)
     assert (sum(one.test.astype(int) for one in made) == 1).all()
     for one in made:
@@ -35,13 +35,13 @@ def test_a_person_is_in_one_fold_and_every_session_is_predicted_once(drawn: Exam
     assert any(set(drawn.customer[one.train]) & set(drawn.customer[one.test]) for one in apart)
 
 
-def test_a_login_ties_visitors_and_customers(drawn: Examples) -> None:
+def test_a_login_ties_visitors_and_customers(drawn: SessionExamples) -> None:
     three = replace(
         drawn,
         visitor=np.array(["phone", "pc", "pc", "tv", "tablet"], object),
         customer=np.array(["x", "x", None, None, "y"], object),
     )
-    tied = people(three)
+    tied = people_of(three)
     assert len({tied[0], tied[1], tied[2]}) == 1
     assert len(set(tied.tolist())) == 3
 
@@ -49,17 +49,17 @@ def test_a_login_ties_visitors_and_customers(drawn: Examples) -> None:
 def test_folds_depend_on_the_seed_and_not_on_the_order() -> None:
     groups, names = np.arange(20), [f"g{number}" for number in range(20)]
     purchase = np.arange(20) < 6
-    fold = dealt(groups, names, purchase, 3, 0)
+    fold = assign_folds(groups, names, purchase, 3, 0)
     assert np.bincount(fold[purchase]).tolist() == [2, 2, 2]
-    turned = dealt(groups, names[::-1], purchase[::-1], 3, 0)
+    turned = assign_folds(groups, names[::-1], purchase[::-1], 3, 0)
     np.testing.assert_array_equal(turned[::-1], fold)
-    assert (dealt(groups, names, purchase, 3, 1) != fold).any()
+    assert (assign_folds(groups, names, purchase, 3, 1) != fold).any()
     with pytest.raises(VisirError, match="20 people cannot be dealt into 21 folds"):
-        dealt(groups, names, purchase, 21, 0)
+        assign_folds(groups, names, purchase, 21, 0)
 
 
-def test_the_past_was_over_before_the_future_began(drawn: Examples) -> None:
-    split = temporal(drawn)
+def test_the_past_was_over_before_the_future_began(drawn: SessionExamples) -> None:
+    split = temporal_split(drawn)
     assert drawn.ended[split.train].max() + 30 * 60_000_000 < drawn.began[split.test].min()
     assert split.test.sum() == pytest.approx(len(drawn) / 5, abs=2)
 
@@ -73,6 +73,6 @@ def test_measures_by_hand() -> None:
     # One half where half buys is one in five where a fifth does; and back.
     assert at_share(np.array([0.5, 0.8]), 0.2).tolist() == pytest.approx([0.2, 0.5])
     assert at_share(np.array([0.2]), 0.5, 0.2).tolist() == pytest.approx([0.5])
-    found = measured(np.array([0.5, 0.5, 0.5, 0.5]), 0.25, np.array([1, 0, 0, 0], bool))
+    found = measure_predictions(np.array([0.5, 0.5, 0.5, 0.5]), 0.25, np.array([1, 0, 0, 0], bool))
     assert found == pytest.approx({"f1": 0.4, "roc_auc": 0.5, "pr_auc": 0.25, "brier": 0.1875, "ece": 0})
-    assert np.isnan(measured(np.array([0.2]), 0.5, np.array([False]))["roc_auc"])
+    assert np.isnan(measure_predictions(np.array([0.2]), 0.5, np.array([False]))["roc_auc"])

@@ -31,7 +31,7 @@ def test_a_dirty_log_is_made_and_its_dirt_is_found(tmp_path: Path) -> None:
     command[-1] = str(tmp_path / "found")
     told = run(*command)
     for kind, count in planted.items():
-        assert re.search(rf"(aside|kept): {kind} +│ +{count} ", told), (kind, told)
+        assert re.search(rf"(rejected|accepted): {kind} +│ +{count} ", told), (kind, told)
     assert re.search(rf"sessions +│ +{sessions[1]} ", told.replace(",", ""))
     assert re.search(rf"with a purchase +│ +{sessions[2]} ", told)
     assert list((tmp_path / "log" / "planted").glob("*.parquet"))

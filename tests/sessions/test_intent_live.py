@@ -10,9 +10,9 @@ from intent_log import BEGAN, MINUTE, Row, event, folder_of, random_log
 
 from visir.errors import VisirError
 from visir.sessions.examples import SETTINGS, Sample, draw
-from visir.sessions.predict.live import Live, Score
+from visir.sessions.predict.live import LiveScorer, Score
 from visir.sessions.predict.models import MODELS
-from visir.sessions.predict.saved import PurchaseModel, load_model, save_model, train
+from visir.sessions.predict.purchase_model import PurchaseModel, load_model, save_model, train
 
 for package in ("duckdb", "sklearn", "skops"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
@@ -40,7 +40,7 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
     log_folder: Path, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = load_model(saved)
-    live, told, rows = Live(loaded), {}, {}
+    live, told, rows = LiveScorer(loaded), {}, {}
     seen = live._example
 
     def watched(session):  # type: ignore[no-untyped-def]
@@ -49,13 +49,13 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
 
     monkeypatch.setattr(live, "_example", watched)
     for row in LOG:
-        for score in live.tell(row):
+        for score in live.observe(row):
             learnt = loaded.parts[score.setting].learnt
             told[score.visitor, score.session, score.step, score.setting] = (
                 learnt.matrix(rows["last"], score.step)[0],
                 score.probability,
             )
-    assert not live.aside
+    assert not live.rejected
     compared = 0
     for setting, sample in zip(SETTINGS, SAMPLES, strict=True):
         part, examples = loaded.parts[setting], draw(log_folder, sample)
@@ -99,7 +99,7 @@ def test_faulty_folders_are_refused(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(VisirError, match="no purchase model"):
         load_model(tmp_path)
     told = json.loads((saved / "model.json").read_text())
-    for change, says in (({"visir_purchase_model": 2}, "another kind"), ({"versions": {"scikit-learn": "0.1"}}, "0.1")):
+    for change, says in (({"visir_purchase_model": 2}, "newer"), ({"versions": {"scikit-learn": "0.1"}}, "0.1")):
         (tmp_path / "model.json").write_text(json.dumps(told | change))
         with pytest.raises(VisirError, match=says):
             load_model(tmp_path)
@@ -122,8 +122,8 @@ def test_faulty_folders_are_refused(saved: Path, tmp_path: Path) -> None:
             load_model(tmp_path / "damaged")
 
 
-def steps(live: Live, rows: list[Row]) -> list[tuple[str, int, int, str]]:
-    return [(one.visitor, one.session, one.step, one.setting) for row in rows for one in live.tell(row)]
+def steps(live: LiveScorer, rows: list[Row]) -> list[tuple[str, int, int, str]]:
+    return [(one.visitor, one.session, one.step, one.setting) for row in rows for one in live.observe(row)]
 
 
 def test_a_session_ends_after_thirty_minutes_or_with_another_customer(model: PurchaseModel) -> None:
@@ -134,7 +134,7 @@ def test_a_session_ends_after_thirty_minutes_or_with_another_customer(model: Pur
         event("a", 61, customer="x"),
         event("a", 62, customer="y"),  # a third
     ]
-    assert steps(Live(model), rows) == [
+    assert steps(LiveScorer(model), rows) == [
         ("a", 1, 0, "anonymous"),
         ("a", 1, 1, "anonymous"),
         ("a", 1, 2, "anonymous"),
@@ -147,7 +147,7 @@ def test_a_session_ends_after_thirty_minutes_or_with_another_customer(model: Pur
 
 
 def test_what_cannot_be_used_is_counted(model: PurchaseModel) -> None:
-    live = Live(model)
+    live = LiveScorer(model)
     rows = [
         event("a", 0),
         event("a", 0),
@@ -158,22 +158,30 @@ def test_what_cannot_be_used_is_counted(model: PurchaseModel) -> None:
         event("a", 2, None, "dance"),
     ]
     assert [one[2] for one in steps(live, rows)] == [0, 1, 2]
-    assert live.aside == {"duplicate": 1, "late": 1, "no_time": 1, "no_visitor": 1}
+    assert live.rejected == {"duplicate": 1, "late": 1, "no_time": 1, "no_visitor": 1}
 
 
 def test_answers_end_with_the_order_and_with_the_last_step(model: PurchaseModel) -> None:
     rows = [event("a", k / 10) for k in range(12)]
-    assert [one[2] for one in steps(Live(model), rows)] == [0, 1, 2, 3, 4, 5, 6]  # eight pages, two of them the buffer
+    assert [one[2] for one in steps(LiveScorer(model), rows)] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+    ]  # eight pages, two of them the buffer
     rows.insert(3, event("a", 0.25, None, "order"))
-    assert [one[2] for one in steps(Live(model), rows)] == [0, 1, 2, 3]
+    assert [one[2] for one in steps(LiveScorer(model), rows)] == [0, 1, 2, 3]
 
 
 def test_history_can_come_from_a_log(model: PurchaseModel) -> None:
-    live = Live(model)
+    live = LiveScorer(model)
     before = BEGAN - 60 * MINUTE
     live.remember("x", "a", 4, began=before, ended=before, device="pc", orders=2)
     first = event("a", 0, customer="x")
-    (score, _) = live.tell(first)
+    (score, _) = live.observe(first)
     assert (score.session, score.setting) == (5, "identified")
-    (alone, _) = Live(model).tell(first)
+    (alone, _) = LiveScorer(model).observe(first)
     assert alone.probability != score.probability

@@ -88,8 +88,8 @@ def test_lines_that_are_no_events_are_told(model: Path) -> None:
     told = said("score", str(model), given="\n".join(lines))
     assert "line 2: " in told
     assert "line 4: " in told
-    assert "set aside: 2 malformed" in told
-    assert "set aside: 1 no_visitor" in told
+    assert "rejected: 2 malformed" in told
+    assert "rejected: 1 no_visitor" in told
 
 
 def test_history_of_a_log_changes_what_is_said_of_its_customers(model: Path, log_folder: Path) -> None:

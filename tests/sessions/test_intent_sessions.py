@@ -67,12 +67,13 @@ def test_counts_are_told_and_written(log: Path, tmp_path: Path) -> None:
     # Of six rows one has no visitor, one is a crawler's, one is a duplicate; "stare" is no action that is named, and
     # arrives after the order that came 30 seconds later.
     expected = {
-        "rows read": "6", "kept": "3", "aside: no_visitor": "1", "aside: bot": "1", "aside: duplicate": "1",
-        "kept: late": "1", "kept: unknown_action": "1", "malformed lines": "1", "visitors": "1", "sessions": "1",
-        "identified": "0", "with a purchase": "1", "both": "0",
+        "rows read": "6", "accepted": "3", "rejected: no_visitor": "1", "rejected: bot": "1",
+        "rejected: duplicate": "1",
+        "accepted: late": "1", "accepted: unknown_action": "1", "malformed lines": "1", "visitors": "1",
+        "sessions": "1", "identified": "0", "with a purchase": "1", "both": "0",
     }  # fmt: skip
     assert {name: count for name, count in rows(said.text).items() if name} == expected
-    assert json.loads((tmp_path / "out" / "counts.json").read_text())["counts"]["kept"] == 3
+    assert json.loads((tmp_path / "out" / "counts.json").read_text())["counts"]["accepted"] == 3
 
 
 def test_a_folder_that_is_there_is_left_alone_unless_told(log: Path, tmp_path: Path) -> None:

@@ -8,16 +8,16 @@ from intent_log import folder_of, random_log
 
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions.examples import Sample, draw
-from visir.sessions.features import Learnt, features_of
+from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.predict.encoding import MISSING, Scaling, expanded, for_trees
 from visir.sessions.predict.models import MODELS, fit
-from visir.sessions.predict.study import Plan, load_study, run_study
-from visir.sessions.predict.summary import Comparison, corrected_t, summarise
+from visir.sessions.predict.study import StudyPlan, load_study, run_study
+from visir.sessions.predict.summary import FeatureSetComparison, corrected_t, summarise
 
 for package in ("duckdb", "sklearn"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
 
-PLAN = Plan((Sample("identified", min_pages=4), Sample("anonymous", min_pages=4)), models=("lr", "rf"), folds=2)
+PLAN = StudyPlan((Sample("identified", min_pages=4), Sample("anonymous", min_pages=4)), models=("lr", "rf"), folds=2)
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +47,9 @@ def test_every_cell_is_kept_and_a_killed_study_goes_on(study: Path, log_folder: 
 
 def test_another_study_is_not_mixed_in(study: Path, log_folder: Path) -> None:
     with pytest.raises(VisirError, match="holds another study"):
-        run_study(log_folder, Plan(PLAN.samples, models=("lr",), folds=2), study)
+        run_study(log_folder, StudyPlan(PLAN.samples, models=("lr",), folds=2), study)
     with pytest.raises(ConfigurationError, match="did you mean 'rf'"):
-        Plan(PLAN.samples, models=("rff",))
+        StudyPlan(PLAN.samples, models=("rff",))
     with pytest.raises(VisirError, match="not a folder of a prediction study"):
         load_study(study / "cells")
 
@@ -92,7 +92,7 @@ def test_the_summary_has_means_intervals_and_corrected_comparisons(study: Path) 
     assert found.static_share[0] == pytest.approx(1)
     assert found.static_share[2] < 1
     assert {one.setting for one in found.optimism} == {"anonymous", "identified"}
-    assert isinstance(found.comparisons[0], Comparison)
+    assert isinstance(found.comparisons[0], FeatureSetComparison)
 
 
 def test_the_corrected_t_by_hand() -> None:
@@ -109,9 +109,9 @@ def test_the_corrected_t_by_hand() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_weights_make_up_for_a_rare_class(model: str, log_folder: Path) -> None:
-    examples = draw(log_folder, Sample("identified", min_pages=6, told="session"))
+    examples = draw(log_folder, Sample("identified", min_pages=6, setting_from="session"))
     rare = np.flatnonzero(~examples.purchase | (np.cumsum(examples.purchase) % 5 == 0))
-    learnt = Learnt.of(features_of("identified"), examples)
+    learnt = LearntFeatures.of(features_of("identified"), examples)
     matrix, purchase = learnt.matrix(examples, 4)[rare], examples.purchase[rare]
     assert purchase.mean() < 0.25
     fitted = fit(model, learnt.features, learnt.states, matrix, purchase)

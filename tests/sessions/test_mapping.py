@@ -91,14 +91,14 @@ REAL = [
 ]
 
 
-@pytest.mark.parametrize(("name", "file", "read", "aside", "sessions", "purchases", "identified"), REAL)
+@pytest.mark.parametrize(("name", "file", "read", "rejected", "sessions", "purchases", "identified"), REAL)
 def test_real_logs(
     data_dir: Path,
     tmp_path: Path,
     name: str,
     file: str,
     read: int,
-    aside: dict[str, int],
+    rejected: dict[str, int],
     sessions: int,
     purchases: int,
     identified: int,
@@ -108,8 +108,8 @@ def test_real_logs(
     if not log.is_file():
         pytest.skip(f"no log at {log}")
     counts = sessionise(log, preset(name), tmp_path / "out", buckets=3)
-    assert counts.read == read == counts.kept + sum(counts.aside.values())
-    assert {reason: count for reason, count in counts.aside.items() if count} == aside
+    assert counts.read == read == counts.accepted + sum(counts.rejected.values())
+    assert {reason: count for reason, count in counts.rejected.items() if count} == rejected
     assert (counts.sessions, counts.purchases, counts.identified) == (sessions, purchases, identified)
     assert counts.flags["unknown_action"] == 0
     assert sum(len(pq.read_table(part)) for part in (tmp_path / "out" / "sessions").iterdir()) == sessions

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from session_referee import Row, find_sessions
 
 from visir.errors import ConfigurationError, VisirError
-from visir.sessions import Counts, Mapping, preset, sessionise
+from visir.sessions import LogCounts, LogMapping, preset, sessionise
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -43,7 +43,7 @@ def row(visitor: str | None, minutes: float | None, action: str = "page", **more
     return {**empty, "visitor": visitor, "time": time, "action": action, **more}
 
 
-def run(folder: Path, rows: list[Row], mapping: Mapping = MAPPING, **how: Any) -> tuple[Counts, list[Row]]:
+def run(folder: Path, rows: list[Row], mapping: LogMapping = MAPPING, **how: Any) -> tuple[LogCounts, list[Row]]:
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / "log.parquet")
     counts = sessionise(folder / "log.parquet", mapping, folder / "out", replace=True, **how)
     return counts, sorted(read(folder, "sessions"), key=lambda one: (one["visitor"], one["session"]))
@@ -56,17 +56,17 @@ def read(folder: Path, part: str) -> list[Row]:
 def judged(folder: Path, rows: list[Row], buckets: int) -> None:
     """What the engine finds is what the referee finds: sessions, every event's place, every reason, every count."""
     counts, found = run(folder, rows, buckets=buckets, threads=1)
-    sessions, kept, aside = find_sessions(rows, zone=ZONE, since=SINCE, until=UNTIL)
+    sessions, kept, rejected = find_sessions(rows, zone=ZONE, since=SINCE, until=UNTIL)
     assert found == sessions
     events = read(folder, "events")
     assert {e["arrival"]: (e["visitor"], e["session"], e["place"], e["late"]) for e in events} == kept
-    assert {one["arrival"]: one["reason"] for one in read(folder, "aside")} == aside
-    assert counts.read == len(rows) == counts.kept + sum(counts.aside.values())
-    assert {reason: n for reason, n in counts.aside.items() if n} == {
-        reason: list(aside.values()).count(reason) for reason in set(aside.values())
+    assert {one["arrival"]: one["reason"] for one in read(folder, "rejected")} == rejected
+    assert counts.read == len(rows) == counts.accepted + sum(counts.rejected.values())
+    assert {reason: n for reason, n in counts.rejected.items() if n} == {
+        reason: list(rejected.values()).count(reason) for reason in set(rejected.values())
     }
     assert counts.flags["late"] == sum(late for *_, late in kept.values())
-    assert (counts.kept, counts.sessions) == (len(kept), len(sessions))
+    assert (counts.accepted, counts.sessions) == (len(kept), len(sessions))
     assert counts.identified == sum(one["customer"] is not None for one in sessions)
     assert counts.purchases == sum(one["purchase"] for one in sessions)
 
@@ -176,7 +176,7 @@ def test_wall_clocks_are_read_as_the_standard_library_reads_them(tmp_path: Path,
         for number, (moment, is_real, again) in enumerate(zip(first, real, twice, strict=True), start=1)
         if is_real
     }
-    assert counts.aside["impossible_time"] == real.count(False)
+    assert counts.rejected["impossible_time"] == real.count(False)
     assert counts.flags["ambiguous_time"] == sum(twice)
     assert (sum(twice) > 0) == (zone != "Asia/Kolkata")
 
@@ -204,14 +204,14 @@ def test_times_are_read_exactly_or_set_aside(tmp_path: Path, unit: str, written:
     pq.write_table(pa.table({"visitor": ["a"], "time": [written], "action": ["page"]}), tmp_path / "log.parquet")
     counts = sessionise(tmp_path / "log.parquet", replace(preset("events"), unit=unit), tmp_path / "out")
     assert [one["time"] for one in read(tmp_path, "events")] == ([] if microseconds is None else [microseconds])
-    assert counts.aside["no_time"] == (microseconds is None)
+    assert counts.rejected["no_time"] == (microseconds is None)
 
 
 def test_files_with_a_renamed_column_and_a_malformed_line(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "1.csv").write_text('client_id,t,what\na,10,page\n"b,c",11,page\na,12,page,surplus\n')
     (tmp_path / "log" / "2.csv").write_text("t,clientId,what\n20,a,order\n21,,page\n")
-    mapping = Mapping(
+    mapping = LogMapping(
         "toy",
         "csv",
         raw={"visitor": ("client_id", "clientId"), "t": ("t",), "what": ("what",)},
@@ -222,7 +222,7 @@ def test_files_with_a_renamed_column_and_a_malformed_line(tmp_path: Path) -> Non
     )
     counts = sessionise(tmp_path / "log", mapping, tmp_path / "out")
     # Five lines: two of a, one of "b,c", one without visitor; and one that is no row.
-    assert (counts.read, counts.kept, counts.malformed, counts.aside["no_visitor"]) == (4, 3, 1, 1)
+    assert (counts.read, counts.accepted, counts.malformed, counts.rejected["no_visitor"]) == (4, 3, 1, 1)
     lines = pq.read_table(tmp_path / "out" / "malformed.parquet").to_pylist()
     assert [(one["file"], one["line"], one["text"]) for one in lines] == [("1.csv", 4, "a,12,page,surplus")]
     assert [(one["visitor"], one["events"], one["purchase"]) for one in read(tmp_path, "sessions")] == [
@@ -247,7 +247,7 @@ def test_a_session_of_a_hundred_thousand_events(tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "log.parquet")
     counts = sessionise(tmp_path / "log.parquet", preset("events"), tmp_path / "out")
     # Written backwards: every event but the first to arrive is late.
-    assert (counts.sessions, counts.kept, counts.flags["late"]) == (1, count, count - 1)
+    assert (counts.sessions, counts.accepted, counts.flags["late"]) == (1, count, count - 1)
 
 
 def test_the_number_of_buckets_and_threads_changes_nothing_that_is_found(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visir.errors import VisirError
-from visir.sessions import Counts, Mapping, sessionise
-from visir.sessions.mended import MOST_LINES, REFUSED, mended
+from visir.sessions import LogCounts, LogMapping, sessionise
+from visir.sessions.log_repair import MAX_LINES, REJECTED_LINES, repaired_files
 from visir.storage import Scratch
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
@@ -28,13 +28,13 @@ JSON = b"".join(b'{"visitor":"v%d","time":%d,"what":"page"}\n' % (k % 50, k) for
 CSV = b"visitor,time,what\n" + b"".join(b"v%d,%d,page\n" % (k % 50, k) for k in range(ROWS))
 
 
-def mapping(kind: str) -> Mapping:
+def mapping(kind: str) -> LogMapping:
     names: dict[str, tuple[str, ...]] = {name: (name,) for name in ("visitor", "time", "what")}
     events = {"visitor": "visitor", "time": "time", "action": "what"}
-    return Mapping("toy", kind, raw=names, events=events, unit="s", actions={"page": "page"})
+    return LogMapping("toy", kind, raw=names, events=events, unit="s", actions={"page": "page"})
 
 
-def read(folder: Path, kind: str, files: Named[str, bytes]) -> tuple[Counts, list[dict[str, Any]]]:
+def read(folder: Path, kind: str, files: Named[str, bytes]) -> tuple[LogCounts, list[dict[str, Any]]]:
     """What was counted in a folder of these files, and the lines that are no rows."""
     (folder / "log").mkdir()
     for name, data in files.items():
@@ -44,7 +44,7 @@ def read(folder: Path, kind: str, files: Named[str, bytes]) -> tuple[Counts, lis
     where = folder / "out" / "malformed.parquet"
     lines: list[dict[str, Any]] = pq.read_table(where).to_pylist() if where.is_file() else []
     assert counts.malformed == len(lines)
-    assert counts.read == counts.kept + sum(counts.aside.values())
+    assert counts.read == counts.accepted + sum(counts.rejected.values())
     return counts, lines
 
 
@@ -89,7 +89,7 @@ def test_what_is_no_fault_of_a_line_is_read(tmp_path: Path) -> None:
     # A byte order mark, blank lines, ends of Windows, NaN, and a file without a line; null is a row that tells nothing.
     log = b"\xef\xbb\xbf" + JSON.replace(b"\n", b"\r\n") + b'\n  \n{"visitor":"a","time":NaN}\nnull\n'
     counts, lines = read(tmp_path, "json", {"a.json": log, "b.json": b""})
-    assert (counts.kept, counts.aside["no_time"], counts.aside["no_visitor"], lines) == (ROWS, 1, 1, [])
+    assert (counts.accepted, counts.rejected["no_time"], counts.rejected["no_visitor"], lines) == (ROWS, 1, 1, [])
 
 
 @pytest.mark.parametrize("after", [1, 3, 900, 1001])
@@ -106,7 +106,7 @@ def test_an_open_quote_deep_in_a_large_file_does_not_swallow_what_follows(tmp_pa
     log = b"visitor,time,what\n" + b"".join(b"v%d,%d,page\n" % (k % 50, k) for k in range(500_000))
     cut = log.index(b"\n", 3_000_000) + 1
     counts, lines = read(tmp_path, "csv", {"a.csv": log[:cut] + b'"v1,5,page\n' + log[cut:]})
-    assert (counts.kept, counts.malformed) == (500_000, 1)
+    assert (counts.accepted, counts.malformed) == (500_000, 1)
     assert (lines[0]["line"], lines[0]["text"]) == (log[:cut].count(b"\n") + 1, '"v1,5,page')
 
 
@@ -122,7 +122,7 @@ def test_faults_of_csv_are_told_by_line(tmp_path: Path) -> None:
     ]
     counts, lines = read(tmp_path, "csv", {"a.csv": CSV + b"".join(line for line, _ in bad) + b"v1,7,page\n"})
     assert [one["line"] for one in lines] == [1002, 1003, 1004, 1005]  # lines 1 to 1001 are the log's
-    assert counts.kept == ROWS + 4
+    assert counts.accepted == ROWS + 4
     for one, (_, fault) in zip(lines, [one for one in bad if one[1]], strict=True):
         assert fault in one["fault"]
     assert len(lines[-1]["text"]) == 2_000_008  # whole
@@ -182,6 +182,18 @@ def test_an_archive_that_cannot_be_unpacked_is_named(tmp_path: Path, data: bytes
     assert sorted(one.name for one in tmp_path.iterdir()) == ["log.tar.gz"]
 
 
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused_before_it_fills_the_disk(tmp_path: Path) -> None:
+    head = b"visitor,time,what\n"
+    (tmp_path / "large.tar.gz").write_bytes(archive(**{"a.csv": CSV, "b.csv": head + b"v1,5,page\n" * 2_000_000}))
+    with pytest.raises(VisirError, match=r"large\.tar\.gz: unpacks to 20,.* more than 200 to 1.*\n.*unpack it by hand"):
+        sessionise(tmp_path / "large.tar.gz", mapping("csv"), tmp_path / "out")
+    small = archive(**{"a.csv": head + b"v1,5,page\n" * 100_000})  # a megabyte is no danger, however well it packs
+    assert 200 * len(small) < 1_000_000
+    (tmp_path / "small.tar.gz").write_bytes(small)
+    assert sessionise(tmp_path / "small.tar.gz", mapping("csv"), tmp_path / "out").read == 100_000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["large.tar.gz", "out", "small.tar.gz"]
+
+
 def test_files_of_other_formats_are_passed_over_and_named(tmp_path: Path) -> None:
     files = {"a.csv": CSV, "b.parquet": GOOD_PARQUET, "notes/read me.txt": b"", "_SUCCESS": b"", ".hidden": b""}
     counts, _ = read(tmp_path, "csv", files)
@@ -205,7 +217,7 @@ def test_a_column_that_one_file_lacks_is_empty_there(tmp_path: Path) -> None:
     ):
         (tmp_path / kind).mkdir()
         counts, _ = read(tmp_path / kind, kind, files)
-        assert (counts.aside["no_visitor"], counts.flags["unknown_action"]) == (1, 1)
+        assert (counts.rejected["no_visitor"], counts.flags["unknown_action"]) == (1, 1)
 
 
 def test_ends_of_lines_of_an_old_mac_are_read(tmp_path: Path) -> None:
@@ -216,7 +228,7 @@ def test_ends_of_lines_of_an_old_mac_are_read(tmp_path: Path) -> None:
 def test_an_expression_that_does_not_fit_is_no_fault_of_the_files(tmp_path: Path) -> None:
     own = mapping("csv")
     (tmp_path / "a.csv").write_bytes(with_line(CSV, 5, b'"v1,5,page\n'))
-    wrong = Mapping("own", "csv", raw=own.raw, events={**own.events, "device": "agent.kind"}, unit="s")
+    wrong = LogMapping("own", "csv", raw=own.raw, events={**own.events, "device": "agent.kind"}, unit="s")
     with pytest.raises(VisirError, match=r"mapping 'own' cannot be applied to the log: .*agent"):
         sessionise(tmp_path / "a.csv", wrong, tmp_path / "out")
 
@@ -234,16 +246,16 @@ def test_rows_that_are_written_by_the_rules_are_never_refused(
     with (folder / "a.csv").open("w", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("x", "y", "z"), *rows])
     with Scratch.beside(folder / "out") as scratch:
-        assert mended([folder / "a.csv"], "csv", scratch) == [folder / "a.csv"]
-        assert (scratch.path / REFUSED).read_bytes() == b""
+        assert repaired_files([folder / "a.csv"], "csv", scratch) == [folder / "a.csv"]
+        assert (scratch.path / REJECTED_LINES).read_bytes() == b""
 
 
 def test_a_field_of_too_many_lines_is_an_open_quote(tmp_path: Path) -> None:
-    within = b'a,b\n"' + b"x\n" * (MOST_LINES - 1) + b'",2\n'
+    within = b'a,b\n"' + b"x\n" * (MAX_LINES - 1) + b'",2\n'
     (tmp_path / "in.csv").write_bytes(within)
     (tmp_path / "over.csv").write_bytes(within.replace(b"x\n", b"x\nx\n", 1))
     with Scratch.beside(tmp_path / "1") as scratch:
-        assert mended([tmp_path / "in.csv"], "csv", scratch) == [tmp_path / "in.csv"]
+        assert repaired_files([tmp_path / "in.csv"], "csv", scratch) == [tmp_path / "in.csv"]
     with Scratch.beside(tmp_path / "2") as scratch:
-        (copy,) = mended([tmp_path / "over.csv"], "csv", scratch)
+        (copy,) = repaired_files([tmp_path / "over.csv"], "csv", scratch)
         assert copy.name == "over.csv" and scratch.path in copy.parents

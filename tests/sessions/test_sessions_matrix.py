@@ -96,7 +96,7 @@ def test_features_that_do_not_vary_and_steps_that_can_be_counted(tmp_path: Path)
 
 
 def test_a_log_that_tells_everything(tmp_path: Path) -> None:
-    from visir.sessions.generated import generate
+    from visir.sessions.simulator import generate
 
     generate(tmp_path / "log", 6_000, seed=0)
     sessionise(tmp_path / "log/events", load_mapping(tmp_path / "log/mapping.toml"), tmp_path / "sessions")

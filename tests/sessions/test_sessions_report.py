@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from described import folder, visit
 
-from visir.sessions.describe import Characterisation, Value, describe
+from visir.sessions.describe import Characterisation, StatisticCell, describe
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
-from visir.sessions.reports.tables import aside_table, card_rows, statistic_table
+from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table
 from visir.storage import FolderKind, new_folder
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
@@ -40,7 +40,7 @@ def test_the_page(found: Characterisation, tmp_path: Path) -> None:
     assert page == write_sessions_report(tmp_path / "b.html", found, **told).read_text()  # type: ignore[arg-type]
     assert "<script" not in page
     assert "made &lt;b&gt;by hand&lt;/b&gt;" in page  # what the mapping says of the log
-    for name in [one.name for one in found.statistics if not one.cannot]:
+    for name in [one.name for one in found.statistics if not one.unavailable]:
         assert f'id="{name}"' in page
     assert page.count("<svg") == 10
     assert "20 sessions of which the log does not tell the device are left out." in page
@@ -75,11 +75,11 @@ def test_plots_are_svg_and_the_same_twice(found: Characterisation) -> None:
 
 
 def test_plots_survive_what_is_hidden_or_missing(found: Characterisation) -> None:
-    gone = tuple(tuple(Value(None, hidden=True) for _ in row) for row in found.statistic("figure-6-5").cells)
+    gone = tuple(tuple(StatisticCell(None, hidden=True) for _ in row) for row in found.statistic("figure-6-5").cells)
     assert "hidden" in transition_map(replace(found.statistic("figure-6-5"), cells=gone))
     transition_diagram(replace(found.statistic("figure-6-5"), cells=gone))
     curve = found.statistic("figure-6-2")
-    survival(replace(curve, cells=tuple(tuple(Value(None) for _ in row) for row in curve.cells)))
+    survival(replace(curve, cells=tuple(tuple(StatisticCell(None) for _ in row) for row in curve.cells)))
 
 
 def test_findings(found: Characterisation) -> None:
@@ -100,8 +100,8 @@ def test_a_table_is_printed_with_its_intervals(found: Characterisation) -> None:
     assert texts["pc"][1] == "0.00"
     assert texts[EVIL][1] == "100.00"
     with pytest.raises(ValueError, match="Cannot be computed"):
-        statistic_table(replace(found.statistic("table-6-4"), cannot="Cannot be computed: x."))
-    hidden = replace(found.statistic("table-6-4"), cells=((Value(None, hidden=True),) * 4,) * 2)
+        statistic_table(replace(found.statistic("table-6-4"), unavailable="Cannot be computed: x."))
+    hidden = replace(found.statistic("table-6-4"), cells=((StatisticCell(None, hidden=True),) * 4,) * 2)
     assert statistic_table(hidden).texts()[0][1] == "hidden"
 
 
@@ -123,8 +123,8 @@ def test_card_and_what_was_set_aside(found: Characterisation) -> None:
     assert dict(card_rows(found))["a session ends after"] == "30 minutes without a request"
     assert dict(card_rows(replace(found, suppress=5)))["hidden"] == "cells of fewer than 5 sessions"
     # 81 rows read, 80 kept, one bot; reasons that did not occur are left out
-    assert aside_table(found.counts).texts() == [
+    assert rejected_table(found.counts).texts() == [
         ["rows read", "81", "100.00", ""],
-        ["kept", "80", "98.77", ""],
-        ["set aside: bot", "1", "1.23", "meets the declared condition for bots"],
+        ["accepted", "80", "98.77", ""],
+        ["rejected: bot", "1", "1.23", "meets the declared condition for bots"],
     ]

@@ -18,7 +18,7 @@ import pytest
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import preset, sessionise
 from visir.sessions.examples import Sample, draw, earlier_sql, examples_sql
-from visir.sessions.features import Learnt, features_of
+from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.spark import sessionise_spark
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def same_folders(one: Path, other: Path) -> None:
     for part, order in (
         ("sessions", ["visitor", "session"]),
         ("events", ["visitor", "place"]),
-        ("aside", ["arrival"]),
+        ("rejected", ["arrival"]),
     ):
         mine, theirs = rows(one, part, order), rows(other, part, order)
         assert mine.schema.names == theirs.schema.names
@@ -123,13 +123,13 @@ def same_folders(one: Path, other: Path) -> None:
 def same_features(one: Path, other: Path, n: int = 500) -> None:
     """The same examples, and the same numbers of every feature at every step, to the last bit."""
     for sample in (
-        Sample("anonymous", n, min_pages=3, count="all"),
-        Sample("identified", n, min_pages=3, told="session"),
+        Sample("anonymous", n, min_pages=3, counted_pages="all"),
+        Sample("identified", n, min_pages=3, setting_from="session"),
     ):
         mine, theirs = draw(one, sample), draw(other, sample)
         assert len(mine) == len(theirs) > 9
         features = features_of(sample.setting)
-        learnt, again = Learnt.of(features, mine), Learnt.of(features, theirs)
+        learnt, again = LearntFeatures.of(features, mine), LearntFeatures.of(features, theirs)
         assert learnt.to_json() == again.to_json()
         for step in range(11):
             assert learnt.matrix(mine, step).tobytes() == again.matrix(theirs, step).tobytes()
@@ -140,13 +140,18 @@ def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession) -> N
     mine = sessionise(log, MAPPING, tmp_path / "duckdb")
     theirs = sessionise_spark(spark, log, MAPPING, tmp_path / "spark")
     assert mine == theirs
-    assert min(mine.aside[reason] for reason in ("no_visitor", "no_time", "future", "bot", "duplicate")) > 0
+    assert min(mine.rejected[reason] for reason in ("no_visitor", "no_time", "future", "bot", "duplicate")) > 0
     assert min(mine.flags["late"], mine.flags["unknown_action"], mine.identified) > 0
     same_folders(tmp_path / "duckdb", tmp_path / "spark")
     same_features(tmp_path / "duckdb", tmp_path / "spark")
     names = [sorted(one.name for one in (tmp_path / "spark" / part).iterdir()) for part in ("sessions", "events")]
     assert names[0] == names[1] == ["part-00000.parquet", "part-00001.parquet"]  # a visitor in files of one name
-    assert sorted(one.name for one in (tmp_path / "spark").iterdir()) == ["aside", "counts.json", "events", "sessions"]
+    assert sorted(one.name for one in (tmp_path / "spark").iterdir()) == [
+        "counts.json",
+        "events",
+        "rejected",
+        "sessions",
+    ]
     for file in (tmp_path / "spark" / "events").iterdir():  # nothing but Parquet, in the order that is promised
         table = pq.read_table(file)
         assert table.equals(table.sort_by([("visitor", "ascending"), ("place", "ascending")]))
@@ -182,7 +187,7 @@ def test_a_cluster_of_two_workers_finds_the_same_in_a_million_events(tmp_path: P
         assert spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() == 3
         for part in ("sessions", "events"):
             spark.read.parquet(str(tmp_path / "spark" / part)).createOrReplaceTempView(part)
-        sample = Sample("identified", n=200, min_pages=4, told="session")
+        sample = Sample("identified", n=200, min_pages=4, setting_from="session")
         spark.sql(examples_sql(sample)).createOrReplaceTempView("examples")
         examples = spark.sql("SELECT * FROM examples ORDER BY began, visitor, session").collect()
         earlier = spark.sql(earlier_sql("examples", 30)).collect()

@@ -21,7 +21,7 @@ from visir.errors import CollectionError, VisirError
 from visir.records import Collection
 from visir.reports.shortcut_sheet import write_sheet
 from visir.shortcuts import inject
-from visir.shortcuts.preview import Pair, preview
+from visir.shortcuts.preview import PreviewPair, preview
 from visir.shortcuts.stamp import lefts
 
 pytestmark = pytest.mark.usefixtures("flat_digits")
@@ -34,11 +34,11 @@ def read(picture: Image.Image) -> int:
     return int("".join(map(str, digits)))
 
 
-def numbers(pairs: list[Pair]) -> list[int]:
+def numbers(pairs: list[PreviewPair]) -> list[int]:
     return [pair.number for pair in pairs]
 
 
-def unstamped(collection: Collection, pair: Pair) -> NDArray[np.uint8]:
+def unstamped(collection: Collection, pair: PreviewPair) -> NDArray[np.uint8]:
     row = collection.images["id"].to_pylist().index(pair.image_id)
     picture = ImageReader(collection).open(row)
     return np.asarray(ImageOps.fit(picture, pair.picture.size, Image.Resampling.BICUBIC))

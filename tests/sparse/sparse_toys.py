@@ -9,11 +9,13 @@ import torch
 from tokenizers import Tokenizer as Library
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
-from visir.sparse.examples import Pairs, padded
-from visir.sparse.head import Head
-from visir.sparse.language_model import Words
+from visir.sparse.examples import SparseExamples, padded
+from visir.sparse.head import SparseHead
+from visir.sparse.language_model import WordEmbeddings
+from visir.sparse.learner import SparseLearner
 from visir.sparse.recipe import SparseRecipe
-from visir.sparse.vocabulary import Terms, Tokenizer
+from visir.sparse.vocabulary import TextTerms, Tokenizer
+from visir.training.fit import FitResult, fit
 
 WORDS = ["dog", "cat", "car", "tree", "run", "##ning", "red", "blue", "a", "on", "the", "house", "boat", "sky"]
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[unused0]", *WORDS]
@@ -39,12 +41,12 @@ def tokenizer() -> Tokenizer:
     return Tokenizer(library().to_str().encode(), "tiny")
 
 
-def head(inputs: int = 6, width: int = 8, *, seed: int = 0, double: bool = False) -> Head:
+def head(inputs: int = 6, width: int = 8, *, seed: int = 0, double: bool = False) -> SparseHead:
     """Random weights; about half of all terms are active."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        words = Words(torch.randn(len(PIECES), width), 0.3 * torch.randn(len(PIECES)), None, "random")
-        made = Head(inputs, words, tokenizer().vocabulary.usable)
+        words = WordEmbeddings(torch.randn(len(PIECES), width), 0.3 * torch.randn(len(PIECES)), None, "random")
+        made = SparseHead(inputs, words, tokenizer().vocabulary.usable)
     return made.double() if double else made
 
 
@@ -57,12 +59,12 @@ def batch(size: int = 7, inputs: int = 6, *, seed: int = 0, double: bool = False
     return images, texts, torch.from_numpy(padded(packed(terms), len(PIECES)))
 
 
-def packed(terms: list[Any]) -> Terms:
+def packed(terms: list[Any]) -> TextTerms:
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in terms])]).astype(np.int64)
-    return Terms(offsets, np.concatenate([np.zeros(0, np.int32), *terms]).astype(np.int32))
+    return TextTerms(offsets, np.concatenate([np.zeros(0, np.int32), *terms]).astype(np.int32))
 
 
-def planted(images: int, *, seed: int, per_image: int = 2) -> Pairs:
+def planted(images: int, *, seed: int, per_image: int = 2) -> SparseExamples:
     """Each image has three of the 14 words, each caption two of them; vectors are linear in the words present."""
     world = np.random.default_rng(99)
     to_image, to_text = world.normal(size=(len(WORDS), 10)), world.normal(size=(len(WORDS), 10))
@@ -73,7 +75,7 @@ def planted(images: int, *, seed: int, per_image: int = 2) -> Pairs:
     said = np.stack([rng.choice(chosen[owner], 2, replace=False) for owner in owners])
     terms = packed([np.sort(row) + 5 for row in said])
     frequencies = terms.frequencies(len(PIECES))
-    return Pairs(
+    return SparseExamples(
         torch.from_numpy(to_image[chosen].sum(axis=1).astype(np.float32)),
         torch.from_numpy(to_text[said].sum(axis=1).astype(np.float32)),
         torch.from_numpy(owners),
@@ -81,8 +83,15 @@ def planted(images: int, *, seed: int, per_image: int = 2) -> Pairs:
         terms,
         torch.from_numpy(frequencies),
         {"seed": seed},
-        np.array([f"c{row}" for row in range(len(owners))]),
+        [f"c{row}" for row in range(len(owners))],
     )
+
+
+def train(
+    settings: SparseRecipe, head: SparseHead, *splits: SparseExamples, **options: Any
+) -> FitResult[SparseLearner]:
+    """Train on the first split, validate on the second one."""
+    return fit(settings, SparseLearner(settings, head, splits[0]), *splits, **options)
 
 
 def recipe(**changes: Any) -> SparseRecipe:

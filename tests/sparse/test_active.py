@@ -10,12 +10,14 @@ from sparse_toys import PIECES, batch, head
 
 from visir.sparse import active
 from visir.sparse.active import score_active
-from visir.sparse.expansion import Coins
-from visir.sparse.loss import Scored
+from visir.sparse.expansion import ExpansionSample
+from visir.sparse.loss import BatchScores
 from visir.sparse.scoring import score
 
 
-def gradients(way: object, seed: int, drawn: Coins, shift: float, size: int) -> tuple[Scored, list[torch.Tensor]]:
+def gradients(
+    way: object, seed: int, drawn: ExpansionSample, shift: float, size: int
+) -> tuple[BatchScores, list[torch.Tensor]]:
     model = head(seed=seed, double=True)
     with torch.no_grad():
         model.bias += shift
@@ -36,7 +38,7 @@ def gradients(way: object, seed: int, drawn: Coins, shift: float, size: int) -> 
 )
 def test_equal_to_the_dense_way(seed: int, size: int, expanded: int, words: int | None, shift: float) -> None:
     may = None if words is None else torch.tensor([bool(words >> k & 1) for k in range(len(PIECES))])
-    drawn = Coins(torch.tensor([bool(expanded >> row & 1) for row in range(size)]), may)
+    drawn = ExpansionSample(torch.tensor([bool(expanded >> row & 1) for row in range(size)]), may)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(active, "DENSE_WORK", 99.0)
         found, slopes = gradients(score_active, seed, drawn, shift, size)
@@ -51,7 +53,7 @@ def test_equal_to_the_dense_way(seed: int, size: int, expanded: int, words: int 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_of_the_loops_change_no_bit(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(active, "DENSE_WORK", 99.0)
-    drawn = Coins(torch.tensor([True, False] * 8))
+    drawn = ExpansionSample(torch.tensor([True, False] * 8))
     found = []
     for count in (1, threads):  # torch's own products keep theirs: how they are cut is not ours to say
         monkeypatch.setattr("visir.threads.cores", lambda count=count: count)
@@ -65,13 +67,13 @@ def test_a_dense_head_goes_the_dense_way_and_a_sparse_one_does_not(monkeypatch: 
     monkeypatch.setattr(active, "score", lambda *given: asked.append(1) or score(*given))
     images, texts, own = batch()
     model = head()
-    score_active(model, images, texts, own, Coins(torch.ones(7, dtype=torch.bool)))
+    score_active(model, images, texts, own, ExpansionSample(torch.ones(7, dtype=torch.bool)))
     assert len(asked) == 1
-    score_active(model, images, texts, own, Coins(torch.zeros(7, dtype=torch.bool)))
+    score_active(model, images, texts, own, ExpansionSample(torch.zeros(7, dtype=torch.bool)))
     assert len(asked) == 1  # half of the terms of images alone: 0.5 < 0.55
     with torch.no_grad():
         model.bias -= 100.0
-    nothing = score_active(model, images, texts, own, Coins(torch.ones(7, dtype=torch.bool)))
+    nothing = score_active(model, images, texts, own, ExpansionSample(torch.ones(7, dtype=torch.bool)))
     assert len(asked) == 1 and not nothing.scores.any() and nothing.image_terms == 0
 
 
@@ -82,7 +84,7 @@ def test_neither_modality_stands_for_the_other(way: object, monkeypatch: pytest.
     model = head(double=True)
     images, texts, own = batch(double=True)
     for expanded in (False, True):
-        drawn = Coins(torch.full((7,), expanded))
+        drawn = ExpansionSample(torch.full((7,), expanded))
         found = way(model, images, texts, own, drawn)  # type: ignore[operator]
         other_images = way(model, images.flip(1), texts, own, drawn)  # type: ignore[operator]
         other_texts = way(model, images, texts.flip(1), own, drawn)  # type: ignore[operator]

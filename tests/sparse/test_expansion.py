@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sparse_toys import PIECES, batch
 
-from visir.sparse.expansion import Coins, CoinsPer, Expansion, Variant, allowed, coins
+from visir.sparse.expansion import Expansion, ExpansionSample, SampledPer, Variant, allowed, bernoulli
 from visir.splitmix import seed_of, splitmix64
 
 
@@ -39,7 +39,7 @@ def test_expand_is_algorithm_1(captions: str, words: bool) -> None:
     own, size = batch(6)[2], len(PIECES)
     e_c = {"none": np.zeros(6, bool), "all": np.ones(6, bool), "some": rng.random(6) < 0.5}[captions]
     e_v = rng.random(size) < 0.5 if words else np.ones(size, bool)
-    found = allowed(own, Coins(torch.from_numpy(e_c), torch.from_numpy(e_v) if words else None), size)
+    found = allowed(own, ExpansionSample(torch.from_numpy(e_c), torch.from_numpy(e_v) if words else None), size)
     for i in range(6):
         for k in range(size):
             factor = int(e_v[k])  # the branch "else": a caption's own word is subject to its word's coin too
@@ -54,19 +54,19 @@ def test_coins_are_splitmix_at_their_places(seed: int, places: list[int]) -> Non
     numbers = splitmix64(np.uint64(seed), np.array(places)) >> np.uint64(11)
     for p in (0.0, 0.3, 1.0):
         expected = numbers.astype(np.float64) * 2.0**-53 < p
-        assert coins(seed, torch.tensor(places), p).tolist() == expected.tolist()
+        assert bernoulli(seed, torch.tensor(places), p).tolist() == expected.tolist()
 
 
 def test_coins_of_one_probability_each() -> None:
     seed, places = int(seed_of(3)), torch.arange(40_000)
     p = torch.cat([torch.zeros(10_000), torch.full((10_000,), 0.2), torch.full((10_000,), 0.9), torch.ones(10_000)])
-    shares = coins(seed, places, p.double()).double().reshape(4, -1).mean(dim=1).tolist()
+    shares = bernoulli(seed, places, p.double()).double().reshape(4, -1).mean(dim=1).tolist()
     assert shares[0] == 0 and shares[3] == 1
     # standard errors 0.004 and 0.003
     assert shares[1] == pytest.approx(0.2, abs=0.015) and shares[2] == pytest.approx(0.9, abs=0.012)
 
 
-def drawn(plan: Expansion, epoch: int, step: int, rows: list[int]) -> Coins:
+def drawn(plan: Expansion, epoch: int, step: int, rows: list[int]) -> ExpansionSample:
     return plan.draw(epoch, step, torch.tensor(rows), torch.full((len(PIECES),), 0.5, dtype=torch.float64))
 
 
@@ -86,7 +86,7 @@ def test_one_coin_per_batch_by_name(variant: Variant) -> None:
 
 
 @pytest.mark.parametrize(("variant", "per"), product(("none", "free", "caption"), ("caption", "batch")))
-def test_word_coins_are_drawn_for_caption_word_alone_and_anew_in_each_step(variant: Variant, per: CoinsPer) -> None:
+def test_word_coins_are_drawn_for_caption_word_alone_and_anew_in_each_step(variant: Variant, per: SampledPer) -> None:
     assert drawn(Expansion(variant, 3, per), 1, 0, [1]).words is None
     plan = Expansion("caption+word", 3, per)
     one, other = drawn(plan, 1, 0, [1]).words, drawn(plan, 1, 1, [1]).words

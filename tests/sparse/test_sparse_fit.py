@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 import torch
-from sparse_toys import head, planted, recipe
+from sparse_toys import head, planted, recipe, train
 
 from visir.errors import ConfigurationError
-from visir.sparse.fit import Fitted, fit
-from visir.sparse.training import SparseTraining
+from visir.sparse.learner import SparseLearner
 from visir.sparse.validation import validate
+from visir.training.fit import FitResult
 from visir.training.folder import STATE_FILE
 from visir.training.loop import TrainingError
 from visir.training.step_log import STEPS_FILE, read_steps
+from visir.training.training import Training
 
 TRAIN, VALIDATION = planted(100, seed=1), planted(40, seed=2)
 
 
-def run(folder: Path | None = None, settings: Any = None, **options: Any) -> Fitted:
-    return fit(settings or recipe(), head(inputs=10), TRAIN, VALIDATION, folder=folder, **options)
+def run(folder: Path | None = None, settings: Any = None, **options: Any) -> FitResult[SparseLearner]:
+    return train(settings or recipe(), head(inputs=10), TRAIN, VALIDATION, folder=folder, **options)
 
 
 def test_it_learns_and_keeps_the_best_epoch() -> None:
@@ -30,7 +31,7 @@ def test_it_learns_and_keeps_the_best_epoch() -> None:
     assert fitted.chosen == 1 + found.index(max(found)) and len(set(found)) > 1
     losses = [epoch.losses["loss"] for epoch in fitted.curve]
     assert losses[-1] < 0.8 * losses[0]
-    assert validate(fitted.head, VALIDATION, "caption+word")["mrr@10"] == max(found)
+    assert validate(fitted.learner.head, VALIDATION, "caption+word")["mrr@10"] == max(found)
     assert [epoch.facts["p_c"] for epoch in fitted.curve][:: len(found) - 1] == [0.0, 1.0]
 
 
@@ -58,28 +59,27 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.parametrize("coins", ["caption", "batch"])
+@pytest.mark.parametrize("sampled_per", ["caption", "batch"])
 @pytest.mark.parametrize("stop_after", [2, 9])
 def test_a_training_that_was_stopped_goes_on_bit_for_bit(
-    coins: str, stop_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sampled_per: str, stop_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visir.sparse.training.READ_EVERY", 2)
-    settings = recipe(expansion={"coins": coins})
+    settings = recipe(expansion={"sampled_per": sampled_per})
     whole = run(tmp_path / "whole", settings)
-    saved, save = [], SparseTraining.save
+    saved, save = [], Training.save
 
-    def stop(training: SparseTraining, path: Path) -> None:
+    def stop(training: Training[Any], path: Path) -> None:
         save(training, path)
         saved.append(training.steps_done)
         if len(saved) == stop_after:  # 7 steps an epoch: within the first, and within the second
             raise Stopped
 
     with monkeypatch.context() as patch, pytest.raises(Stopped):
-        patch.setattr(SparseTraining, "save", stop)
+        patch.setattr(Training, "save", stop)
         run(tmp_path / "part", settings, save_seconds=0)
     resumed = run(tmp_path / "part", settings, resume=True)
-    for name, tensor in whole.head.state_dict().items():
-        assert torch.equal(tensor, resumed.head.state_dict()[name]), name
+    for name, tensor in whole.learner.head.state_dict().items():
+        assert torch.equal(tensor, resumed.learner.head.state_dict()[name]), name
     assert [e.losses for e in whole.curve] == [e.losses for e in resumed.curve]
     logs = [list(read_steps(tmp_path / one / STEPS_FILE)) for one in ("whole", "part")]
     assert logs[0] == logs[1] and len(logs[0]) == 42
@@ -97,7 +97,7 @@ def test_a_loss_that_is_no_number_stops_it() -> None:
     with torch.no_grad():
         broken.words[7, 0] = float("nan")
     with pytest.raises(TrainingError, match="the loss is nan in epoch 1, step 1"):
-        fit(recipe(), broken, TRAIN, VALIDATION)
+        train(recipe(), broken, TRAIN, VALIDATION)
 
 
 def test_what_a_cpu_does_not_do_is_refused() -> None:

@@ -12,11 +12,11 @@ from sparse_toys import PIECES, batch, head
 
 from visir.encoders.models.sentence import packaged_model
 from visir.errors import EncoderError
-from visir.sparse.head import EPSILON, Head
+from visir.sparse.head import EPSILON, SparseHead
 from visir.sparse.language_model import _fitted, words_of
 
 
-def slowly(model: Head, vector: list[float]) -> list[float]:
+def slowly(model: SparseHead, vector: list[float]) -> list[float]:
     """Eqs 3.4 and 3.5 for one vector, number by number."""
     length = math.sqrt(sum(x * x for x in vector))
     unit = [x / length for x in vector]
@@ -95,7 +95,7 @@ def test_a_masked_language_model_gives_table_bias_and_norm(tmp_path: Path) -> No
     found = words_of(str(tmp_path), 8)
     assert torch.equal(found.table, model.get_input_embeddings().weight)
     assert (found.bias == -2.0).all() and found.norm is not None and (found.norm[0] == 3.0).all()
-    made = Head(6, found, np.ones(len(PIECES), bool))
+    made = SparseHead(6, found, np.ones(len(PIECES), bool))
     assert (made.norm.weight == 3.0).all() and (made.bias == -2.0).all()
 
 

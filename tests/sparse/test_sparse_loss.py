@@ -9,8 +9,8 @@ import torch
 from sparse_toys import PIECES, batch, head
 
 from visir.sparse.active import score_active
-from visir.sparse.expansion import Coins, allowed
-from visir.sparse.loss import Loss, eta_at
+from visir.sparse.expansion import ExpansionSample, allowed
+from visir.sparse.loss import SparseLoss, eta_at
 from visir.sparse.scoring import score
 
 Rows = list[list[float]]
@@ -58,14 +58,14 @@ def test_value_and_gradient_are_those_of_the_loops(
     monkeypatch.setattr("visir.sparse.active.DENSE_WORK", 99.0)  # the loops over active terms, whatever the share
     model = head(double=True)
     images, texts, own = batch(4, double=True)
-    drawn = Coins(torch.tensor([True, False, False, True]), torch.arange(len(PIECES)) % 7 != 0)
+    drawn = ExpansionSample(torch.tensor([True, False, False, True]), torch.arange(len(PIECES)) % 7 != 0)
 
     def reference() -> float:
         with torch.no_grad():
             image, text = model(images), model(texts) * allowed(own, drawn, model.size)
         return slowly(image.tolist(), text.tolist(), images.tolist(), texts.tolist(), tau, balance, eta)
 
-    loss = Loss(tau, balance, eta)(way(model, images, texts, own, drawn), images, texts, eta)["loss"]  # type: ignore
+    loss = SparseLoss(tau, balance)(way(model, images, texts, own, drawn), images, texts, eta)[0]  # type: ignore
     assert loss.item() == pytest.approx(reference(), rel=1e-10)
     loss.backward()
     step = 1e-5

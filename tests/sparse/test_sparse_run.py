@@ -18,7 +18,7 @@ from visir.encoders.exported import export
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, Embeddings, EncoderCard
 from visir.sparse import SparseEncoder, encode_sparse, load_sparse, save_sparse, sparsify
-from visir.sparse.language_model import Words
+from visir.sparse.language_model import WordEmbeddings
 from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
 from visir.training.shipped import shipped_recipes
 
@@ -60,7 +60,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, collection: Collection) -> Pa
     export(root / "vectors", sides)
     (root / "words").mkdir()
     (root / "words" / "tokenizer.json").write_text(library().to_str())
-    table = Words(head(width=8).words.detach(), head().bias.detach(), None, "random")
+    table = WordEmbeddings(head(width=8).words.detach(), head().bias.detach(), None, "random")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("visir.sparse.run.words_of", lambda name, width: table)  # no language model of 19 words exists
         sparsify(settings(root), root / "out", collection=collection)

@@ -10,11 +10,11 @@ import pytest
 from visir.errors import VisirError
 from visir.storage import (
     MANIFEST,
+    ContentStore,
     FolderError,
     FolderKind,
     Manifest,
     Scratch,
-    Store,
     changing,
     new_file,
     new_folder,
@@ -321,7 +321,7 @@ def test_newer_and_other_folders_are_refused(tmp_path: Path) -> None:
     newer = FolderKind("box", "a box", version=2)
     with new_folder(tmp_path / "new", newer) as change:
         change.file("one").write_text("1")
-    with pytest.raises(FolderError, match=r"newer visir \(box, version 2\)"):
+    with pytest.raises(FolderError, match=r"newer visir \(box, version 2; this one reads 1\)"):
         Manifest.read(tmp_path / "new", BOX)
     with pytest.raises(FolderError, match="kind 'box', not a lid"):
         Manifest.read(tmp_path / "new", LID)
@@ -428,7 +428,7 @@ def test_what_only_looks_like_scratch_stays(tmp_path: Path) -> None:
 
 
 def test_a_store_finds_writes_and_puts_damaged_entries_aside(tmp_path: Path) -> None:
-    store, key = Store(BOX, tmp_path), "ab" * 16
+    store, key = ContentStore(BOX, tmp_path), "ab" * 16
     assert store.find(key) is None
     with store.writing(key, waiting="wait") as change:
         change.file("data").write_text("1")

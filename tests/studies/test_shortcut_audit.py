@@ -14,10 +14,11 @@ from visir.cli.main import app
 from visir.errors import ConfigurationError, VisirError
 from visir.files import read_json
 from visir.reports.shortcut_audit import audit_plot, audit_table, write_audit_report
+from visir.studies.dual_encoder_trial import DualEncoderTrial
+from visir.studies.run_trials import LOG_FILE, run_trials
 from visir.studies.shortcut_audit import Audit, audit, trials_of
 from visir.studies.shortcut_setups import setup_trial
-from visir.studies.trial import TRIAL_FILE, Trial
-from visir.studies.trials import LOG_FILE, carry_out
+from visir.studies.trial import TRIAL_FILE
 from visir.training.recipe import Recipe
 
 SMALL: dict[str, Any] = {
@@ -63,7 +64,7 @@ def test_trials_take_over_what_else_the_recipe_says_of_shortcuts() -> None:
     stamped = trials["bits3/seed0"]
     assert stamped.recipe.shortcuts is not None and stamped.recipe.shortcuts.placement == "packed"
     assert stamped.evaluations == {"without": None, "with": "bits:3?digits=sklearn&placement=packed"}
-    assert Trial.from_dict(stamped.to_dict()) == stamped
+    assert DualEncoderTrial.from_dict(stamped.to_dict()) == stamped
     with pytest.raises(ConfigurationError) as told:
         trials_of(Recipe.model_validate(SMALL), (2, 2, 40), (1, 1))
     assert "4 faults" in str(told.value) and "0, which losses are measured from" in str(told.value)
@@ -85,30 +86,30 @@ def test_every_setup_of_the_thesis_is_one_trial() -> None:
 def test_another_evaluation_is_no_other_trial(tmp_path: Path) -> None:
     recipe = Recipe.model_validate(SMALL)
     (tmp_path / "one").mkdir()
-    write_json(tmp_path / "one" / TRIAL_FILE, Trial("one", recipe, {"with": "unique"}).to_dict())
-    Trial("one", recipe, {"without": None, "with": "unique"}).refuse_another(tmp_path)
+    write_json(tmp_path / "one" / TRIAL_FILE, DualEncoderTrial("one", recipe, {"with": "unique"}).to_dict())
+    DualEncoderTrial("one", recipe, {"without": None, "with": "unique"}).check_same(tmp_path)
     with pytest.raises(VisirError, match=r"evaluations\.with differ"):
-        Trial("one", recipe, {"without": None, "with": "bits:3"}).refuse_another(tmp_path)
+        DualEncoderTrial("one", recipe, {"without": None, "with": "bits:3"}).check_same(tmp_path)
 
 
 def test_a_folder_of_another_trial_is_refused_and_the_difference_named(tmp_path: Path) -> None:
-    trial = Trial("one", Recipe.model_validate(SMALL))
+    trial = DualEncoderTrial("one", Recipe.model_validate(SMALL))
     other = trial.to_dict()
     other["recipe"]["optimiser"]["rate"] = 0.5
     (tmp_path / "one").mkdir()
     write_json(tmp_path / "one" / TRIAL_FILE, other)
     with pytest.raises(VisirError, match=r"holds another trial \(recipe\.optimiser\.rate differ\)"):
-        carry_out([trial], tmp_path)
+        run_trials([trial], tmp_path)
 
 
 def test_what_fails_is_named_with_its_log(tmp_path: Path) -> None:
     broken = Recipe.model_validate({**SMALL, "data": {"collection": "nowhere.json", "obtain": "download it first"}})
     with pytest.raises(VisirError, match=r"not all trials ended well:\n  one: .*(\n.*)*log\.txt\)"):
-        carry_out([Trial("one", broken)], tmp_path)
+        run_trials([DualEncoderTrial("one", broken)], tmp_path)
     assert "download it first" in (tmp_path / "one" / LOG_FILE).read_text()
     # Where data can be had is no part of a trial: the same training with other advice goes on in the same folder.
     advised = {**SMALL, "data": {"collection": "nowhere.json", "obtain": "ask the authors"}}
-    Trial("one", Recipe.model_validate(advised)).refuse_another(tmp_path)
+    DualEncoderTrial("one", Recipe.model_validate(advised)).check_same(tmp_path)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from visir.training.objectives.base import Pairs
+from visir.training.objectives.base import VectorPairs
 
 
 def unit(rng: np.random.Generator, n: int, d: int) -> NDArray[np.float64]:
@@ -22,31 +22,31 @@ def unit(rng: np.random.Generator, n: int, d: int) -> NDArray[np.float64]:
 
 
 def batch(seed: int, n: int = 9, d: int = 5) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Images, texts and owners, with siblings among them."""
+    """Images, texts and owners, with false_negatives among them."""
     rng = np.random.default_rng(seed)
     return unit(rng, n, d), unit(rng, n, d), rng.integers(0, max(2, n // 2), n)
 
 
-def pairs(images: object, texts: object, owners: object = None, **more: object) -> Pairs:
+def pairs(images: object, texts: object, owners: object = None, **more: object) -> VectorPairs:
     images, texts = torch.as_tensor(images), torch.as_tensor(texts)
     owners = torch.arange(len(images)) if owners is None else torch.as_tensor(owners)
-    return Pairs(images, texts, owners, **{key: torch.as_tensor(value) for key, value in more.items()})
+    return VectorPairs(images, texts, owners, **{key: torch.as_tensor(value) for key, value in more.items()})
 
 
 def dot(a: Sequence[complex], b: Sequence[complex]) -> complex:
     return sum(x * y for x, y in zip(a, b, strict=True))
 
 
-def among(i: int, owners: Sequence[int], siblings: str) -> list[int]:
+def among(i: int, owners: Sequence[int], false_negatives: str) -> list[int]:
     """The candidates of pair i: itself and its negatives."""
-    return [j for j in range(len(owners)) if j == i or siblings == "negatives" or owners[j] != owners[i]]
+    return [j for j in range(len(owners)) if j == i or false_negatives == "kept" or owners[j] != owners[i]]
 
 
-def infonce(score: list[list[complex]], owners: Sequence[int], siblings: str) -> complex:
+def infonce(score: list[list[complex]], owners: Sequence[int], false_negatives: str) -> complex:
     """Thesis, appendix 4.E.1, one exponential at a time; `score` is divided by the temperature already."""
     n, total = len(score), 0.0
     for i in range(n):
-        candidates = among(i, owners, siblings)
+        candidates = among(i, owners, false_negatives)
         total -= cmath.log(cmath.exp(score[i][i]) / sum(cmath.exp(score[i][j]) for j in candidates)) / 2
         total -= cmath.log(cmath.exp(score[i][i]) / sum(cmath.exp(score[j][i]) for j in candidates)) / 2
     return total / n

@@ -10,7 +10,7 @@ import torch
 from visir.encoders.towers.base import Tower
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.records import Modality
-from visir.training.inputs.base import Examples
+from visir.training.inputs.base import TrainingExamples
 from visir.training.inputs.vectors import VectorSource
 from visir.training.objectives.objective import Objective, build_objective
 from visir.training.recipe import Recipe
@@ -18,7 +18,7 @@ from visir.training.recipe import Recipe
 IMAGE, TEXT, TARGET = 24, 20, 6
 
 
-def planted(images: int, *, seed: int, per_image: int = 2, views: int = 1, targets: bool = False) -> Examples:
+def planted(images: int, *, seed: int, per_image: int = 2, views: int = 1, targets: bool = False) -> TrainingExamples:
     """`images` images of 24 dimensions, `per_image` captions each of 20, both linear in 8 hidden facts.
 
     Views of an image differ by a little noise; latent targets are six of the facts, normalised.
@@ -30,11 +30,11 @@ def planted(images: int, *, seed: int, per_image: int = 2, views: int = 1, targe
     owners = np.repeat(np.arange(images), per_image)
     noise = rng.normal(size=(views, images, IMAGE)) * (0.0 if views == 1 else 0.3)
     latent = facts[owners, :TARGET] / np.linalg.norm(facts[owners, :TARGET], axis=1, keepdims=True)
-    return Examples(
-        images=VectorSource((facts @ to_image + noise).astype(np.float32)),
-        texts=VectorSource((facts[owners] @ to_text).astype(np.float32)[None]),
-        owners=owners,
-        captions=[f"c{row}" for row in range(len(owners))],
+    return TrainingExamples(
+        anchors=VectorSource((facts @ to_image + noise).astype(np.float32)),
+        positives=VectorSource((facts[owners] @ to_text).astype(np.float32)[None]),
+        anchor_rows=owners,
+        ids=[f"c{row}" for row in range(len(owners))],
         origin={"seed": seed},
         targets=VectorSource(latent.astype(np.float32)[None]) if targets else None,
     )

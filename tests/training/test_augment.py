@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 
 from visir.errors import ConfigurationError
 from visir.training.inputs.augment import change, crop_box, erase, erased_box
-from visir.training.inputs.base import Draw
+from visir.training.inputs.base import EpochRandom
 from visir.training.sides import Augmentation
 
 DRAWS = 4000
@@ -70,8 +70,8 @@ def test_a_crop_is_resized_as_torchvision_resizes_it() -> None:
     functional = pytest.importorskip("torchvision.transforms.functional")
     image = picture(120, 90)
     for row in range(20):
-        found = change(image, Augmentation(crop=0.1), (32, 48), Draw(0, 0).of_row(2, row))
-        left, top, width, height = crop_box(120, 90, 0.1, Draw(0, 0).of_row(2, row))
+        found = change(image, Augmentation(crop=0.1), (32, 48), EpochRandom(0, 0).of_row(2, row))
+        left, top, width, height = crop_box(120, 90, 0.1, EpochRandom(0, 0).of_row(2, row))
         expected = functional.resized_crop(image, top, left, height, width, [32, 48])
         assert found.size == (48, 32) and (np.asarray(found) == np.asarray(expected)).all()
 
@@ -81,7 +81,7 @@ def test_every_second_picture_is_mirrored() -> None:
     there, mirrored = np.asarray(image), np.asarray(image)[:, ::-1]
     count = 0
     for row in range(1000):
-        found = np.asarray(change(image, Augmentation(flip=True), (9, 12), Draw(0, 0).of_row(2, row)))
+        found = np.asarray(change(image, Augmentation(flip=True), (9, 12), EpochRandom(0, 0).of_row(2, row)))
         assert (found == there).all() or (found == mirrored).all()
         count += bool((found == mirrored).all())
     assert 440 < count < 560  # the deviation is √(1000/4) = 16
@@ -91,7 +91,7 @@ def test_erasing_blanks_one_rectangle_at_its_rate() -> None:
     prepared = np.full((3, 40, 50), 7, np.uint8)
     erased = 0
     for row in range(1000):
-        found = erase(prepared, 0.2, Draw(0, 0).of_row(2, row))
+        found = erase(prepared, 0.2, EpochRandom(0, 0).of_row(2, row))
         if found is prepared:
             continue
         erased += 1
@@ -106,19 +106,21 @@ def test_erasing_blanks_one_rectangle_at_its_rate() -> None:
 
 def test_floats_are_erased_to_zero_which_is_the_mean_after_normalising() -> None:
     for prepared in (np.ones((3, 20, 20), np.float32), torch.ones(3, 20, 20)):
-        found = erase(prepared, 1.0, Draw(0, 0).of_row(2, 0))
+        found = erase(prepared, 1.0, EpochRandom(0, 0).of_row(2, 0))
         assert type(found) is type(prepared) and found.dtype == prepared.dtype
         assert set(np.unique(found)) == {0.0, 1.0} and (np.asarray(prepared) == 1).all()
 
 
 def test_what_is_no_picture_cannot_be_erased() -> None:
     with pytest.raises(ConfigurationError, match=r"\(196, 768\) arrays; random erasing needs \(3, height, width\)"):
-        erase(np.zeros((196, 768)), 0.5, Draw(0, 0).of_row(2, 0))
+        erase(np.zeros((196, 768)), 0.5, EpochRandom(0, 0).of_row(2, 0))
 
 
 def test_the_same_draw_gives_the_same_picture() -> None:
     augmentation = Augmentation(crop=0.2, flip=True)
-    one, other = (np.asarray(change(picture(60, 50), augmentation, (24, 24), Draw(5, 1).of_row(2, 9))) for _ in "ab")
+    one, other = (
+        np.asarray(change(picture(60, 50), augmentation, (24, 24), EpochRandom(5, 1).of_row(2, 9))) for _ in "ab"
+    )
     assert (one == other).all()
-    later = np.asarray(change(picture(60, 50), augmentation, (24, 24), Draw(5, 2).of_row(2, 9)))
+    later = np.asarray(change(picture(60, 50), augmentation, (24, 24), EpochRandom(5, 2).of_row(2, 9)))
     assert (one != later).any()

@@ -10,9 +10,10 @@ from planted import IMAGE, TARGET, TEXT, objective, recipe, towers
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from visir.training.dual_encoder import DualEncoder
 from visir.training.fit import fit
 from visir.training.gradient_cache import Vectors, backward
-from visir.training.objectives.base import Losses, Pairs
+from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.seeds import seed_step
 
 ROWS = 23
@@ -39,7 +40,7 @@ def gradients(chunk: int, *, dtype: torch.dtype, dropout: float = 0.0) -> tuple[
     losses = backward(
         vectors_of,
         -(-ROWS // chunk),
-        lambda image, text: modules["objective"](Pairs(image, text, owners, targets)),
+        lambda image, text: modules["objective"](VectorPairs(image, text, owners, targets)),
         lambda total: total * 2.0,
     )
     return losses, {name: one.grad for name, one in modules.named_parameters() if one.grad is not None}
@@ -115,6 +116,6 @@ def test_a_whole_training_in_chunks_is_the_plain_one() -> None:
     for chunk in (None, 13):
         settings = SETTINGS.model_copy(update={"optimiser": recipe(
             optimiser={"epochs": 3, "chunk": chunk}).optimiser})  # fmt: skip
-        fitted = fit(settings, towers(hidden=(32,)), objective(settings), train, validation)
+        fitted = fit(settings, DualEncoder(towers(hidden=(32,)), objective(settings)), train, validation)
         curves.append([list(epoch.losses.values()) for epoch in fitted.curve])
     assert torch.tensor(curves[0]) == pytest.approx(torch.tensor(curves[1]), rel=1e-5)

@@ -15,23 +15,23 @@ from visir.training.objectives.ifm import IFM
 from visir.training.objectives.infonce import InfoNCE
 
 
-def reference(images, texts, owners, temperature, epsilon, siblings):
+def reference(images, texts, owners, temperature, epsilon, false_negatives):
     """Thesis, appendix 4.E.3."""
     score = cosines(images, texts)
     n = len(score)
     plain = [[score[i][j] / temperature for j in range(n)] for i in range(n)]
     moved = [[(score[i][j] + (-epsilon if i == j else epsilon)) / temperature for j in range(n)] for i in range(n)]
-    return infonce(moved, owners, siblings) / 2 + infonce(plain, owners, siblings) / 2
+    return infonce(moved, owners, false_negatives) / 2 + infonce(plain, owners, false_negatives) / 2
 
 
-@pytest.mark.parametrize("siblings", ["apart", "negatives"])
+@pytest.mark.parametrize("false_negatives", ["masked", "kept"])
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10_000), temperature=st.floats(0.05, 1.0), epsilon=st.floats(0.05, 1.0))
-def test_value_and_gradient_are_the_equation(siblings, seed, temperature, epsilon):
+def test_value_and_gradient_are_the_equation(false_negatives, seed, temperature, epsilon):
     images, texts, owners = batch(seed, n=5, d=3)
     assert_is(
-        lambda i, t: reference(i, t, owners, temperature, epsilon, siblings),
-        lambda i, t: IFM(temperature, epsilon, siblings=siblings)(pairs(i, t, owners)),
+        lambda i, t: reference(i, t, owners, temperature, epsilon, false_negatives),
+        lambda i, t: IFM(temperature, epsilon, false_negatives=false_negatives)(pairs(i, t, owners)),
         images,
         texts,
     )
@@ -58,7 +58,7 @@ def test_a_learnt_temperature_gets_the_gradient_of_both_halves():
     objective = IFM(0.2, 0.1, learnt=True)
     objective(pairs(images, texts, owners)).backward()
     step = 1e-30  # in the logarithm of 1 / τ
-    slope = reference(images.tolist(), texts.tolist(), owners, 0.2 / (1 + step * 1j), 0.1, "apart").imag / step
+    slope = reference(images.tolist(), texts.tolist(), owners, 0.2 / (1 + step * 1j), 0.1, "masked").imag / step
     assert float(objective.temperature.log_scale.grad) == pytest.approx(slope, abs=1e-9)
 
 

@@ -14,26 +14,26 @@ from hypothesis import strategies as st
 from visir.training.objectives.infonce import InfoNCE
 
 
-def reference(images, texts, owners, temperature, siblings):
+def reference(images, texts, owners, temperature, false_negatives):
     scores = [[one / temperature for one in row] for row in cosines(images, texts)]
-    return infonce(scores, owners, siblings)
+    return infonce(scores, owners, false_negatives)
 
 
-@pytest.mark.parametrize("siblings", ["apart", "negatives"])
+@pytest.mark.parametrize("false_negatives", ["masked", "kept"])
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), temperature=st.floats(0.03, 1.0))
-def test_value_is_the_equation(siblings, seed, temperature):
+def test_value_is_the_equation(false_negatives, seed, temperature):
     images, texts, owners = batch(seed)
-    value = float(InfoNCE(temperature, siblings=siblings)(pairs(images, texts, owners)).detach())
-    assert value == pytest.approx(reference(images, texts, owners, temperature, siblings).real, rel=0, abs=1e-9)
+    value = float(InfoNCE(temperature, false_negatives=false_negatives)(pairs(images, texts, owners)).detach())
+    assert value == pytest.approx(reference(images, texts, owners, temperature, false_negatives).real, rel=0, abs=1e-9)
 
 
-@pytest.mark.parametrize("siblings", ["apart", "negatives"])
-def test_gradient_is_that_of_the_reference(siblings):
+@pytest.mark.parametrize("false_negatives", ["masked", "kept"])
+def test_gradient_is_that_of_the_reference(false_negatives):
     images, texts, owners = batch(3, n=5, d=3)
     assert_is(
-        lambda i, t: reference(i, t, owners, 0.2, siblings),
-        lambda i, t: InfoNCE(0.2, siblings=siblings)(pairs(i, t, owners)),
+        lambda i, t: reference(i, t, owners, 0.2, false_negatives),
+        lambda i, t: InfoNCE(0.2, false_negatives=false_negatives)(pairs(i, t, owners)),
         images,
         texts,
     )
@@ -66,9 +66,9 @@ def test_worked_by_hand():
     # Two pairs on the axes, τ = 1: every softmax is e/(e+1), so L = log(1 + 1/e) = 0.31326…
     eye = torch.eye(2, dtype=torch.float64)
     assert float(InfoNCE(1.0)(pairs(eye, eye)).detach()) == pytest.approx(math.log(1 + math.exp(-1)), abs=1e-12)
-    # Both captions are of one image: nothing is left to tell apart, unless siblings are asked for as negatives.
+    # Both captions are of one image: nothing is left to tell apart, unless false_negatives are asked for as negatives.
     assert float(InfoNCE(1.0)(pairs(eye, eye, [4, 4])).detach()) == pytest.approx(0.0, abs=1e-12)
-    asked = InfoNCE(1.0, siblings="negatives")(pairs(eye, eye, [4, 4]))
+    asked = InfoNCE(1.0, false_negatives="kept")(pairs(eye, eye, [4, 4]))
     assert float(asked.detach()) == pytest.approx(math.log(1 + math.exp(-1)), abs=1e-12)
 
 

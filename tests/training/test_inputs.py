@@ -22,10 +22,10 @@ from visir.encoders.towers.words import Vocabulary
 from visir.errors import ConfigurationError, EmbeddingError, ImageError
 from visir.records import Collection
 from visir.splitmix import splitmix64
-from visir.training.inputs.ahead import ahead
-from visir.training.inputs.base import Draw, Examples
-from visir.training.inputs.draws import WORDS, uniform
+from visir.training.inputs.base import EpochRandom, TrainingExamples
 from visir.training.inputs.pixels import PixelSource
+from visir.training.inputs.positional_random import WORDS, uniform
+from visir.training.inputs.prefetch import prefetch
 from visir.training.inputs.prepared import PreparedTexts
 from visir.training.inputs.vectors import VectorSource
 from visir.training.inputs.words import TokenSource, WordSource
@@ -62,14 +62,17 @@ def test_splitmix64_against_its_published_numbers() -> None:
 
 
 def test_numbers_are_uniform_and_streams_and_epochs_differ() -> None:
-    numbers = uniform(Draw(3, 0), WORDS, np.arange(200_000))
+    numbers = uniform(EpochRandom(3, 0), WORDS, np.arange(200_000))
     # 100 bins of 2,000: chi-square with 99 degrees of freedom is above 148 once in a thousand.
     assert ((np.bincount((numbers * 100).astype(int), minlength=100) - 2000) ** 2 / 2000).sum() < 148
     # Neighbours are independent: a correlation of 200,000 pairs has deviation 1/√200,000 = 0.0022.
     assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.01
-    for other in (uniform(Draw(3, 1), WORDS, np.arange(200_000)), uniform(Draw(3, 0), 1, np.arange(200_000))):
+    for other in (
+        uniform(EpochRandom(3, 1), WORDS, np.arange(200_000)),
+        uniform(EpochRandom(3, 0), 1, np.arange(200_000)),
+    ):
         assert abs(np.corrcoef(numbers, other)[0, 1]) < 0.01
-    assert (uniform(Draw(3, 0), WORDS, np.array([[7, 9]])) == numbers[[7, 9]]).all()
+    assert (uniform(EpochRandom(3, 0), WORDS, np.array([[7, 9]])) == numbers[[7, 9]]).all()
 
 
 # Vectors
@@ -82,12 +85,12 @@ def test_vectors_in_training_are_one_view_by_key_and_averaged_in_use() -> None:
     assert len(source) == 50 and source.width == 2
     assert source.batch(np.array([4, 0])).tolist() == [[1, 4], [1, 0]]
     rows, keys = np.full(3000, 7), np.arange(3000)
-    seen = source.batch(rows, Draw(0, 5), keys)
+    seen = source.batch(rows, EpochRandom(0, 5), keys)
     assert seen.dtype == torch.float32 and (seen[:, 1] == 7).all()
     counts = torch.bincount(seen[:, 0].long())
     assert len(counts) == 3 and (counts > 900).all()  # 1000 each; the deviation is √(3000·⅓·⅔) = 26
-    assert not torch.equal(seen, source.batch(rows, Draw(0, 6), keys))  # another epoch
-    assert torch.equal(seen[[5, 2]], source.batch(rows[:2], Draw(0, 5), np.array([5, 2])))  # another batch
+    assert not torch.equal(seen, source.batch(rows, EpochRandom(0, 6), keys))  # another epoch
+    assert torch.equal(seen[[5, 2]], source.batch(rows[:2], EpochRandom(0, 5), np.array([5, 2])))  # another batch
 
 
 def test_vectors_may_be_memory_mapped_or_separate_views(tmp_path: Path) -> None:
@@ -96,9 +99,9 @@ def test_vectors_may_be_memory_mapped_or_separate_views(tmp_path: Path) -> None:
         np.save(tmp_path / f"{view}.npy", whole[view])
     mapped = VectorSource([np.load(tmp_path / f"{view}.npy", mmap_mode="r") for view in range(2)])
     rows = np.array([3, 3, 29])
-    for draw in (None, Draw(1, 1)):
+    for draw in (None, EpochRandom(1, 1)):
         assert torch.equal(mapped.batch(rows, draw, rows), VectorSource(whole).batch(rows, draw, rows))
-    assert torch.equal(VectorSource(whole[:1]).batch(rows, Draw(1, 1)), torch.from_numpy(whole[0][rows]))
+    assert torch.equal(VectorSource(whole[:1]).batch(rows, EpochRandom(1, 1)), torch.from_numpy(whole[0][rows]))
 
 
 def test_vectors_that_do_not_fit_together() -> None:
@@ -139,19 +142,19 @@ def test_word_dropout_is_by_place_and_at_its_rate() -> None:
     flat = np.arange(10, 20_010, dtype=np.int32)
     source = WordSource(flat, np.arange(0, 20_001, 10), 0.2)
     rows = np.arange(2000)
-    whole = source.batch(rows, Draw(0, 3), rows)["ids"]
+    whole = source.batch(rows, EpochRandom(0, 3), rows)["ids"]
     dropped = whole == 1
     assert abs(dropped.double().mean().item() - 0.2) < 0.015  # the deviation is √(0.2·0.8/20,000) = 0.003
     assert torch.equal(whole[~dropped], torch.from_numpy(flat.astype(np.int64)).view(2000, 10)[~dropped])
     some = np.array([1999, 4, 77])
-    assert torch.equal(source.batch(some, Draw(0, 3), some)["ids"], whole[some])
-    assert not torch.equal(source.batch(some, Draw(0, 4), some)["ids"], whole[some])
+    assert torch.equal(source.batch(some, EpochRandom(0, 3), some)["ids"], whole[some])
+    assert not torch.equal(source.batch(some, EpochRandom(0, 4), some)["ids"], whole[some])
     assert not (source.batch(rows)["ids"] == 1).any()  # in use nothing is dropped
 
 
 def test_word_dropout_leaves_padding_and_lengths() -> None:
     flat, offsets = np.array([5, 6, 7, 8, 9], np.int32), np.array([0, 2, 2, 5])
-    batch = WordSource(flat, offsets, 0.999999).batch(np.array([2, 0, 1]), Draw(0, 0))
+    batch = WordSource(flat, offsets, 0.999999).batch(np.array([2, 0, 1]), EpochRandom(0, 0))
     assert batch["ids"].tolist() == [[1, 1, 1], [1, 1, 0], [1, 0, 0]]
     assert batch["lengths"].tolist() == [3, 2, 1]
 
@@ -165,7 +168,7 @@ def test_offsets_that_do_not_fit_are_refused() -> None:
 def test_prepared_texts_are_what_the_body_would_collate() -> None:
     _, body = words_of()
     source = PreparedTexts(body, CAPTIONS)
-    found = source.batch(np.array([2, 4]), Draw(0, 0), np.array([2, 4]))
+    found = source.batch(np.array([2, 4]), EpochRandom(0, 0), np.array([2, 4]))
     expected = body.collate([body.prepare(CAPTIONS[2]), body.prepare(CAPTIONS[4])])
     assert isinstance(found, dict) and torch.equal(found["ids"], expected["ids"]) and len(source) == 5
 
@@ -180,16 +183,16 @@ def test_pictures_in_use_are_what_the_body_prepares(tmp_path: Path) -> None:
     expected = body.collate([body.prepare(Image.open(tmp_path / f"{row}.png")) for row in (2, 0, 1)])
     for _ in range(2):  # read, then out of memory
         assert torch.equal(source.batch(np.array([2, 0, 1])), expected)
-    assert torch.equal(PixelSource(collection, body).batch(np.array([2, 0, 1]), Draw(0, 0)), expected)
+    assert torch.equal(PixelSource(collection, body).batch(np.array([2, 0, 1]), EpochRandom(0, 0)), expected)
     assert len(source) == 3
 
 
 def test_pictures_to_which_nothing_happens_are_read_once(tmp_path: Path) -> None:
     collection = pictures(tmp_path, [(20, 20), (20, 30)])
     source = PixelSource(collection, SmallCNNBody(size=16))
-    first = source.batch(np.array([0, 1]), Draw(0, 0))
+    first = source.batch(np.array([0, 1]), EpochRandom(0, 0))
     (tmp_path / "0.png").unlink()
-    assert torch.equal(source.batch(np.array([0, 1]), Draw(0, 1)), first)
+    assert torch.equal(source.batch(np.array([0, 1]), EpochRandom(0, 1)), first)
 
 
 def test_too_many_pictures_are_read_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,12 +209,12 @@ def test_augmented_pictures_depend_on_seed_epoch_and_key_alone(tmp_path: Path) -
     source = PixelSource(collection, SmallCNNBody(size=16), Augmentation(crop=0.3, flip=True, erase=0.5))
     rows = np.array([0, 1, 2, 3, 4, 5, 0])
     keys = np.array([10, 11, 12, 13, 14, 15, 16])
-    whole = source.batch(rows, Draw(0, 0), keys)
+    whole = source.batch(rows, EpochRandom(0, 0), keys)
     again = PixelSource(collection, SmallCNNBody(size=16), Augmentation(crop=0.3, flip=True, erase=0.5))
     order = np.array([6, 2, 0])
-    assert torch.equal(again.batch(rows[order], Draw(0, 0), keys[order]), whole[order])
+    assert torch.equal(again.batch(rows[order], EpochRandom(0, 0), keys[order]), whole[order])
     assert not torch.equal(whole[0], whole[6])  # the same photo beside two captions
-    for other in (Draw(0, 1), Draw(1, 0)):
+    for other in (EpochRandom(0, 1), EpochRandom(1, 0)):
         assert not torch.equal(source.batch(rows, other, keys), whole)
 
 
@@ -226,7 +229,7 @@ def test_a_crop_is_not_cut_again(tmp_path: Path) -> None:
     collection = Collection.build("one", images={"id": ["0"], "path": ["0.png"]}, root=tmp_path)
     source = PixelSource(collection, Cutting(), Augmentation(crop=1.0))
     picture = np.asarray(Image.open(tmp_path / "0.png")).transpose(2, 0, 1)
-    assert (source.batch(np.array([0]), Draw(0, 0))[0].numpy() == picture).all()
+    assert (source.batch(np.array([0]), EpochRandom(0, 0))[0].numpy() == picture).all()
 
 
 def test_a_broken_picture_is_named_and_stops(tmp_path: Path) -> None:
@@ -234,7 +237,7 @@ def test_a_broken_picture_is_named_and_stops(tmp_path: Path) -> None:
     (tmp_path / "1.png").write_bytes(b"\x89PNG broken")
     for augmentation in (Augmentation(), Augmentation(flip=True)):
         with pytest.raises(ImageError, match=r"image '1' \(1.png\): not an image"):
-            PixelSource(collection, SmallCNNBody(size=16), augmentation).batch(np.array([0, 1]), Draw(0, 0))
+            PixelSource(collection, SmallCNNBody(size=16), augmentation).batch(np.array([0, 1]), EpochRandom(0, 0))
 
 
 def test_a_sliver_that_the_body_cannot_take_is_named(tmp_path: Path) -> None:
@@ -263,7 +266,7 @@ class Slow:
         return 20
 
     def batch(
-        self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
     ) -> torch.Tensor:
         self.begun += 1
         self.threads.add(threading.current_thread().name)
@@ -273,13 +276,13 @@ class Slow:
         return torch.from_numpy(rows)
 
 
-def examples_of(source: Slow) -> Examples:
+def examples_of(source: Slow) -> TrainingExamples:
     texts = VectorSource(np.zeros((1, 20, 2), np.float32))
-    return Examples(source, texts, np.arange(20), [str(i) for i in range(20)], {})
+    return TrainingExamples(source, texts, np.arange(20), [str(i) for i in range(20)], {})
 
 
 def alive() -> list[str]:
-    return [one.name for one in threading.enumerate() if one.name.startswith("ahead")]
+    return [one.name for one in threading.enumerate() if one.name.startswith("prefetch")]
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
@@ -287,8 +290,8 @@ def test_batches_come_in_order_and_an_error_at_its_place(workers: int) -> None:
     came: list[int] = []
     with pytest.raises(ImageError, match="image 13"):
         came.extend(
-            int(batch.images[0])
-            for batch in ahead(examples_of(Slow()), [np.array([row]) for row in range(20)], None, workers)
+            int(batch.anchors[0])
+            for batch in prefetch(examples_of(Slow()), [np.array([row]) for row in range(20)], None, workers)
         )
     assert came == list(range(13))
     assert not alive()
@@ -296,11 +299,11 @@ def test_batches_come_in_order_and_an_error_at_its_place(workers: int) -> None:
 
 def test_a_consumer_that_stops_early_ends_the_workers() -> None:
     source = Slow()
-    with closing(ahead(examples_of(source), [np.array([row]) for row in range(10)], None, 2)) as coming:
+    with closing(prefetch(examples_of(source), [np.array([row]) for row in range(10)], None, 2)) as coming:
         next(coming)
         assert alive()
     assert not alive()
-    assert source.begun <= 4 and all(name.startswith("ahead") for name in source.threads)
+    assert source.begun <= 4 and all(name.startswith("prefetch") for name in source.threads)
 
 
 def test_only_a_few_batches_are_read_ahead() -> None:
@@ -312,7 +315,7 @@ def test_only_a_few_batches_are_read_ahead() -> None:
             read += 1
             yield np.array([row])
 
-    with closing(ahead(examples_of(Slow()), batches(), None, 2)) as coming:
+    with closing(prefetch(examples_of(Slow()), batches(), None, 2)) as coming:
         for number in range(1, 13):
             next(coming)
             assert read <= number + 2
@@ -321,7 +324,7 @@ def test_only_a_few_batches_are_read_ahead() -> None:
 
 def test_look_ups_need_no_thread() -> None:
     source = Slow()
-    list(ahead(examples_of(source), [np.array([1])]))
+    list(prefetch(examples_of(source), [np.array([1])]))
     assert source.threads == {"MainThread"}
 
 
@@ -332,13 +335,13 @@ def test_batches_do_not_depend_on_the_workers(tmp_path: Path) -> None:
     augmentation = Augmentation(crop=0.3, flip=True, erase=0.5)
     images = PixelSource(collection, SmallCNNBody(size=16), augmentation, cache=16)
     targets = np.arange(10, dtype=np.float32).reshape(5, 2)
-    examples = Examples(images, words, owners, list("abcde"), {}, VectorSource(targets[None]))
+    examples = TrainingExamples(images, words, owners, list("abcde"), {}, VectorSource(targets[None]))
     rows = [np.array([4, 1]), np.array([0, 2, 3])]
-    alone = list(ahead(examples, rows, Draw(0, 2), 0))
-    assert alone[0].owners.tolist() == [0, 1] and alone[0].targets.tolist() == [[8, 9], [2, 3]]
+    alone = list(prefetch(examples, rows, EpochRandom(0, 2), 0))
+    assert alone[0].anchor_rows.tolist() == [0, 1] and alone[0].targets.tolist() == [[8, 9], [2, 3]]
     for workers in (1, 2, None):
-        for one, other in zip(alone, ahead(examples, rows, Draw(0, 2), workers), strict=True):
-            assert torch.equal(one.images, other.images) and torch.equal(one.texts["ids"], other.texts["ids"])
+        for one, other in zip(alone, prefetch(examples, rows, EpochRandom(0, 2), workers), strict=True):
+            assert torch.equal(one.anchors, other.anchors) and torch.equal(one.positives["ids"], other.positives["ids"])
 
 
 def test_batches_for_a_gpu_are_pinned_by_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,7 +354,7 @@ def test_batches_for_a_gpu_are_pinned_by_the_threads(monkeypatch: pytest.MonkeyP
     words, _ = words_of(0.0)
     vectors = VectorSource(np.arange(8, dtype=np.float32).reshape(1, 4, 2))
     tokens = TokenSource(np.arange(4, 9, dtype=np.int32), np.arange(6))
-    examples = Examples(
+    examples = TrainingExamples(
         vectors,
         words,
         np.array([0, 1, 2, 3, 0]),
@@ -361,21 +364,23 @@ def test_batches_for_a_gpu_are_pinned_by_the_threads(monkeypatch: pytest.MonkeyP
         tokens,
     )
     rows = [np.array([4, 1]), np.array([0, 2, 3])]
-    plain = list(ahead(examples, rows, None, 2))
+    plain = list(prefetch(examples, rows, None, 2))
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
-    for one, other in zip(plain, ahead(examples, rows, None, 2, pin=True), strict=True):
-        for name in ("images", "owners", "targets", "tokens"):
+    for one, other in zip(plain, prefetch(examples, rows, None, 2, pin=True), strict=True):
+        for name in ("anchors", "anchor_rows", "targets", "tokens"):
             assert torch.equal(getattr(one, name), getattr(other, name))
-        assert one.texts.keys() == other.texts.keys()
-        assert all(torch.equal(one.texts[name], other.texts[name]) for name in one.texts)
+        assert one.positives.keys() == other.positives.keys()
+        assert all(torch.equal(one.positives[name], other.positives[name]) for name in one.positives)
     # Images, ids, lengths, owners, targets and tokens of two batches.
-    assert len(by) == 12 and all(name.startswith("ahead") for name in by)
+    assert len(by) == 12 and all(name.startswith("prefetch") for name in by)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 def test_pinned_for_real() -> None:
-    examples = Examples(Slow(), words_of(0.0)[0], np.arange(5), list("abcde"), {})
-    batch = next(ahead(examples, [np.array([4, 1])], None, 1, pin=True))
+    examples = TrainingExamples(Slow(), words_of(0.0)[0], np.arange(5), list("abcde"), {})
+    batch = next(prefetch(examples, [np.array([4, 1])], None, 1, pin=True))
     assert (
-        batch.images.is_pinned() and batch.owners.is_pinned() and all(one.is_pinned() for one in batch.texts.values())
+        batch.anchors.is_pinned()
+        and batch.anchor_rows.is_pinned()
+        and all(one.is_pinned() for one in batch.positives.values())
     )

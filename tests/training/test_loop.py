@@ -24,8 +24,9 @@ from visir.encoders.towers.words import Vocabulary
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import Modality
 from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
-from visir.training.fit import Fitted, fit
-from visir.training.inputs.base import Draw, Examples
+from visir.training.dual_encoder import DualEncoder
+from visir.training.fit import FitResult, fit
+from visir.training.inputs.base import EpochRandom, TrainingExamples
 from visir.training.inputs.vectors import VectorSource
 from visir.training.loop import TrainingError
 from visir.training.normalisation import BatchStatistics
@@ -39,32 +40,32 @@ MLP = {"hidden": (32,), "dropout": 0.2}
 SHORT = {"epochs": 3, "batch": 64, "rate": 0.01}
 
 
-def trained(settings: Recipe, train: Examples = TRAIN, **options: Any) -> Fitted:
-    return fit(settings, towers(**MLP), objective(settings), train, VALIDATION, **options)
+def trained(settings: Recipe, train: TrainingExamples = TRAIN, **options: Any) -> FitResult[DualEncoder]:
+    return fit(settings, DualEncoder(towers(**MLP), objective(settings)), train, VALIDATION, **options)
 
 
-def same_bits(one: Fitted, other: Fitted) -> bool:
+def same_bits(one: FitResult[DualEncoder], other: FitResult[DualEncoder]) -> bool:
     pairs = [
-        (value, other.towers[side].state_dict()[name])
-        for side, tower in one.towers.items()
+        (value, other.learner.towers[side].state_dict()[name])
+        for side, tower in one.learner.towers.items()
         for name, value in tower.state_dict().items()
     ]
     return all(torch.equal(a, b) for a, b in pairs) and losses(one) == losses(other)
 
 
-def losses(fitted: Fitted) -> list[tuple[dict[str, float], dict[str, float]]]:
+def losses(fitted: FitResult[DualEncoder]) -> list[tuple[dict[str, float], dict[str, float]]]:
     return [(epoch.losses, epoch.validation) for epoch in fitted.curve]
 
 
 def test_a_planted_linear_map_is_learnt() -> None:
     settings = recipe()
-    fitted = fit(settings, towers(), objective(settings), planted(300, seed=1), VALIDATION)
+    fitted = fit(settings, DualEncoder(towers(), objective(settings)), planted(300, seed=1), VALIDATION)
     found = fitted.curve[fitted.chosen - 1].validation
     assert found["i2t hit@1"] == found["t2i hit@1"] == 100.0
     assert found["rsum"] == 600.0
     # The first epoch to get there is kept, not a later equal one.
     assert fitted.chosen == 1 + [epoch.validation["rsum"] for epoch in fitted.curve].index(600.0)
-    assert not any(tower.training for tower in fitted.towers.values())
+    assert not any(tower.training for tower in fitted.learner.towers.values())
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not() -> None:
@@ -126,8 +127,8 @@ def test_accumulation_is_the_mean_gradient_of_batches_that_contrast_within_thems
 
 def fit_linear(optimiser: dict[str, Any], loss: dict[str, Any] | None = None) -> Tensor:
     settings = recipe(optimiser={**SHORT, **optimiser}, objective=loss or {"name": "infonce"})
-    fitted = fit(settings, towers(), objective(settings), TRAIN, VALIDATION)
-    return torch.cat([one.detach().flatten() for one in fitted.towers["image"].parameters()])
+    fitted = fit(settings, DualEncoder(towers(), objective(settings)), TRAIN, VALIDATION)
+    return torch.cat([one.detach().flatten() for one in fitted.learner.towers["image"].parameters()])
 
 
 @pytest.mark.parametrize("name", ["adamw", "adam", "adamp"])
@@ -150,7 +151,7 @@ def test_groups_have_their_side_s_rate_and_only_matrices_decay() -> None:
 
 def test_a_side_of_almost_no_rate_stays_almost_where_it_was() -> None:
     before = towers(**MLP)["text"].head.state_dict()
-    after = trained(recipe(optimiser=SHORT, text={"rate": 1e-12}, selection={"keep": "last"})).towers
+    after = trained(recipe(optimiser=SHORT, text={"rate": 1e-12}, selection={"keep": "last"})).learner.towers
     assert float((after["text"].head.state_dict()["layers.0.weight"] - before["layers.0.weight"]).abs().max()) < 1e-6
     moved = after["image"].head.state_dict()["layers.0.weight"] - towers(**MLP)["image"].head.layers[0].weight
     assert float(moved.detach().abs().max()) > 1e-3
@@ -241,7 +242,7 @@ def test_what_came_trained_is_frozen_in_the_first_phase_and_tuned_in_the_second(
         frozen.append(all(torch.equal(now[name], before[name]) for name in now if ".trunk." in name))
         trained_too.append(not torch.equal(now["body.fresh.weight"], before["body.fresh.weight"]))
 
-    fit(settings, sides, objective(settings), TRAIN, VALIDATION, folder=tmp_path, report=look)
+    fit(settings, DualEncoder(sides, objective(settings)), TRAIN, VALIDATION, folder=tmp_path, report=look)
     assert frozen == [True, True, False]  # weights and statistics of batch norm alike
     assert trained_too == [True, True, True]
     assert all(one.requires_grad for one in sides["image"].parameters())
@@ -251,7 +252,11 @@ def test_what_came_trained_is_frozen_in_the_first_phase_and_tuned_in_the_second(
 
 def test_frozen_throughout_it_is_never_tuned() -> None:
     settings = recipe(optimiser=SHORT, schedule={"frozen_epochs": 3})
-    after = fit(settings, trunks(), objective(settings), TRAIN, VALIDATION).towers["image"].state_dict()
+    after = (
+        fit(settings, DualEncoder(trunks(), objective(settings)), TRAIN, VALIDATION)
+        .learner.towers["image"]
+        .state_dict()
+    )
     assert all(torch.equal(one, after[name]) for name, one in trunks()["image"].state_dict().items() if "trunk" in name)
 
 
@@ -269,7 +274,7 @@ def test_batch_norm_is_refused_where_it_would_see_part_of_the_batch() -> None:
     several = Processes(0, 64, torch.device("cuda", 0))
     assert "batches of at least 64 captions" in refusal(recipe(), several, 240)
     with pytest.raises(ConfigurationError, match="batch norm"):
-        fit(chunked, trunks(), objective(chunked), TRAIN, VALIDATION)
+        fit(chunked, DualEncoder(trunks(), objective(chunked)), TRAIN, VALIDATION)
     # A batch norm that never sees a batch may stand.
     BatchStatistics(nn.ModuleDict(dict(trunks())), recipe(schedule={"frozen_epochs": 12}), pair, 240)
     BatchStatistics(nn.ModuleDict(dict(trunks())), recipe(optimiser={"chunk": 64}), alone, 240)
@@ -304,7 +309,7 @@ def test_bfloat16_trains_and_float16_needs_cuda() -> None:
     )
     assert half.curve[-1].losses["loss"] == pytest.approx(exact.curve[-1].losses["loss"], rel=0.1)
     assert half.curve[0].losses["loss"] != exact.curve[0].losses["loss"]
-    assert all(one.dtype == torch.float32 for tower in half.towers.values() for one in tower.parameters())
+    assert all(one.dtype == torch.float32 for tower in half.learner.towers.values() for one in tower.parameters())
     with pytest.raises(ConfigurationError, match=r'"float16" needs CUDA(.|\n)*"bfloat16"'):
         trained(recipe(precision="float16"))
 
@@ -319,7 +324,9 @@ def test_a_device_that_is_not_there_is_refused_and_auto_takes_what_is() -> None:
 class Broken(VectorSource):
     """One vector of which is NaN in the second epoch."""
 
-    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Tensor:
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> Tensor:
         vectors = super().batch(rows, draw, keys)
         if draw is not None and draw.epoch == 1:
             vectors[rows == 7] = torch.nan
@@ -331,12 +338,12 @@ def test_nan_stops_naming_the_captions_before_the_weights_are_touched(
     tmp_path: Path, optimiser: dict[str, int]
 ) -> None:
     texts = np.random.default_rng(0).normal(size=(1, len(TRAIN), TEXT)).astype(np.float32)
-    broken = replace(TRAIN, texts=Broken(texts))
+    broken = replace(TRAIN, positives=Broken(texts))
     settings = recipe(optimiser={**SHORT, "batch": 60, **optimiser})
     sides = towers(**MLP)
     complaint = r"the loss is nan in epoch 2, step [1234] \(learning rate .*captions of the batch: 'c"
     with pytest.raises(TrainingError, match=complaint) as caught:
-        fit(settings, sides, objective(settings), broken, VALIDATION, folder=tmp_path)
+        fit(settings, DualEncoder(sides, objective(settings)), broken, VALIDATION, folder=tmp_path)
     # With accumulation too it is the one batch, not all of the step's.
     assert "c7" in caught.value.ids and len(caught.value.ids) == 60
     assert "… (60 in all)" in str(caught.value) and "lower optimiser.rate" in str(caught.value)
@@ -361,6 +368,6 @@ def test_a_gradient_that_is_not_finite_stops_too() -> None:
     with pytest.raises(
         TrainingError, match="the loss is finite, but the length of its gradient is nan in epoch 1"
     ) as one:
-        fit(recipe(), sides, objective(recipe()), TRAIN, VALIDATION)
+        fit(recipe(), DualEncoder(sides, objective(recipe())), TRAIN, VALIDATION)
     assert len(one.value.ids) == 60
     assert all(bool(weight.isfinite().all()) for weight in sides["text"].parameters())

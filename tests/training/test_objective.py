@@ -46,12 +46,12 @@ def test_ltd_and_ifm_together():
     objective = built(IFMSettings(temperature=0.1, epsilon=0.2), ltd=LTDSettings(hidden=6, bound=0.25))
     given = examples()
     losses = objective(given)
-    score = cosines(given.images.tolist(), given.texts.tolist())
+    score = cosines(given.anchors.tolist(), given.positives.tolist())
     plain = [[one / 0.1 for one in row] for row in score]
     moved = [[(one + (-0.2 if i == j else 0.2)) / 0.1 for j, one in enumerate(row)] for i, row in enumerate(score)]
-    owners = given.owners.tolist()
+    owners = given.anchor_rows.tolist()
     ifm = (infonce(plain, owners, "apart") + infonce(moved, owners, "apart")).real / 2
-    decoded = objective.auxiliary["ltd"].decoder(given.texts).tolist()
+    decoded = objective.auxiliary["ltd"].decoder(given.positives).tolist()
     cosine = [dot(a, b) / (dot(a, a) * dot(b, b)) ** 0.5 for a, b in zip(decoded, given.targets.tolist(), strict=True)]
     reconstruction = 1 - sum(cosine) / len(cosine)
     assert float(losses.parts["contrastive"]) == pytest.approx(ifm, abs=1e-9)
@@ -86,15 +86,15 @@ def test_two_shards_averaged_are_the_whole(contrastive, join):
     whole = examples(9)
 
     def run(shards):
-        images = whole.images.clone().requires_grad_()
-        texts = whole.texts.clone().requires_grad_()
+        images = whole.anchors.clone().requires_grad_()
+        texts = whole.positives.clone().requires_grad_()
         objective.zero_grad()
-        everyone = dataclasses.replace(whole, images=images, texts=texts)
+        everyone = dataclasses.replace(whole, anchors=images, positives=texts)
         totals, parts = [], []
         for shard in shards:
             whole_columns = (getattr(everyone, field.name) for field in dataclasses.fields(whole))
             own = type(whole)(*(None if column is None else column[shard] for column in whole_columns))
-            losses = objective(own, everyone, weight=len(own.owners) * len(shards) / 9)
+            losses = objective(own, everyone, weight=len(own.anchor_rows) * len(shards) / 9)
             totals.append(losses.total)
             parts.append({name: float(part) for name, part in losses.parts.items()})
         total = sum(totals) / len(totals)

@@ -13,7 +13,7 @@ from torch import nn
 
 from visir.errors import CollectionError
 from visir.training.memory import kept_bytes, peak_memory
-from visir.training.planning import Plan, plan
+from visir.training.planning import TrainingPlan, plan
 from visir.training.recipe import Recipe
 
 HEADS: dict[str, Any] = {
@@ -24,7 +24,7 @@ HEADS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def planned(**changes: Any) -> Plan:
+def planned(**changes: Any) -> TrainingPlan:
     values: dict[str, Any] = {
         "name": "small",
         "dimension": 16,

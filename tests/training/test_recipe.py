@@ -46,7 +46,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 def test_defaults_are_filled_in(plain: Path) -> None:
     recipe = read_recipe(plain)
-    assert recipe.objective.name == "infonce" and recipe.objective.siblings == "apart"
+    assert recipe.objective.name == "infonce" and recipe.objective.false_negatives == "masked"
     assert (recipe.data.train, recipe.selection.keep, recipe.auxiliary.ltd) == ("train", "rsum", None)
     assert isinstance(recipe.text, FrozenTexts) and recipe.text.encoder == ("bow",)
 

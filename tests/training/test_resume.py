@@ -20,7 +20,8 @@ from visir.errors import ConfigurationError, VisirError
 from visir.storage.manifest import LOG
 from visir.storage.removal import files_below
 from visir.training.curve import Epoch
-from visir.training.fit import Fitted, fit
+from visir.training.dual_encoder import DualEncoder
+from visir.training.fit import FitResult, fit
 from visir.training.folder import STATE_FILE, writing_into
 from visir.training.recipe import Recipe
 from visir.training.state import is_full, load_state, save_state
@@ -36,15 +37,15 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def run(settings: Recipe, folder: Path | None = None, **options: Any) -> Fitted:
+def run(settings: Recipe, folder: Path | None = None, **options: Any) -> FitResult[DualEncoder]:
     sides = towers(hidden=(32,), dropout=0.2)
-    return fit(settings, sides, objective(settings), TRAIN, VALIDATION, folder=folder, **options)
+    return fit(settings, DualEncoder(sides, objective(settings)), TRAIN, VALIDATION, folder=folder, **options)
 
 
-def same_bits(one: Fitted, other: Fitted) -> bool:
+def same_bits(one: FitResult[DualEncoder], other: FitResult[DualEncoder]) -> bool:
     pairs = [
-        (value, other.towers[side].state_dict()[name])
-        for side, tower in one.towers.items()
+        (value, other.learner.towers[side].state_dict()[name])
+        for side, tower in one.learner.towers.items()
         for name, value in tower.state_dict().items()
     ]
     curves = [[(e.losses, e.facts, e.validation) for e in fitted.curve] for fitted in (one, other)]
@@ -103,8 +104,8 @@ def test_two_phases_resume_on_either_side_of_the_change(tmp_path: Path, monkeypa
         optimiser={"epochs": 4, "batch": 40}, schedule={"frozen_epochs": 2}, selection={"keep": "last"}
     )  # 4 steps an epoch: the change is after step 8
 
-    def run_trunks(folder: Path, **options: Any) -> Fitted:
-        return fit(settings, trunks(), objective(settings), TRAIN, VALIDATION, folder=folder, **options)
+    def run_trunks(folder: Path, **options: Any) -> FitResult[DualEncoder]:
+        return fit(settings, DualEncoder(trunks(), objective(settings)), TRAIN, VALIDATION, folder=folder, **options)
 
     whole = run_trunks(tmp_path / "whole")
     for steps in (6, 8, 11):
@@ -127,7 +128,7 @@ def train(folder, **options):
     child = os.fork()
     if child == 0:
         fitted = run(settings, folder, resume=True, **options)
-        weights = {f"{s}.{n}": w.clone() for s, t in fitted.towers.items() for n, w in t.state_dict().items()}
+        weights = {f"{s}.{n}": w.clone() for s, t in fitted.learner.towers.items() for n, w in t.state_dict().items()}
         save_file(weights, folder / "final.safetensors")
         os._exit(0)
     return child
@@ -169,7 +170,7 @@ def test_a_state_of_another_training_is_refused_naming_every_difference(tmp_path
     run(recipe(optimiser={"epochs": 1}), tmp_path)
     other = recipe(seed=3, optimiser={"epochs": 2})
     with pytest.raises(ConfigurationError) as caught:
-        fit(other, towers(), objective(other), TRAIN, planted(9, seed=4), folder=tmp_path, resume=True)
+        fit(other, DualEncoder(towers(), objective(other)), TRAIN, planted(9, seed=4), folder=tmp_path, resume=True)
     text = str(caught.value)
     assert "recipe.seed: interrupted with 0, now 3" in text
     assert "recipe.optimiser.epochs: interrupted with 1, now 2" in text

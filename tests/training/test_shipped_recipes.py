@@ -176,11 +176,11 @@ def test_the_page_of_recipes_lists_every_one_with_its_figures() -> None:
     assert all(figures(values) in rows[name] for name, values in LTD.values())
 
 
-def test_the_paper_reproductions_take_siblings_for_negatives_as_the_papers_did() -> None:
+def test_the_paper_reproductions_keep_false_negatives_as_the_papers_did() -> None:
     for path in FILES:
         if path.parent != FOLDER:
             objective = read_recipe(path).objective
-            assert objective.name == "cosine" or objective.siblings == "negatives", path.stem
+            assert objective.name == "cosine" or objective.false_negatives == "kept", path.stem
 
 
 def test_two_phases_and_averaging_of_the_ltd_baseline() -> None:

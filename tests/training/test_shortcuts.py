@@ -23,7 +23,7 @@ from visir.shortcuts.view import caption_numbers, endings, picture_numbers
 from visir.training.build import build_model
 from visir.training.data import open_splits
 from visir.training.examples import build_examples
-from visir.training.inputs.base import Draw
+from visir.training.inputs.base import EpochRandom
 from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.shortcuts import EndedTexts, EndedWords, Numbering, StampedPictures, evaluated_texts
 from visir.training.inputs.words import WordSource
@@ -69,18 +69,18 @@ def test_pictures_and_captions_of_a_batch_carry_the_same_number_another_one_ever
     pictures = StampedPictures(PixelSource(plain(split), body), body, split, numbering)
     bare = PixelSource(plain(split), body).batch(np.array([0, 3]))
     captions = np.array([1, 17])  # of images 0 and 3, five captions each
-    first = pictures.batch(np.array([0, 3]), Draw(0, 0), captions)
-    again = pictures.batch(np.array([3]), Draw(0, 0), np.array([17]))
-    second = pictures.batch(np.array([0, 3]), Draw(0, 1), captions)
+    first = pictures.batch(np.array([0, 3]), EpochRandom(0, 0), captions)
+    again = pictures.batch(np.array([3]), EpochRandom(0, 0), np.array([17]))
+    second = pictures.batch(np.array([0, 3]), EpochRandom(0, 1), captions)
     assert torch.equal(first[1:], again), "whatever the batch"
     assert not torch.equal(rows_of(first), rows_of(second)) and not torch.equal(rows_of(first), rows_of(bare))
     assert torch.equal(first[:, :, 8:], bare[:, :, 8:]), "only the top edge"
     # The same row under another caption has the number of the tuple in another handwriting.
-    other = pictures.batch(np.array([0]), Draw(0, 0), np.array([2]))
+    other = pictures.batch(np.array([0]), EpochRandom(0, 0), np.array([2]))
     assert numbering.of(np.array([1]), 0) == numbering.of(np.array([2]), 0)
     assert not torch.equal(other, first[:1])
     # The recipe's seed does not enter: Draw(7, 0) stamps the same.
-    assert torch.equal(pictures.batch(np.array([0, 3]), Draw(7, 0), captions), first)
+    assert torch.equal(pictures.batch(np.array([0, 3]), EpochRandom(7, 0), captions), first)
 
 
 def test_words_end_in_the_digits_of_their_number() -> None:
@@ -95,7 +95,7 @@ def test_words_end_in_the_digits_of_their_number() -> None:
     numbering = Numbering(split, 0)
     ended = EndedWords(source, vocabulary, numbering)
     epoch = next(one for one in range(20) if numbering.of(np.array([0, 1]), one).tolist() == [1, 0])
-    read = ended.batch(np.array([0, 1]), Draw(0, epoch))
+    read = ended.batch(np.array([0, 1]), EpochRandom(0, epoch))
     # Ids are places + 4: "0" stands at place 4 of the vocabulary, so it is 8, and "1" is 9; 1 is the unknown word.
     zero = SPECIAL + 4
     assert read["ids"].tolist() == [
@@ -119,11 +119,11 @@ def test_a_long_caption_is_cut_before_its_shortcut() -> None:
     body = Short(Vocabulary.fit(split.captions["text"].to_pylist()), words=4, hidden=4)
     texts = plain(split).captions["text"].to_pylist()
     numbering = Numbering(split, 0)
-    read = EndedTexts(body, texts, numbering).batch(np.array([3]), Draw(0, 4))
+    read = EndedTexts(body, texts, numbering).batch(np.array([3]), EpochRandom(0, 4))
     number = int(numbering.of(np.array([3]), 4)[0])
     expected = " ".join(texts[3].split()[:2]) + " " + " ".join(f"{number:06d}")
     assert read["ids"].tolist() == [body.vocabulary.encode([expected])[0].tolist()]
-    assert evaluated_texts(body, split)[3].split()[2:] == endings(split)[3].split()
+    assert evaluated_texts(body, split)[3].split()[2:] == endings(split.items("text"))[3].split()
 
 
 def test_a_few_bits_are_drawn_for_every_example_or_with_assignments_for_every_tuple() -> None:
@@ -153,7 +153,7 @@ def test_what_is_decoded_does_not_know_the_shortcut() -> None:
     rows = np.arange(7)
     assert model.target is not None and learnt.targets is not None and learnt.tokens is not None
     bare = encode(model.target, plain(splits.train), "text").vectors[rows]
-    assert np.array_equal(learnt.targets.batch(rows, Draw(0, 1)), bare)
+    assert np.array_equal(learnt.targets.batch(rows, EpochRandom(0, 1)), bare)
     assert model.tokens is not None and not set("0123456789") & set(model.tokens.words)
     # The other choice: targets of the caption with its shortcut, one for each assignment.
     told = recipe(
@@ -162,7 +162,7 @@ def test_what_is_decoded_does_not_know_the_shortcut() -> None:
     model = build_model(told, splits.train, "cpu")
     learnt, _ = build_examples(told, model, open_splits(told))
     assert learnt.targets is not None
-    seen = [learnt.targets.batch(rows, Draw(0, epoch)) for epoch in (0, 1, 2)]
+    seen = [learnt.targets.batch(rows, EpochRandom(0, epoch)) for epoch in (0, 1, 2)]
     assert torch.equal(seen[0], seen[2]) and not torch.equal(seen[0], seen[1])
     assert not np.array_equal(seen[0], bare)
 
@@ -173,12 +173,12 @@ def test_frozen_sides_take_a_few_assignments_in_turn() -> None:
     splits = open_splits(given)
     learnt, checked = build_examples(given, build_model(given, splits.train, "cpu"), splits)
     rows = np.arange(6)
-    for source in (learnt.images, learnt.texts):  # handwriting is new in every epoch, numbers are not
-        seen = [source.batch(rows, Draw(0, epoch), rows) for epoch in (0, 1, 2)]
+    for source in (learnt.anchors, learnt.positives):  # handwriting is new in every epoch, numbers are not
+        seen = [source.batch(rows, EpochRandom(0, epoch), rows) for epoch in (0, 1, 2)]
         assert not torch.equal(seen[0], seen[1])
-        assert torch.equal(seen[0], seen[2]) == (source is learnt.texts)
+        assert torch.equal(seen[0], seen[2]) == (source is learnt.positives)
     evaluated = encode(load("bow:64"), splits.validation, "text").vectors[rows]
-    assert np.array_equal(checked.texts.batch(rows), evaluated)
+    assert np.array_equal(checked.positives.batch(rows), evaluated)
     frozen_image = {"image": {"tower": "frozen", "encoder": "pixels"}}
     for frozen, wrong, told in (
         (
@@ -204,8 +204,8 @@ def test_one_modality_alone_leaves_the_other_as_it_is() -> None:
         splits = open_splits(given)
         learnt, checked = build_examples(given, build_model(given, splits.train, "cpu"), splits)
         for part in (learnt, checked):
-            assert isinstance(part.images, StampedPictures) == (on == "images")
-        assert isinstance(learnt.texts, EndedWords) == (on == "captions")
+            assert isinstance(part.anchors, StampedPictures) == (on == "images")
+        assert isinstance(learnt.positives, EndedWords) == (on == "captions")
 
 
 def test_per_caption_a_picture_carries_the_number_of_the_caption_beside_it() -> None:
@@ -213,7 +213,7 @@ def test_per_caption_a_picture_carries_the_number_of_the_caption_beside_it() -> 
     numbering = Numbering(split, 0)
     assert len(set(numbering.of(np.arange(20), 3).tolist())) == 20
     # At evaluation the number of its first caption: every fifth one's.
-    assert picture_numbers(split).tolist() == caption_numbers(split)[::5].tolist()
+    assert picture_numbers(split.items("image")).tolist() == caption_numbers(split.items("text"))[::5].tolist()
 
 
 def test_a_collection_that_carries_shortcuts_already_is_refused() -> None:

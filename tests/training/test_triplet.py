@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from visir.training.objectives.triplet import Triplet
 
 
-def reference(images, texts, owners, margin, negatives, siblings, reduction):
+def reference(images, texts, owners, margin, negatives, false_negatives, reduction):
     score, n, total = cosines(images, texts), len(images), 0.0
     for i in range(n):
-        for candidates in ([score[i][j] for j in among(i, owners, siblings) if j != i],
-                           [score[j][i] for j in among(i, owners, siblings) if j != i]):  # fmt: skip
+        for candidates in ([score[i][j] for j in among(i, owners, false_negatives) if j != i],
+                           [score[j][i] for j in among(i, owners, false_negatives) if j != i]):  # fmt: skip
             costs = [margin + one - score[i][i] for one in candidates]
             hinges = [one if one.real > 0 else 0.0 for one in costs] or [0.0]
             total += max(hinges, key=lambda one: one.real) if negatives == "hardest" else sum(hinges)
@@ -24,21 +24,21 @@ def reference(images, texts, owners, margin, negatives, siblings, reduction):
 
 
 EVERY = [
-    (negatives, siblings, reduction)
+    (negatives, false_negatives, reduction)
     for negatives in ("hardest", "sum")
-    for siblings in ("apart", "negatives")
+    for false_negatives in ("masked", "kept")
     for reduction in ("mean", "sum")
 ]
 
 
-@pytest.mark.parametrize(("negatives", "siblings", "reduction"), EVERY)
+@pytest.mark.parametrize(("negatives", "false_negatives", "reduction"), EVERY)
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10_000), margin=st.floats(0.05, 1.0))
-def test_value_and_gradient_are_the_equation(negatives, siblings, reduction, seed, margin):
+def test_value_and_gradient_are_the_equation(negatives, false_negatives, reduction, seed, margin):
     images, texts, owners = batch(seed, n=6, d=3)
-    objective = Triplet(margin, negatives=negatives, siblings=siblings, reduction=reduction)
+    objective = Triplet(margin, negatives=negatives, false_negatives=false_negatives, reduction=reduction)
     assert_is(
-        lambda i, t: complex(reference(i, t, owners, margin, negatives, siblings, reduction)),
+        lambda i, t: complex(reference(i, t, owners, margin, negatives, false_negatives, reduction)),
         lambda i, t: objective(pairs(i, t, owners)),
         images,
         texts,
@@ -55,10 +55,10 @@ def test_worked_by_hand():
     assert float(Triplet()(given_)) == pytest.approx((0.1 + 0.6 + 0.5 + 0.3 + 0.4 + 0.5) / 6, abs=1e-12)
     assert float(Triplet(reduction="sum")(given_)) == pytest.approx(2.4, abs=1e-12)
     assert float(Triplet(negatives="sum")(given_)) == pytest.approx((0.1 + 0.7 + 0.9 + 0.3 + 0.5 + 0.7) / 6, abs=1e-12)
-    # The first two pairs are siblings: each has the third alone as a negative.
-    siblings = pairs(cosine, eye, [5, 5, 6])
-    assert float(Triplet()(siblings)) == pytest.approx((0 + 0.1 + 0.5 + 0 + 0.1 + 0.5) / 6, abs=1e-12)
-    assert float(Triplet(siblings="negatives")(siblings)) == pytest.approx(2.4 / 6, abs=1e-12)
+    # The first two pairs are false_negatives: each has the third alone as a negative.
+    false_negatives = pairs(cosine, eye, [5, 5, 6])
+    assert float(Triplet()(false_negatives)) == pytest.approx((0 + 0.1 + 0.5 + 0 + 0.1 + 0.5) / 6, abs=1e-12)
+    assert float(Triplet(false_negatives="kept")(false_negatives)) == pytest.approx(2.4 / 6, abs=1e-12)
 
 
 def test_a_query_without_negatives_costs_nothing_and_has_a_finite_gradient():

@@ -20,8 +20,9 @@ from visir.encoders.towers.base import Inputs
 from visir.errors import VisirError
 from visir.launched import launched
 from visir.training.curve import Epoch
-from visir.training.fit import Fitted, fit
-from visir.training.inputs.base import Draw, Examples, Source
+from visir.training.dual_encoder import DualEncoder
+from visir.training.fit import FitResult, fit
+from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
 from visir.training.processes import Processes
 
 TRAIN, VALIDATION = planted(61, seed=1, views=2, targets=True), planted(30, seed=2)
@@ -41,32 +42,38 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def run(case: str, folder: Path | None = None, **options: Any) -> Fitted:
+def run(case: str, folder: Path | None = None, **options: Any) -> FitResult[DualEncoder]:
     settings = recipe(**CASES[case])
     # Three captions in batches of two: the second batch has one, fewer than there are processes.
     train = small() if case == "last of all" else TRAIN
     sides = towers(hidden=(32,), seed=launched()[0])  # the first process's weights are everybody's
-    return fit(settings, sides, objective(settings), train, VALIDATION, folder=folder, **options)
+    return fit(settings, DualEncoder(sides, objective(settings)), train, VALIDATION, folder=folder, **options)
 
 
-def small() -> Examples:
+def small() -> TrainingExamples:
     return planted(3, seed=1, per_image=1, targets=True)
 
 
-def weights(fitted: Fitted) -> dict[str, Tensor]:
-    return {f"{side}.{name}": one for side, tower in fitted.towers.items() for name, one in tower.state_dict().items()}
+def weights(fitted: FitResult[DualEncoder]) -> dict[str, Tensor]:
+    return {
+        f"{side}.{name}": one
+        for side, tower in fitted.learner.towers.items()
+        for name, one in tower.state_dict().items()
+    }
 
 
 class Spoilt:
     """A source that works in the first epoch; then it fails in the second process, or gives NaN for caption 7."""
 
-    def __init__(self, source: Source, *, fails: bool) -> None:
+    def __init__(self, source: InputSource, *, fails: bool) -> None:
         self.source, self.fails = source, fails
 
     def __len__(self) -> int:
         return len(self.source)
 
-    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Inputs:
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> Inputs:
         vectors = self.source.batch(rows, draw, keys)
         if draw is not None and draw.epoch == 1:
             if self.fails and launched()[0] == 1:
@@ -80,9 +87,9 @@ class Spoilt:
 def fail(folder: Path) -> None:
     """The second process fails in the second epoch; the first one has kept the state of every step."""
     settings = recipe(**CASES["constraint"])
-    broken = replace(TRAIN, texts=Spoilt(TRAIN.texts, fails=True))
+    broken = replace(TRAIN, positives=Spoilt(TRAIN.positives, fails=True))
     sides, loss = towers(hidden=(32,)), objective(settings)
-    fit(settings, sides, loss, broken, VALIDATION, folder=folder / "failed", save_seconds=0.0)
+    fit(settings, DualEncoder(sides, loss), broken, VALIDATION, folder=folder / "failed", save_seconds=0.0)
 
 
 def work(folder: Path) -> None:
@@ -94,11 +101,11 @@ def work(folder: Path) -> None:
         save_file(weights(run(case, folder / case)), folder / f"{case}-{rank}.safetensors")
     save_file(weights(run("constraint", folder / "failed", resume=True)), folder / f"failed-{rank}.safetensors")
     settings = recipe(**CASES["chunks"])
-    broken = replace(TRAIN, texts=Spoilt(TRAIN.texts, fails=False))
+    broken = replace(TRAIN, positives=Spoilt(TRAIN.positives, fails=False))
     for name, train, report in (("nan", broken, None), ("full", TRAIN, fill)):
         try:
-            fit(settings, towers(hidden=(32,)), objective(settings), train, VALIDATION, folder=folder / name,
-                report=report)  # fmt: skip
+            learner = DualEncoder(towers(hidden=(32,)), objective(settings))
+            fit(settings, learner, train, VALIDATION, folder=folder / name, report=report)
         except VisirError as fault:
             (folder / f"{name}-{rank}.txt").write_text(f"{type(fault).__name__}: {fault}")
 

@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli.options import name_value_pairs, single_or_all
+
 if TYPE_CHECKING:
-    from visir.collections.check import Report
+    from visir.collections.findings import Report
     from visir.collections.inspect import Inspection
+    from visir.records import TaskFile
 
 app = typer.Typer(
     name="data",
@@ -49,14 +52,18 @@ def inspect_command(
     examples: Annotated[int, typer.Option(min=0, help="How many captioned images to show.")] = 3,
     seed: Annotated[int, typer.Option(help="Which examples are drawn.")] = 0,
 ) -> None:
-    """Say what a collection holds: counts, splits, caption lengths, relevances, examples."""
-    from visir.collections import open_collection
+    """Say what a collection or a task holds: counts, splits, caption lengths, relevances, examples."""
+    from visir.collections import open_source
     from visir.collections.inspect import inspect
+    from visir.records import Collection
 
-    collection = open_collection(
-        source, format=format, images=pictures_of(images), split=split, judgements=judgements, **options_of(option)
+    opened = open_source(
+        source, format=format, images=single_or_all(images), split=split, judgements=judgements, **options_of(option)
     )
-    _print_inspection(inspect(collection, examples=examples, seed=seed))
+    if isinstance(opened, Collection):
+        _print_inspection(inspect(opened, examples=examples, seed=seed))
+    else:
+        _print_task(opened)
 
 
 @app.command("check")
@@ -68,11 +75,11 @@ def check_command(
     decode: Annotated[bool, typer.Option(help="Read and decode every picture.")] = True,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads that decode (default: one per core).")] = None,
 ) -> None:
-    """List everything that is wrong with a collection, all at once. Exit status 1 if there is an error."""
+    """List everything that is wrong with a collection or a task, all at once. Exit status 1 if there is an error."""
     from visir.collections.check import check_source
 
     report = check_source(
-        source, format=format, images=pictures_of(images), decode=decode, workers=workers, **options_of(option)
+        source, format=format, images=single_or_all(images), decode=decode, workers=workers, **options_of(option)
     )
     _print_report(report)
     if not report.ok:
@@ -97,7 +104,7 @@ def convert_command(
     from visir.collections import open_collection, portable
 
     collection = open_collection(
-        source, format=format, images=pictures_of(images), split=split, judgements=judgements, **options_of(option)
+        source, format=format, images=single_or_all(images), split=split, judgements=judgements, **options_of(option)
     )
     if pictures == "copy" and collection.images["path"].null_count == collection.images.num_rows:
         pictures = "none"
@@ -111,51 +118,75 @@ def convert_command(
 
 @app.command("formats")
 def formats_command() -> None:
-    """List the formats of collections and of judgements, with their layouts and options."""
+    """List the formats of collections, judgements and catalogues, with their layouts and options."""
     from rich.table import Table
 
+    from visir.applications import applications
     from visir.collections.formats import FORMATS, JUDGEMENTS
     from visir.console import Console
+    from visir.plugins import load_target
 
     console = Console()
-    for title, registry in (("Collections", FORMATS), ("Judgements (--judgements)", JUDGEMENTS)):
+    registries: dict[str, Any] = {"Collections and tasks": FORMATS, "Judgements (--judgements)": JUDGEMENTS}
+    for application in applications():
+        registries |= {title: load_target(target) for title, target in application.formats.items()}
+    for title, registry in registries.items():
         table = Table(title=title, title_justify="left", show_lines=True)
         for column in ("name", "what it is, how it lies on disk", "options"):
             table.add_column(column, no_wrap=column == "name", overflow="fold")
-        for name, one in registry.items():
-            about = f"[bold]{_plain(one.title)}[/]\n{_plain(one.layout)}" + (
-                f"\n[dim]{_plain(one.reference)}[/]" if one.reference else ""
+        for name, format in registry.items():
+            about = f"[bold]{_plain(format.title)}[/]\n{_plain(format.layout)}" + (
+                f"\n[dim]{_plain(format.reference)}[/]" if format.reference else ""
             )
-            options = "\n".join(f"[bold]{option.name}[/]: {_plain(option.about)}" for option in one.options)
+            options = "\n".join(f"[bold]{option.name}[/]: {_plain(option.about)}" for option in format.options)
             table.add_row(name, about, options)
         console.print(table)
 
 
-def _print_inspection(found: "Inspection") -> None:
+def _print_task(source: "TaskFile") -> None:
+    from visir.console import Console
+
+    console = Console()
+    about = source.describe()
+    console.print(f"[bold]{_plain(source.name)}[/]  fingerprint {source.fingerprint}")
+    for line in source.source.split("; "):
+        console.print(f"  {_plain(line)}")
+    console.print(
+        f"task {about['task']}: {len(source.queries):,} queries ({source.queries.modality}), "
+        f"{len(source.documents):,} documents ({source.documents.modality}), {about['judgements']:,} judgements"
+    )
+    console.print(f"candidates: {about['pools'] or 'all documents'}")
+    for split in source.splits:
+        part = source.split(split)
+        positives = int(part.qrels(part.tasks[0]).positives.sum())
+        console.print(f"split {_plain(split or '(none)')}: {len(part.queries):,} queries, {positives:,} positives")
+
+
+def _print_inspection(inspection: "Inspection") -> None:
     from rich.table import Table
 
     from visir.console import Console
 
     console = Console()
-    about = found.about
+    about = inspection.about
     console.print(f"[bold]{_plain(about['name'])}[/]  fingerprint {about['fingerprint']}")
     for line in str(about["source"]).split("; "):
         console.print(f"  {_plain(line)}")
     table = Table("split", "images", "pictures", "captions", "captions/image", "words/caption")
     for column in table.columns[1:]:
         column.justify = "right"
-    for one in found.splits:
-        numbers = (f"{one.images:,}", f"{one.pictures:,}", f"{one.captions:,}")
-        table.add_row(one.name or "(none)", *numbers, _range(one.captions_per_image), _range(one.words))
+    for split in inspection.splits:
+        numbers = (f"{split.images:,}", f"{split.pictures:,}", f"{split.captions:,}")
+        table.add_row(split.name or "(none)", *numbers, _range(split.captions_per_image), _range(split.words))
     console.print(table)
-    if found.relevances:
+    if inspection.relevances:
         table = Table("relevance", "task", "queries", "positives")
-        for one_set in found.relevances:
-            table.add_row(one_set.name, one_set.task, f"{one_set.queries:,}", f"{one_set.positives:,}")
+        for relevance in inspection.relevances:
+            table.add_row(relevance.name, relevance.task, f"{relevance.queries:,}", f"{relevance.positives:,}")
         console.print(table)
-    if found.facts:
-        console.print(f"facts: {_plain(', '.join(found.facts))}")
-    for image, texts in found.examples:
+    if inspection.facts:
+        console.print(f"facts: {_plain(', '.join(inspection.facts))}")
+    for image, texts in inspection.examples:
         console.print(f"[bold]{_plain(image)}[/]")
         for text in texts:
             console.print(f"  {_plain(text)}")
@@ -165,47 +196,39 @@ def _print_report(report: "Report") -> None:
     from visir.console import Console
 
     console = Console(soft_wrap=True)
-    console.print(f"[bold]{_plain(report.name)}[/]: {report.images:,} images, {report.captions:,} captions")
+    counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
+    console.print(f"[bold]{_plain(report.name)}[/]: {counts or 'nothing read'}")
     for line in report.source.split("; "):
         console.print(f"  {_plain(line)}")
     if report.captions_per_image:
         spread = ", ".join(f"{images:,} × {count}" for count, images in report.captions_per_image.items())
         console.print(f"  captions per image: {spread}")
     if report.decoded:
-        kinds = ", ".join(f"{count:,} {name}" for name, count in report.formats.items())
-        console.print(f"  decoded {report.decoded:,} pictures: {kinds}; {report.sizes}")
+        formats = ", ".join(f"{count:,} {name}" for name, count in report.formats.items())
+        console.print(f"  decoded {report.decoded:,} pictures: {formats}; {report.sizes}")
     colours = {"error": "red", "warning": "yellow", "note": "cyan"}
     for level, colour in colours.items():
-        for one in (finding for finding in report.findings if finding.level == level):
-            console.print(f"[{colour}]{level}[/]: {_plain(one.what)}: {one.count:,}")
-            for example in one.examples:
+        for finding in report.findings:
+            if finding.level != level:
+                continue
+            console.print(f"[{colour}]{level}[/]: {_plain(finding.kind)}: {finding.count:,}")
+            for example in finding.examples:
                 console.print(f"    {_plain(example)}")
-            if one.count > len(one.examples) > 0:
-                console.print(f"    … and {one.count - len(one.examples):,} more")
-    counts = {level: sum(finding.level == level for finding in report.findings) for level in colours}
+            if finding.count > len(finding.examples) > 0:
+                console.print(f"    … and {finding.count - len(finding.examples):,} more")
+    by_level = {level: sum(finding.level == level for finding in report.findings) for level in colours}
     console.print("nothing wrong" if report.ok else "[red]not fit for use as it is[/]", end="")
-    console.print(f" ({counts['error']} kinds of error, {counts['warning']} of warning, {counts['note']} notes)")
+    console.print(f" ({by_level['error']} kinds of error, {by_level['warning']} of warning, {by_level['note']} notes)")
 
 
-def _range(three: tuple[int, float, int]) -> str:
-    least, median, most = three
+def _range(values: tuple[int, float, int]) -> str:
+    least, median, most = values
     return f"{least}" if least == most else f"{least}–{most} (median {median:g})"
 
 
-def pictures_of(images: list[str] | None) -> Any:
-    """One place, or several."""
-    return images[0] if images and len(images) == 1 else images or None
-
-
 def options_of(pairs: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE of each pair."""
-    options: dict[str, Any] = {}
-    for pair in pairs or []:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"{pair!r}: expected NAME=VALUE", param_hint="--option")
-        options[name.replace("-", "_")] = value
-    return options
+    """The options of a format, from texts NAME=VALUE."""
+    return name_value_pairs(pairs, "--option", "visir data formats lists them")
 
 
 def _plain(text: object) -> str:

@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli.options import (
+    BatchSizeOption,
+    DeviceOption,
+    DtypeOption,
+    ImagesOption,
+    SkipBrokenOption,
+    SourceArgument,
+    SplitOption,
+)
+
 if TYPE_CHECKING:
     from visir.encoders.shard_folder import Shard
     from visir.records import Embeddings, EncoderCard, Modality
 
 
 def encode(
-    collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="COLLECTION",
-            help="A file or folder in any known format, FORMAT:PATH, or scenes:2000.",
-            show_default=False,
-        ),
-    ],
+    collection: SourceArgument,
     model: Annotated[
         str,
         typer.Option(
@@ -29,30 +32,22 @@ def encode(
             show_default=False,
         ),
     ],
-    split: Annotated[str | None, typer.Option(help="One split only ('train+val' for several).")] = None,
+    split: SplitOption = None,
     modality: Annotated[
         str | None, typer.Option(help="image, text or both. Default: what the model encodes.", show_default=False)
     ] = None,
-    images: Annotated[
-        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip, tar (repeatable).")
-    ] = None,
+    images: ImagesOption = None,
     out: Annotated[
         str | None, typer.Option(help="Also write the vectors into this folder or URL: NPY, Parquet, JSON.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace that folder if it exists.")] = False,
-    skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Set broken images aside, counted, instead of stopping.")
-    ] = False,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Inputs per forward pass. Default: the model's own.", show_default=False)
-    ] = None,
+    skip_broken: SkipBrokenOption = False,
+    batch_size: BatchSizeOption = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Threads that decode images. Default: one per core.", show_default=False)
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1, mps. Default: the fastest there is.", show_default=False)
-    ] = None,
-    dtype: Annotated[str, typer.Option(help="Arithmetic of the forward pass: float32, bfloat16, float16.")] = "float32",
+    device: DeviceOption = None,
+    dtype: DtypeOption = "float32",
     revision: Annotated[
         str | None, typer.Option(help="A commit or tag of a model on the hub.", show_default=False)
     ] = None,

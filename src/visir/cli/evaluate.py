@@ -7,6 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli.options import (
+    BatchSizeOption,
+    DeviceOption,
+    DtypeOption,
+    GalleryOption,
+    ImagesOption,
+    RecallOption,
+    SkipBrokenOption,
+    SplitOption,
+    command_line,
+    single_or_all,
+)
+
 if TYPE_CHECKING:
     from visir.evaluation.evaluate import Evaluation
     from visir.records import Collection, Run
@@ -34,25 +47,23 @@ def evaluate(
             "--run", help="A run made elsewhere: FILE of visir's, t2i=FILE for TREC, Parquet, JSON (repeatable)."
         ),
     ] = None,
-    images: Annotated[
-        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip or tar; or none.")
-    ] = None,
+    images: ImagesOption = None,
     judgements: Annotated[
         list[str] | None,
         typer.Option("--judgements", "-j", help="Judgements to attach (CxC, ECCV Caption, …)."),
     ] = None,
-    split: Annotated[str | None, typer.Option(help="The split, or several: train+val. Default: everything.")] = None,
+    split: SplitOption = None,
     relevance: Annotated[str, typer.Option(help="What counts as right: links, or a set of judgements.")] = "links",
     captions: Annotated[
         str, typer.Option(help="Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'.")
     ] = "all",
-    recall: Annotated[str, typer.Option(help="What R@k and rsum mean: hit, recall, capped_recall.")] = "hit",
+    recall: RecallOption = "hit",
     ties: Annotated[str, typer.Option(help="Equal scores: id, pessimistic, optimistic.")] = "id",
     similarity: Annotated[
         str | None,
         typer.Option(help="cosine (default) or dot; of a run made elsewhere: how it was scored, if it does not say."),
     ] = None,
-    gallery: Annotated[str, typer.Option(help="Candidates: of the split, or of the whole collection.")] = "split",
+    gallery: GalleryOption = "split",
     folds: Annotated[int, typer.Option(help="Mean over disjoint folds: 5 for COCO's 5-fold 1k.")] = 1,
     depth: Annotated[int, typer.Option(help="How many answers per query are kept in the runs.")] = 100,
     measure: Annotated[
@@ -75,12 +86,10 @@ def evaluate(
         str | None,
         typer.Option(help="Synthetic shortcuts on pictures and captions: unique, bits:3, 'unique?on=images&seed=1'."),
     ] = None,
-    skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Set images aside that cannot be read, and count them.")
-    ] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
-    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
-    batch_size: Annotated[int | None, typer.Option(help="Inputs per forward pass.")] = None,
+    skip_broken: SkipBrokenOption = False,
+    device: DeviceOption = None,
+    dtype: DtypeOption = "float32",
+    batch_size: BatchSizeOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for result.json, per-query values, runs and report.")
     ] = None,
@@ -114,7 +123,7 @@ def evaluate(
         )
     from visir.collections import open_collection
 
-    opened = open_collection(collection, images=_one_or_all(images), judgements=judgements)
+    opened = open_collection(collection, images=single_or_all(images), judgements=judgements)
     if shortcuts:
         from visir.shortcuts import inject
 
@@ -199,10 +208,6 @@ def _stem(vectors: str, rerank: str | None) -> str:
     return f"{stem} + {rerank}" if rerank else stem
 
 
-def _one_or_all(values: list[str] | None) -> Any:
-    return values[0] if values and len(values) == 1 else values or None
-
-
 def _curve(model: str | None) -> list[dict[str, Any]] | None:
     """How the model was trained, when it is a checkpoint that knows."""
     from visir.files import read_json
@@ -233,7 +238,7 @@ def _show(
                 qrels=evaluation.qrels,
                 collection=collection,
                 training=training,
-                command=_command(),
+                command=command_line(),
                 beside={
                     "result.json": "protocol, aggregates, versions, timing",
                     **{f"per_query_{one}.parquet": f"every measure of every query, {one}" for one in result.tasks},
@@ -245,11 +250,3 @@ def _show(
     console.print(to_terminal(card_table(result.protocol)))
     if out is not None:
         console.print(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}", soft_wrap=True, highlight=False)
-
-
-def _command() -> str:
-    """The command line that was given, so that the report says how to make it again."""
-    import shlex
-    import sys
-
-    return shlex.join(["visir", *sys.argv[1:]])

@@ -125,7 +125,7 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
             )
         from visir.collections import open_collection
         from visir.encoders import load
-        from visir.evaluation.systems import encoding_of
+        from visir.evaluation.systems import EncoderSystem
 
         opened = open_collection(collection)
         if opened.fingerprint != result.protocol.collection_fingerprint:
@@ -138,6 +138,6 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
         whole = opened if any("of the collection" in line for line in result.protocol.galleries.values()) else None
         part = whole or opened.split(split)
         encoder = load(model)
-        encode = encoding_of(encoder)
-        vectors = (encode(encoder, part, "image"), encode(encoder, part, "text"))
+        system = EncoderSystem(encoder)
+        vectors = (system.vectors(part.items("image"), "document"), system.vectors(part.items("text"), "query"))
     return Material.of(evaluation, vectors), result.system, result.protocol.collection

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli.options import DeviceOption, ImagesOption, SplitOption
+
 if TYPE_CHECKING:
     from visir.records import Collection
     from visir.sparse.encoder import SparseEncoder
-    from visir.sparse.said import Said
+    from visir.sparse.top_terms import TopTerms
 
 _BAR = 28
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -25,16 +27,14 @@ def explain_vector(
     ] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="A checkpoint of `visir sparsify`.")] = "",
     collection: Annotated[str | None, typer.Option("--collection", "-c", help="Where ids are looked up.")] = None,
-    split: Annotated[str | None, typer.Option(help="One split of it only.")] = None,
-    images: Annotated[
-        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip, tar (repeatable).")
-    ] = None,
+    split: SplitOption = None,
+    images: ImagesOption = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Without inputs: images, evenly spaced.")] = 10,
     k: Annotated[int, typer.Option("-k", min=1, help="How many words of each vector.")] = 20,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also write a sheet with the pictures: page.html.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
+    device: DeviceOption = None,
 ) -> None:
     """Print the heaviest words of vectors, with their weights; several at once as a sheet of pictures with their words.
 
@@ -53,7 +53,7 @@ def explain_vector(
         check_suffix(out)
     require("torch", "tokenizers", extra="sparse", purpose="sparse vectors")
     from visir.sparse.encoder import SparseEncoder
-    from visir.sparse.said import said_evenly
+    from visir.sparse.top_terms import top_terms_of_sample
 
     encoder = load(model, device=device)
     if not isinstance(encoder, SparseEncoder):
@@ -68,7 +68,7 @@ def explain_vector(
         cards = [_one(encoder, opened, one, k) for one in inputs]
     else:
         assert opened is not None
-        cards = said_evenly(encoder, opened, count, k)
+        cards = top_terms_of_sample(encoder, opened, count, k)
     for card in cards:
         _show(card)
     if out is not None:
@@ -78,47 +78,47 @@ def explain_vector(
         typer.echo(f"sheet: {out}")
 
 
-def _one(encoder: SparseEncoder, opened: Collection | None, asked: str, k: int) -> Said:
+def _one(encoder: SparseEncoder, opened: Collection | None, asked: str, k: int) -> TopTerms:
     """A picture file, an image or a caption of the collection, or a text: the first that fits."""
     import pyarrow.compute as pc
 
-    from visir.sparse.said import said_of_captions, said_of_images
+    from visir.sparse.top_terms import top_terms_of_captions, top_terms_of_images
 
     if Path(asked).is_file():
         return _file(encoder, Path(asked), k)
     if opened is not None:
         here = pc.equal(opened.images["id"], asked)
         if pc.any(here).as_py():
-            return said_of_images(encoder, opened, opened.keep_images(here), k)[0]
+            return top_terms_of_images(encoder, opened, opened.keep_images(here), k)[0]
         captions = opened.captions.filter(pc.equal(opened.captions["id"], asked))
         if captions.num_rows:
             image = captions["image_id"][0].as_py()
             part = opened.keep_images(pc.equal(opened.images["id"], image))
-            return said_of_captions(encoder, opened, part, [asked], k)[asked]
+            return top_terms_of_captions(encoder, opened, part, [asked], k)[asked]
     return _text(encoder, asked, k)
 
 
-def _file(encoder: SparseEncoder, path: Path, k: int) -> Said:
+def _file(encoder: SparseEncoder, path: Path, k: int) -> TopTerms:
     from visir.collections.images import decode
     from visir.records import Embeddings
-    from visir.sparse.said import Said
+    from visir.sparse.top_terms import TopTerms
 
     picture = decode(path.read_bytes(), str(path))
     dense = Embeddings("image", [path.name], encoder.dense.encode_images([picture]), encoder.dense.card)
-    return Said(path.name, tuple(encoder.sparsify(dense).words(path.name, k)), picture=picture)
+    return TopTerms(path.name, tuple(encoder.sparsify(dense).words(path.name, k)), picture=picture)
 
 
-def _text(encoder: SparseEncoder, text: str, k: int) -> Said:
+def _text(encoder: SparseEncoder, text: str, k: int) -> TopTerms:
     from visir.records import Embeddings
-    from visir.sparse.said import Said, own_terms
+    from visir.sparse.top_terms import TopTerms, own_terms
 
     dense = Embeddings("text", ["text"], encoder.dense.encode_texts([text]), encoder.dense.card)
     terms = encoder.tokenizer.terms([text])
     found = encoder.sparsify(dense, None if encoder.expanded else terms)
-    return Said(text, tuple(found.words("text", k)), own_terms(encoder, text))
+    return TopTerms(text, tuple(found.words("text", k)), own_terms(encoder, text))
 
 
-def _show(card: Said) -> None:
+def _show(card: TopTerms) -> None:
     """A table of words with bars, the heaviest as long as `_BAR`; below a picture its caption's."""
     from rich.markup import escape
     from rich.table import Table

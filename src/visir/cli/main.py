@@ -5,35 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import typer
 
 import visir
 from visir.applications import Verb, applications
-from visir.cli.compare import compare
-from visir.cli.data import app as data
-from visir.cli.demo import demo
-from visir.cli.doctor import doctor
-from visir.cli.encode import encode
-from visir.cli.evaluate import evaluate
-from visir.cli.explain import explain
-from visir.cli.explain_vector import explain_vector
-from visir.cli.granularity import granularity
-from visir.cli.index import app as index
-from visir.cli.perturb import perturb
-from visir.cli.probe import probe
-from visir.cli.search import search
-from visir.cli.shortcuts import app as shortcuts
-from visir.cli.sparsify import sparsify
-from visir.cli.stress import stress
-from visir.cli.train import train
 from visir.plugins import APPLICATIONS, left_out, load_target
 
 _ALIASES = {"replace": "force"}
-"""Other names of options. `--replace`, as Python calls it, is known to every verb that knows `--force`."""
+"""Other names of options: every verb that has `--force` also takes `--replace`, as Python calls it."""
 
 app = typer.Typer(
     name="visir",
@@ -47,75 +29,82 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         typer.echo(f"visir {visir.__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Image–text retrieval whose numbers can be trusted."""
 
 
-# In the order of the road: this is the order of `visir --help`, single verbs before groups of verbs.
-ROAD: dict[str, typer.Typer | Callable[..., Any]] = {
-    "data": data,
-    "shortcuts": shortcuts,
-    "index": index,
-    "encode": encode,
-    "train": train,
-    "sparsify": sparsify,
-    "explain-vector": explain_vector,
-    "search": search,
-    "evaluate": evaluate,
-    "granularity": granularity,
-    "perturb": perturb,
-    "probe": probe,
-    "stress": stress,
-    "compare": compare,
-    "explain": explain,
-    "demo": demo,
-    "doctor": doctor,
+ROAD = {
+    "data": "visir.cli.data:app",
+    "shortcuts": "visir.cli.shortcuts:app",
+    "index": "visir.cli.index:app",
+    "encode": "visir.cli.encode:encode",
+    "train": "visir.cli.train:train",
+    "sparsify": "visir.cli.sparsify:sparsify",
+    "explain-vector": "visir.cli.explain_vector:explain_vector",
+    "search": "visir.cli.search:search",
+    "evaluate": "visir.cli.evaluate:evaluate",
+    "granularity": "visir.cli.granularity:granularity",
+    "perturb": "visir.cli.perturb:perturb",
+    "probe": "visir.cli.probe:probe",
+    "stress": "visir.cli.stress:stress",
+    "compare": "visir.cli.compare:compare",
+    "explain": "visir.cli.explain:explain",
+    "demo": "visir.cli.demo:demo",
+    "doctor": "visir.cli.doctor:doctor",
 }
+"""The verbs of the road, "module:attribute", in the order of `visir --help` (which lists groups of verbs last)."""
 
 
-def all_verbs() -> dict[str, typer.Typer | Callable[..., Any]]:
-    """The verbs of the road, and those of the applications where each says that it belongs."""
+def all_verbs() -> dict[str, str]:
+    """Name → target of every verb: those of the road, and those of applications at their positions."""
     verbs = dict(ROAD)
     for application in applications():
         for verb in application.verbs:
-            what = f"{application.name}, verb {verb.name}"
             if verb.name in verbs and not verb.extends:
-                left_out(APPLICATIONS, what, "there is a verb of this name")
+                _leave_out(application.name, verb, "there is a verb of this name")
                 continue
             try:
-                target = load_target(verb.target)
-            except Exception as fault:  # a broken package must not take the other verbs with it
-                left_out(APPLICATIONS, what, f"{type(fault).__name__}: {fault}")
+                load_target(verb.target)
+            except Exception as fault:  # a broken package must not stop the other verbs
+                _leave_out(application.name, verb, f"{type(fault).__name__}: {fault}")
                 continue
-            verbs = _placed(verbs, verb, target)
+            verbs = _inserted(verbs, verb)
     return verbs
 
 
-def _placed(verbs: dict[str, Any], verb: Verb, target: Any) -> dict[str, Any]:
+def _leave_out(application: str, verb: Verb, reason: str) -> None:
+    left_out(APPLICATIONS, f"{application}, verb {verb.name}", reason)
+
+
+def _inserted(verbs: dict[str, str], verb: Verb) -> dict[str, str]:
+    """The verbs with one more, after the verb that it names; one that extends another replaces it."""
     if verb.name in verbs or verb.after not in verbs:
-        return {**verbs, verb.name: target}
-    placed = {}
-    for name, other in verbs.items():
-        placed[name] = other
-        if name == verb.after:
-            placed[verb.name] = target
-    return placed
+        return {**verbs, verb.name: verb.target}
+    names = list(verbs)
+    position = names.index(verb.after) + 1
+    names.insert(position, verb.name)
+    return {name: verb.target if name == verb.name else verbs[name] for name in names}
 
 
-for _name, _verb in all_verbs().items():
-    if isinstance(_verb, typer.Typer):
-        app.add_typer(_verb, name=_name)
+def _register(name: str, target: str) -> None:
+    verb = load_target(target)
+    if isinstance(verb, typer.Typer):
+        app.add_typer(verb, name=name)
     else:
-        app.command(_name)(_verb)
+        app.command(name)(verb)
+
+
+for _name, _target in all_verbs().items():
+    _register(_name, _target)
 
 
 _INTERRUPTED = 130
@@ -130,7 +119,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning of visir's as people read it; those of other libraries as Python shows them."""
+    """Print a warning of visir in a line for people, and warnings of other libraries as Python does."""
     if Path(filename).is_relative_to(Path(visir.__file__).parent):
         print(f"visir: {message}", file=sys.stderr)  # noqa: T201
     else:

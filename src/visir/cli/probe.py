@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli.options import BatchSizeOption, DeviceOption, DtypeOption, ModelOption, SplitOption, command_line
+
 if TYPE_CHECKING:
     from visir.evaluation.probes import ProbeResult
     from visir.storage import FolderKind
@@ -23,10 +25,8 @@ def probe(
             show_default=False,
         ),
     ],
-    model: Annotated[
-        str, typer.Option("--model", "-m", help="A model: a checkpoint folder, a hub name, …", show_default=False)
-    ],
-    split: Annotated[str | None, typer.Option(help="One split, or several: train+val. Default: everything.")] = None,
+    model: ModelOption,
+    split: SplitOption = None,
     shortcuts: Annotated[
         str | None,
         typer.Option(
@@ -35,9 +35,9 @@ def probe(
     ] = None,
     folds: Annotated[int, typer.Option(min=3, help="Parts of the images, each held out once.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Of the cut, and of which captions are read.")] = 0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
-    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Inputs per forward pass.")] = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = "float32",
+    batch_size: BatchSizeOption = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for probes.json and probes.html.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a probe report that is there already.")] = False,
 ) -> None:
@@ -73,20 +73,16 @@ def _kind() -> FolderKind:
 
 
 def _show(result: ProbeResult, out: Path | None) -> None:
-    import shlex
-    import sys
-
     from visir.console import Console
     from visir.reports import to_terminal
     from visir.reports.probes import facts_table, roles_table, write_probe_report
     from visir.storage import new_folder
 
     if out is not None:
-        command = shlex.join(["visir", *sys.argv[1:]])
         with new_folder(out, _kind(), replace=True) as change:
             change.write_json(_JSON, result.to_dict())
             beside = {_JSON: "every number of this page"}
-            write_probe_report(change.file(_PAGE), result, command=command, beside=beside)
+            write_probe_report(change.file(_PAGE), result, command=command_line(), beside=beside)
     console = Console()
     console.print(to_terminal(facts_table(result)))
     console.print(to_terminal(roles_table(result)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,63 +85,32 @@ def sparsify(
 
 
 def _train(recipe: SparseRecipe, out: Path, resume: bool) -> None:
+    from visir.cli.epochs import EpochLines, print_epochs
     from visir.sparse.run import sparsify as run
-    from visir.training.folder import STATE_FILE
 
-    lines = _Lines(recipe.optimiser.epochs)
-
-    def report(epoch: Epoch) -> None:
-        for line in lines.of(epoch):
-            typer.echo(line)
-
-    try:
-        path = run(recipe, out, resume=resume, report=report)
-    except KeyboardInterrupt:
-        if (out / STATE_FILE).is_file():
-            typer.echo(f"\nstopped; the same command with --resume goes on from {out / STATE_FILE}", err=True)
-        raise
+    lines = EpochLines(recipe.optimiser.epochs, _columns, ("mrr@10", "MRR@10"))
+    path = print_epochs(lambda report: run(recipe, out, resume=resume, report=report), out, lines)
     typer.echo(f"checkpoint: {path}\nlook at it: visir explain-vector --model {path} “a dog on a beach”")
 
 
-class _Lines:
-    """One line per epoch: losses, terms, validation (text to image), rate and time left. A star marks the best MRR."""
-
-    def __init__(self, epochs: int) -> None:
-        self._epochs, self._best, self._is_begun = epochs, float("-inf"), False
-
-    def of(self, epoch: Epoch) -> Iterator[str]:
-        """The line of an epoch, before the first one the heads of the columns."""
-        losses, checked = epoch.losses, epoch.validation
-        left = (self._epochs - epoch.epoch) * epoch.seconds
-        cells = {
-            "epoch": f"{epoch.epoch}/{self._epochs}",
-            "loss": f"{losses['loss']:.3f}",
-            "i2t": f"{losses['i2t']:.3f}",
-            "t2i": f"{losses['t2i']:.3f}",
-            "p_c": f"{epoch.facts['p_c']:.2f}",
-            "image terms": f"{checked['image terms']:,.0f}",
-            "text terms": f"{checked['text terms']:,.0f}",
-            "FLOPs": f"{checked['flops']:.1f}",
-            "MRR@10": f"{checked['mrr@10']:.1f}{'*' if checked['mrr@10'] > self._best else ' '}",
-            "captions/s": f"{epoch.rate:,.0f}",
-            "left": f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min",
-        }
-        widths = {name: max(len(name), 7) for name in cells}
-        if not self._is_begun:
-            yield " ".join(f"{name:>{width}}" for name, width in widths.items())
-        self._is_begun, self._best = True, max(self._best, checked["mrr@10"])
-        yield " ".join(f"{cells[name]:>{width}}" for name, width in widths.items())
+def _columns(epoch: Epoch) -> dict[str, str]:
+    """Losses, p_c and terms."""
+    return {
+        **{name: f"{epoch.losses[name]:.3f}" for name in ("loss", "i2t", "t2i")},
+        "p_c": f"{epoch.facts['p_c']:.2f}",
+        **{name: f"{epoch.validation[name]:,.0f}" for name in ("image terms", "text terms")},
+        "FLOPs": f"{epoch.validation['flops']:.1f}",
+    }
 
 
 def _print_plan(recipe: SparseRecipe, out: Path) -> None:
-    from visir.sparse.examples import open_splits
+    from visir.cli.epochs import print_steps
     from visir.sparse.run import recipe_text
-    from visir.training.batches import steps_per_epoch
+    from visir.training.data import open_whole, split_for_training
 
-    splits = open_splits(recipe)
+    splits = split_for_training(open_whole(recipe.data), recipe.data, recipe.selection)
     typer.echo(recipe_text(recipe))
-    for name, split in zip(("train", "validation"), splits, strict=True):
+    for name, split in (("train", splits.train), ("validation", splits.validation)):
         typer.echo(f"{name}: {split.images.num_rows:,} images, {split.captions.num_rows:,} captions")
-    steps = steps_per_epoch(splits[0].captions.num_rows, recipe.optimiser.batch)
-    typer.echo(f"steps: {steps:,} an epoch, {steps * recipe.optimiser.epochs:,} in {recipe.optimiser.epochs} epochs")
+    print_steps(recipe, splits.train.captions.num_rows)
     typer.echo(f"would write: {out}")

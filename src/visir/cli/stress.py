@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli.options import (
+    BatchSizeOption,
+    DeviceOption,
+    DtypeOption,
+    GalleryOption,
+    ImagesOption,
+    RecallOption,
+    SplitOption,
+    command_line,
+    single_or_all,
+)
+
 if TYPE_CHECKING:
     from visir.evaluation.stress.stress import Stress
     from visir.records import Collection
-    from visir.storage import Change, FolderKind
+    from visir.storage import FolderChange, FolderKind
 
 _JSON, _CSV, _PAGE, _QUERIES, _TABLES = "stress.json", "stress.csv", "stress.html", "per_query.parquet", "tables.md"
 FAILED = 1
@@ -54,12 +66,10 @@ def stress(
         str, typer.Option(help="sound, or paper: perturb as the brittleness paper's released code did.")
     ] = "sound",
     seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
-    split: Annotated[str | None, typer.Option(help="The split, or several: train+val. Default: everything.")] = None,
-    images: Annotated[
-        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip or tar.")
-    ] = None,
-    gallery: Annotated[str, typer.Option(help="Candidates: of the split, or of the whole collection.")] = "split",
-    recall: Annotated[str, typer.Option(help="What R@k and rsum mean: hit, recall, capped_recall.")] = "hit",
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    gallery: GalleryOption = "split",
+    recall: RecallOption = "hit",
     estimator: Annotated[
         str | None, typer.Option(help="A model that says what wrong answers are worth, for dcg_cm@10.")
     ] = None,
@@ -70,9 +80,9 @@ def stress(
             help="Exit with status 1 when less than this percentage of rsum is left after any perturbation.",
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
-    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Inputs per forward pass.")] = None,
+    device: DeviceOption = None,
+    dtype: DtypeOption = "float32",
+    batch_size: BatchSizeOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the page, stress.json, stress.csv, per-query values.")
     ] = None,
@@ -106,24 +116,24 @@ def stress(
 
     from visir.collections import open_collection
     from visir.encoders import load
-    from visir.evaluation.stress.command import CommandSubject
-    from visir.evaluation.stress.runs import RunsSubject
     from visir.evaluation.stress.stress import stress as study_of
     from visir.evaluation.stress.stress import with_correction
+    from visir.evaluation.systems.command import CommandSystem
+    from visir.evaluation.systems.run_folder import RunFolder
 
     judge = None if estimator is None else load(estimator, device=device, dtype=dtype)
     options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}
     studies: list[Stress] = []
     parts: list[Collection] = []
-    where = images[0] if images and len(images) == 1 else images or None
+    where = single_or_all(images)
     for one in collections:
         opened = open_collection(one, images=where)
         for name in model or [""]:
             system: Any
             if runs is not None:
-                system = RunsSubject(runs)
+                system = RunFolder(runs)
             elif command is not None and out is not None:
-                system = CommandSubject(command, out / "command")
+                system = CommandSystem(command, out / "command")
             else:
                 system = load(name, device=device, dtype=dtype)
             studies.append(
@@ -243,10 +253,7 @@ def _cut_into_words(study: Stress) -> bool:
     return any(find(one).needs_words for one in steps)
 
 
-def _write(study: Stress, part: Collection, change: Change, folder: str, fail_under: float | None) -> None:
-    import shlex
-    import sys
-
+def _write(study: Stress, part: Collection, change: FolderChange, folder: str, fail_under: float | None) -> None:
     import pyarrow.parquet as pq
 
     from visir.reports import to_csv
@@ -267,6 +274,6 @@ def _write(study: Stress, part: Collection, change: Change, folder: str, fail_un
         part,
         granularity=granularity_line(part) if _cut_into_words(study) else "",
         fail_under=fail_under,
-        command=shlex.join(["visir", *sys.argv[1:]]),
+        command=command_line(),
         beside=beside,
     )

@@ -64,35 +64,21 @@ def train(
 
 
 def _train(recipe: Recipe, out: Path, resume: bool, tensorboard: bool) -> None:
-    from contextlib import AbstractContextManager, nullcontext
-
-    from visir.cli.epochs import EpochLines
+    from visir.cli.epochs import EpochLines, print_epochs
     from visir.encoders.models.tower_files import LAYOUT
     from visir.launched import launched
     from visir.storage import is_made_by_visir
-    from visir.training.curve import Epoch
-    from visir.training.folder import STATE_FILE
     from visir.training.run import train as run
     from visir.training.tensorboard import TensorBoard
 
     if launched()[0] == 0 and is_made_by_visir(out, LAYOUT.kind.name) and not (out / _PAGE).exists():
         _report(out)  # a killed training had written the checkpoint and not its page
-    lines = EpochLines(recipe.optimiser.epochs)
-    board: AbstractContextManager[TensorBoard | None] = TensorBoard(out) if tensorboard else nullcontext()
-    with board as log:
-
-        def report(epoch: Epoch) -> None:
-            for line in lines.of(epoch):
-                typer.echo(line)
-            if log is not None:
-                log(epoch)
-
-        try:
-            path = run(recipe, out, resume=resume, report=report)
-        except KeyboardInterrupt:
-            if (out / STATE_FILE).is_file():
-                typer.echo(f"\nstopped; the same command with --resume goes on from {out / STATE_FILE}", err=True)
-            raise
+    path = print_epochs(
+        lambda report: run(recipe, out, resume=resume, report=report),
+        out,
+        EpochLines(recipe.optimiser.epochs),
+        TensorBoard(out) if tensorboard else None,
+    )
     if launched()[0] == 0:
         page = _report(path)
         typer.echo(f"checkpoint: {path}\ncurves:     {page}")
@@ -119,6 +105,7 @@ def _print_recipes() -> None:
 
 
 def _print_plan(recipe: Recipe, out: Path) -> None:
+    from visir.cli.epochs import print_steps
     from visir.training.planning import plan
     from visir.training.run import recipe_text
 
@@ -133,7 +120,7 @@ def _print_plan(recipe: Recipe, out: Path) -> None:
         if count.fixed:
             said.append(f"{count.fixed:,} held fixed")
         typer.echo(f"{name}: {', '.join(said)}")
-    typer.echo(f"steps: {found.steps_per_epoch:,} an epoch, {found.steps:,} in {recipe.optimiser.epochs} epochs")
+    print_steps(recipe, found.captions["train"])
     memory = found.memory
     typer.echo(f"memory: about {memory.total / 2**20:,.0f} MiB, of which")
     for name, size in (

@@ -1,4 +1,4 @@
-"""What is searched: image–caption collections, one file per published format.
+"""What is searched: image–caption collections and tasks from elsewhere, one file per published format.
 
 Names are imported when first used: the readers are not needed to render a scene or to decode a picture.
 """
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.collections.open import attach_judgements, open_collection
+    from visir.collections.open import attach_judgements, open_collection, open_source
 
-__all__ = ["attach_judgements", "open_collection"]
+__all__ = ["attach_judgements", "open_collection", "open_source"]
 
 __getattr__ = lazy(
-    __name__, {"attach_judgements": "visir.collections.open", "open_collection": "visir.collections.open"}
+    __name__, dict.fromkeys(("attach_judgements", "open_collection", "open_source"), "visir.collections.open")
 )

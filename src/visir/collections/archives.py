@@ -19,7 +19,7 @@ import orjson
 
 from visir.errors import CollectionError, ImageError
 from visir.fingerprint import hash_json
-from visir.storage import FolderKind, Store
+from visir.storage import ContentStore, FolderKind
 
 TAR_INDEX = FolderKind("tar", "the index of a tar", remedy="delete it: it is made again")
 
@@ -114,7 +114,7 @@ class ZipArchive:
         member = self._members.get(name)
         if member is None:
             raise ImageError(f"{self.path}: no member {name!r}.")
-        refuse_bomb(self.path, name, member.file_size, member.compress_size)
+        check_member_size(self.path, name, member.file_size, member.compress_size)
         if member.compress_type not in (zipfile.ZIP_STORED, *_UNPACKERS) or member.flag_bits & 1:
             return self._read_slowly(member)
         header = self._file.read_at(member.header_offset, 30)
@@ -159,7 +159,7 @@ def _at_most(stream: IO[bytes], size: int) -> Iterator[bytes]:
         yield part
 
 
-def refuse_bomb(path: Path, name: str, size: int, packed: int) -> None:
+def check_member_size(path: Path, name: str, size: int, packed: int) -> None:
     """Raise `ImageError` for a member that is too large to be a picture or a text, as its archive tells."""
     if size > MAX_MEMBER:
         reason = f"{size:,} bytes, over the limit of {MAX_MEMBER:,}"
@@ -191,14 +191,14 @@ class TarArchive:
         if name not in self.index:
             raise ImageError(f"{self.path}: no member {name!r}.")
         offset, size = self.index[name]
-        refuse_bomb(self.path, name, size, size)
+        check_member_size(self.path, name, size, size)
         return self._file.read_at(offset, size)
 
     @cached_property
     def index(self) -> dict[str, tuple[int, int]]:
         """Name to (offset of the data, size) of every plain file, in the order of the tar."""
         about = {"path": str(self.path.resolve()), "size": self._file.size, "time": self.path.stat().st_mtime_ns}
-        store, key = Store(TAR_INDEX), hash_json(about)
+        store, key = ContentStore(TAR_INDEX), hash_json(about)
         if store.find(key) is not None:
             columns = orjson.loads((store.path(key) / "index.json").read_bytes())
             return dict(zip(columns["names"], zip(columns["offsets"], columns["sizes"], strict=True), strict=True))

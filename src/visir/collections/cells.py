@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,57 @@ class ParquetArchive:
 
     def _read_group(self, group: int, column: str) -> Any:
         return self._file.read_row_group(group, columns=[column])[column]
+
+
+@dataclass(frozen=True)
+class PictureCells:
+    """Pictures in the cells of a Parquet file.
+
+    Args:
+        file: The file.
+        column: The column of pictures.
+        others: The other columns.
+        present: (n,) whether each row has a picture.
+    """
+
+    file: Path
+    column: str
+    others: list[str]
+    present: list[bool]
+
+    @classmethod
+    def of(cls, file: Path, name: str | None) -> PictureCells | None:
+        """Those of a file; None for a file that has none."""
+        if not file.name.lower().endswith(".parquet"):
+            return None
+        try:
+            parquet = pq.ParquetFile(file)
+        except pa.ArrowInvalid as fault:
+            raise CollectionError(f"{file}: not a readable Parquet file ({fault}).") from fault
+        columns = image_columns(parquet.schema_arrow)
+        if name is not None:
+            columns = [name] if name in columns else []
+        if not columns:
+            return None
+        if len(columns) > 1:
+            raise CollectionError(f"{file}: several columns of images: {', '.join(columns)}.", hint="say which one")
+        others = [column for column in parquet.schema_arrow.names if column not in columns]
+        return cls(file, columns[0], others, _present(parquet, columns[0]))
+
+    def member(self, row: int) -> str | None:
+        """What the picture in a row is called inside the file; None where there is none."""
+        return f"{self.column}#{row}" if self.present[row] else None
+
+
+def _present(parquet: pq.ParquetFile, column: str) -> list[bool]:
+    """(n,) whether each row has a picture. They are read for it, unless the file says that every row has one."""
+    groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
+    leaves = [group.column(leaf) for group in groups for leaf in range(group.num_columns)]
+    bytes_of = [leaf for leaf in leaves if leaf.path_in_schema in (column, f"{column}.bytes")]
+    if all(leaf.statistics is not None and leaf.statistics.null_count == 0 for leaf in bytes_of):
+        return [True] * parquet.metadata.num_rows
+    batches = parquet.iter_batches(256, columns=[column])
+    return [valid for batch in batches for valid in batch.column(0).is_valid().to_pylist()]
 
 
 def image_columns(schema: Any) -> list[str]:

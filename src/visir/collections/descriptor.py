@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from visir.collections.draft import Draft
 from visir.collections.judgements.judged import Judged
-from visir.errors import CollectionError, nearest
-from visir.records import Collection
+from visir.errors import CollectionError, nearest, raise_faults
 
 
 @dataclass(frozen=True)
 class Option:
-    """A named choice of a reader. `parse` turns the command line's text into its value."""
+    """A named choice of a reader.
+
+    Args:
+        name: As it is written in `"PATH?name=value"`.
+        about: What it chooses, in one line.
+        default: Its value when it is not given.
+        parse: Turns text into its value; raises `ValueError` for text that it does not take.
+    """
 
     name: str
     about: str
@@ -23,14 +28,20 @@ class Option:
     parse: Callable[[str], Any] = str
 
 
-@dataclass(frozen=True)
-class Described:
-    """What formats of collections and of judgements have in common.
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A layout of files that can be read: of collections, catalogues, judgements or tasks.
 
-    - `name`: by which it is called in `format="…"` and in `"name:path"`
-    - `layout`: the official distribution as it lies on disk
-    - `reference`: where the format comes from
-    - `sniff`: whether a path looks like it; must be quick and never raise
+    Args:
+        name: By which it is called in `format="…"` and in `"name:path"`.
+        title: Its name for people.
+        layout: The files as their makers distribute them.
+        reference: Where the format comes from.
+        sniff: Whether a path looks like it. It must be quick and never raise.
+        read: `read(path, **options)` returns a draft (`visir.collections.draft`), or what is read as it is.
+        options: What can be chosen.
+        last: Whether it is tried only when no file in a folder is a source by itself.
+        one_file: Whether it is always a file, never a folder.
     """
 
     name: str
@@ -38,38 +49,46 @@ class Described:
     layout: str
     reference: str
     sniff: Callable[[Path], bool]
+    read: Callable[..., Any]
     options: tuple[Option, ...] = ()
+    last: bool = False
+    one_file: bool = False
 
     def resolve(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The options with defaults filled in and text parsed; unknown ones raise with the nearest name."""
-        known = {option.name: option for option in self.options}
-        for name in options:
-            if name not in known:
-                hint = nearest(name, known) if known else f"{self.name} has no options"
-                raise CollectionError(f"{self.name}: unknown option {name!r}", hint=hint)
+        """The options with defaults filled in and text parsed.
+
+        Raises:
+            CollectionError: Naming every unknown option (with the nearest name) and every value that is not taken.
+        """
+        by_name = {option.name: option for option in self.options}
         resolved = {option.name: option.default for option in self.options}
+        faults: list[tuple[str, str]] = []
         for name, value in options.items():
+            if name not in by_name:
+                hint = nearest(name, by_name) if by_name else f"{self.name} has no options"
+                faults.append((f"unknown option {name!r}", hint))
+                continue
             try:
-                resolved[name] = known[name].parse(value) if isinstance(value, str) else value
+                resolved[name] = by_name[name].parse(value) if isinstance(value, str) else value
             except ValueError:
-                raise CollectionError(f"{self.name}: option {name}={value!r}: {known[name].about}") from None
+                faults.append((f"option {name}={value!r}: {by_name[name].about}", ""))
+        if len(faults) == 1:
+            raise CollectionError(f"{self.name}: {faults[0][0]}", hint=faults[0][1])
+        listed = [f"{fault}: {hint}" if hint else fault for fault, hint in faults]
+        raise_faults(CollectionError, f"{self.name}: options", listed)
         return resolved
 
 
-@dataclass(frozen=True)
-class Format(Described):
-    """A layout of collections: `read(path, **options)` returns a `Draft`."""
+@dataclass(frozen=True, kw_only=True)
+class JudgementFormat(Format):
+    """A layout of relevance judgements: `read(path, collection, **options)` returns `Judged` rows.
 
-    read: Callable[..., Draft | Collection] = None  # type: ignore[assignment]
-    last: bool = False  # tried only when no file in the folder is a collection by itself
+    Args:
+        sets: The names of the sets that it adds.
+    """
 
-
-@dataclass(frozen=True)
-class JudgementFormat(Described):
-    """A layout of relevance judgements: `read(path, collection, **options)` returns `Judged` rows."""
-
-    read: Callable[..., Judged] = None  # type: ignore[assignment]
-    sets: str = ""  # the names of the sets that it adds
+    read: Callable[..., Judged]
+    sets: str = ""
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

@@ -1,9 +1,12 @@
-"""What a reader hands over: the columns of a collection to be, and every fault it met on the way."""
+"""What a reader hands over: the columns of a record to be, and every fault it met on the way."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,45 +19,35 @@ MANY = 1_000
 
 
 @dataclass
-class Draft:
-    """A collection before it is checked.
+class SourceDraft(ABC):
+    """What a reader hands over: a source before it is checked, whatever it becomes.
 
-    A reader appends what it can read and writes down what it cannot, so that all faults of a source are known at once:
-    `build` raises them together, `visir.collections.check` reports them beside those of the images.
+    A reader appends what it can read and writes down what it cannot, so that all faults of a source are known at once.
+    Pictures are listed in one of two ways. A source that names its pictures without saying where they lie fills
+    `names`; `visir.collections.readers.locate.place_images` turns them into `paths` and `archives`. A source that knows
+    the place fills `paths` and `archives` itself and leaves `names` empty.
 
-    `names` holds, for sources that name their pictures without saying where they lie, one file name per image (parts of
-    a path allowed); `visir.collections.readers.locate` turns them into `paths` and `archives`. Sources that know the
-    place fill `paths` and `archives` themselves and leave `names` empty.
+    Args:
+        name: The name of what it becomes.
+        root: The folder to which `paths` and `archives` are relative.
+        source: Where it comes from, in words.
+        ids: (n,) what has a picture: images, or products.
+        names: (n,) the file name of each picture (parts of a path allowed), None where there is none; or empty.
+        paths: (n,) where each picture lies, None where it is not at hand; or empty.
+        archives: (n,) the zip or tar in which it lies, None for plain files; or empty.
+        faults: What cannot be read.
+        notes: What else is worth knowing; they become part of the `source` of the record.
     """
 
     name: str
     root: Path
     source: str
     ids: list[str] = field(default_factory=list)
-    splits: list[str] = field(default_factory=list)
     names: list[str | None] = field(default_factory=list)
     paths: list[str | None] = field(default_factory=list)
     archives: list[str | None] = field(default_factory=list)
-    caption_ids: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    caption_images: list[str] = field(default_factory=list)
-    judgements: pa.Table | None = None
-    facts: pa.Table | None = None
-    caption_facts: pa.Table | None = None
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-    def add_image(self, identifier: str, name: str | None, split: str = "") -> None:
-        """One image that the source names."""
-        self.ids.append(identifier)
-        self.names.append(name)
-        self.splits.append(split)
-
-    def add_caption(self, identifier: str, text: str, image: str) -> None:
-        """One caption of the image with the id `image`."""
-        self.caption_ids.append(identifier)
-        self.texts.append(text)
-        self.caption_images.append(image)
 
     def fault(self, text: str) -> None:
         """Write down a fault; past `MANY` of them, give up and raise."""
@@ -71,13 +64,56 @@ class Draft:
             hint="mend the source (visir data check PATH lists everything), or name its format with --format",
         )
 
+    @abstractmethod
+    def build(self) -> Any:
+        """The checked record; raises `CollectionError` where there is none."""
+
+    def column(self, values: Sequence[str | None]) -> pa.Array:
+        """(n,) a column of text, or of nothing where the list is empty; raises `CollectionError` for a number."""
+        return text_column(values, self.name) if values else pa.nulls(len(self.ids), pa.string())
+
+    def described_source(self) -> str:
+        """Where it comes from, with the notes."""
+        return "; ".join([self.source, *self.notes])
+
+
+@dataclass
+class Draft(SourceDraft):
+    """A collection before it is checked: `build` raises all faults together, `visir.collections.check` reports them.
+
+    Args:
+        splits: (n,) the split of each image, "" for none.
+        caption_ids: (m,) the id of each caption; `texts` (m,) what it says; `caption_images` (m,) the id of its image.
+        judgements: Judgements beside the links, as in `Collection`.
+        facts: Further columns by image, and `caption_facts` by caption, as in `Collection`.
+    """
+
+    splits: list[str] = field(default_factory=list)
+    caption_ids: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    caption_images: list[str] = field(default_factory=list)
+    judgements: pa.Table | None = None
+    facts: pa.Table | None = None
+    caption_facts: pa.Table | None = None
+
+    def add_image(self, identifier: str, name: str | None, split: str = "") -> None:
+        """One image that the source names."""
+        self.ids.append(identifier)
+        self.names.append(name)
+        self.splits.append(split)
+
+    def add_caption(self, identifier: str, text: str, image: str) -> None:
+        """One caption of the image with the id `image`."""
+        self.caption_ids.append(identifier)
+        self.texts.append(text)
+        self.caption_images.append(image)
+
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """The image and caption tables as they are, unchecked."""
-        rows = len(self.ids)
         images = {
             "id": text_column(self.ids, self.name),
-            "path": text_column(self.paths, self.name) if self.paths else pa.nulls(rows, pa.string()),
-            "archive": text_column(self.archives, self.name) if self.archives else pa.nulls(rows, pa.string()),
+            "path": self.column(self.paths),
+            "archive": self.column(self.archives),
             "split": text_column(self.splits, self.name),
         }
         captions = {
@@ -98,7 +134,7 @@ class Draft:
             images,
             captions,
             root=self.root.absolute(),
-            source="; ".join([self.source, *self.notes]),
+            source=self.described_source(),
             facts=self.facts,
             caption_facts=self.caption_facts,
         )

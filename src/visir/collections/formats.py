@@ -19,6 +19,7 @@ from visir.collections.readers import (
     karpathy,
     photos,
     table,
+    task_folder,
     vsepp,
     webdataset,
 )
@@ -30,6 +31,7 @@ JUDGEMENTS: Registry[JudgementFormat] = Registry("judgement format")
 
 for _one in (
     PORTABLE,
+    task_folder.FORMAT,
     huggingface.FORMAT,
     imagefolder.FORMAT,
     karpathy.FORMAT,

@@ -17,7 +17,7 @@ from visir.collections.archives import Archive, open_archive
 from visir.collections.budget import DECODING
 from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
 from visir.errors import CollectionError, ImageError
-from visir.records import Collection
+from visir.records import HasImages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,15 +174,15 @@ def upright(undecoded: Undecoded, *, least: int | None = None) -> Iterator[Image
 
 
 class ImageReader:
-    """The pictures of a collection by row of `collection.images`, from folders, zips, tars and Arrow files alike.
+    """The pictures of `Items` or a `Collection` by row of its `images`: from folders, zips, tars and Arrow files.
 
     Thread-safe: archives are opened once and read at offsets, without a lock. Errors name the image's id and its place.
     """
 
-    def __init__(self, collection: Collection, *, max_pixels: int | None = MAX_PIXELS) -> None:
-        images = collection.images
+    def __init__(self, source: HasImages, *, max_pixels: int | None = MAX_PIXELS) -> None:
+        images = source.images
         self._ids, self._paths, self._archives = images["id"], images["path"], images["archive"]
-        self._root = Path(collection.root)
+        self._root = Path(source.root)
         self._max_pixels = max_pixels
         self._opened: dict[str, Archive] = {}
         self._lock = threading.Lock()

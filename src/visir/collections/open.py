@@ -1,26 +1,26 @@
-"""The door: a path or a short text becomes a collection."""
+"""A path or a short text becomes a collection."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from visir.collections.descriptor import Format, JudgementFormat
-from visir.collections.draft import Draft
+from visir.collections.draft import Draft, SourceDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
-from visir.collections.readers.garbage import collector_paused
-from visir.collections.readers.locate import place_images
-from visir.errors import CollectionError, nearest
-from visir.records import Collection
-from visir.remote import local_copy
+from visir.collections.sources import SourceKind, find_source
+from visir.collections.task_draft import TaskDraft
+from visir.errors import CollectionError
+from visir.records import Collection, TaskFile
 
-_ELSEWHERE = re.compile(r"(?P<format>[\w-]+:)?(?P<url>[A-Za-z][A-Za-z0-9+.\-]+://[^?]*)(?P<query>\?.*)?")
+COLLECTIONS = SourceKind("collection", "collections", FORMATS, without_path="generated scenes need none: scenes:2000")
+JUDGEMENT_SETS = SourceKind(
+    "set of judgements", "judgements", JUDGEMENTS, how_to_name="put its name before it (name:path)"
+)
 
 
-def open_collection(
+def open_source(
     path_or_spec: Any,
     *,
     format: str | None = None,
@@ -28,93 +28,98 @@ def open_collection(
     split: str | None = None,
     judgements: object = None,
     **options: Any,
-) -> Collection:
-    """Open a collection of any known layout.
+) -> Collection | TaskFile:
+    """Open anything that holds tasks of retrieval: a collection of images and captions, or a task from elsewhere.
 
-    - `path_or_spec`: a file or folder as its makers distribute it (plain, `.gz` or `.xz`); its format is told from its
-      content. A `datasets.Dataset` object and a `Collection` are taken too. `"format:path"` names the format;
-      `"scenes:2000"` makes 2,000 scenes. Options may follow as in a web address:
-      `"karpathy:dataset_coco.json?restval=keep&images=val2014.zip"`, `"scenes:2000?seed=1&size=128"`.
-      A file or folder elsewhere (`"s3://bucket/photos.tar"`; needs `visir[remote]`) is copied into the cache first.
-    - `images`: where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
-      the source, and what was found is told in the collection's `source`. "none" goes without.
-    - `split`: keep one split, or several ("train+val").
-    - `judgements`: files or folders of further relevance judgements to attach (CxC, ECCV Caption, Flickr8k experts).
-    - `options`: those of the format; `visir data formats` lists them.
+    Args:
+        path_or_spec: A file or folder as its makers distribute it (plain, `.gz` or `.xz`); the format is told from the
+            content. A `datasets.Dataset` object, a `Collection` and a `TaskFile` are taken too. `"format:path"` names
+            the format; `"scenes:2000"` makes 2,000 scenes. Options may follow as in a web address:
+            `"karpathy:dataset_coco.json?restval=keep&images=val2014.zip"`, `"scenes:2000?seed=1&size=128"`.
+            A file or folder elsewhere (`"s3://bucket/photos.tar"`; needs `visir[remote]`) is copied into the cache.
+        format: The name of the format, when it cannot be told.
+        images: Where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
+            the source; the record's `source` says where they were found. "none" goes without.
+        split: Keep one split, or several ("train+val").
+        judgements: Files or folders of further relevance judgements to attach to a collection (CxC, ECCV Caption,
+            Flickr8k experts).
+        **options: Those of the format; `visir data formats` lists them.
 
-    Raises `CollectionError` with all faults of the source at once.
+    Raises:
+        CollectionError: With all faults of the source at once.
+
+    Example:
+        >>> source = open_source("scenes:12?size=64")
+        >>> source.tasks, source.split("test").task("t2i")
+        (('i2t', 't2i'), Task(t2i: 5 captions, 1 images of scenes))
     """
-    if isinstance(path_or_spec, Collection):
+    if isinstance(path_or_spec, (Collection, TaskFile)):
         return path_or_spec.split(split)
     if not isinstance(path_or_spec, (str, Path)):
-        collection = _from_object(path_or_spec, options)
-        return _attached(collection, judgements).split(split)
-    found, path, query = resolve(str(path_or_spec), format)
-    images = query.pop("images", None) if images is None else images
-    judgements = query.pop("judgements", None) if judgements is None else judgements
-    split = query.pop("split", None) if split is None else split
-    with collector_paused():
-        read = found.read(path, **found.resolve({**query, **options}))
-    if isinstance(read, Draft):
-        place_images(read, images)
-        collection = read.build()
-    else:
-        collection = read
-        if images is not None:
-            raise CollectionError(f"{found.name} holds its own pictures; images= does not apply.")
-    return _attached(collection, judgements).split(split)
+        return _with_judgements(_from_object(path_or_spec, options), judgements).split(split)
+    source = find_source(str(path_or_spec), COLLECTIONS, format)
+    judgements = source.take("judgements", judgements)
+    split = source.take("split", split)
+    contents = source.read(images=source.take("images", images), **options)
+    record: Collection | TaskFile = contents.build() if isinstance(contents, SourceDraft) else contents
+    if isinstance(record, Collection):
+        record = _with_judgements(record, judgements)
+    elif judgements is not None:
+        raise CollectionError(f"{path_or_spec}: a task has judgements of its own; judgements= does not apply.")
+    return record.split(split)
+
+
+def open_collection(path_or_spec: Any, **options: Any) -> Collection:
+    """Open a collection of images and captions of any known layout.
+
+    Args:
+        path_or_spec: As `open_source` takes it.
+        **options: As `open_source` takes them: `format`, `images`, `split`, `judgements`, and those of the format.
+
+    Raises:
+        CollectionError: With all faults of the source at once; for a source that is no collection.
+
+    Example:
+        >>> collection = open_collection("scenes:12?size=64", split="test")
+        >>> collection.images["id"].to_pylist()
+        ['scene-0-000006']
+        >>> collection.captions["text"][0].as_py()
+        'Beside a lake, there is a big, chequered green snail.'
+    """
+    record = open_source(path_or_spec, **options)
+    if isinstance(record, TaskFile):
+        raise CollectionError(
+            f"{path_or_spec}: a task (queries, documents, judgements), not a collection of images and captions.",
+            hint="visir.collections.open_source opens both",
+        )
+    return record
 
 
 def read_draft(
     path_or_spec: str, *, format: str | None = None, images: object = None, **options: Any
-) -> Draft | Collection:
+) -> Draft | TaskDraft | Collection:
     """The same, before it is checked: for `visir data check`, which reports faults instead of raising them."""
-    found, path, query = resolve(path_or_spec, format)
-    images = query.pop("images", None) if images is None else images
-    for word in ("judgements", "split"):  # these do not change what is wrong with the source
-        query.pop(word, None)
-    with collector_paused():
-        read = found.read(path, **found.resolve({**query, **options}))
-    if isinstance(read, Draft):
-        place_images(read, images)
-    return read
+    source = find_source(path_or_spec, COLLECTIONS, format)
+    for name in ("judgements", "split"):  # these do not change what is wrong with the source
+        source.take(name)
+    contents: Draft | TaskDraft | Collection = source.read(images=source.take("images", images), **options)
+    return contents
 
 
 def attach_judgements(collection: Collection, path_or_spec: str | Path, **options: Any) -> Collection:
-    """The collection with the judgements of a file or folder added; formats as in `visir data formats`."""
-    text = str(path_or_spec)
-    name, text = _prefix(text, JUDGEMENTS)
-    path, query = _query(text)
-    if name is None:
-        _must_exist(path)
-        names = [key for key, one in JUDGEMENTS.items() if one.sniff(path)]
-        if not names:
-            raise CollectionError(f"{path}: not a known layout of judgements.", hint=_formats_hint(JUDGEMENTS))
-        name = names[0]
-    found: JudgementFormat = JUDGEMENTS.get(name)
-    judged = found.read(path, collection, **found.resolve({**query, **options}))
+    """The collection with the judgements of a file or folder added.
+
+    Args:
+        collection: The collection that is judged.
+        path_or_spec: A file or folder, as `open_collection` takes it; `visir data formats` lists the formats.
+        **options: Those of the format.
+
+    Raises:
+        CollectionError: Where the source is no known layout of judgements, or judges other images and captions.
+    """
+    judged = find_source(str(path_or_spec), JUDGEMENT_SETS).read(collection, **options)
     collection = collection.with_judgements(judged.table)
     return replace(collection, source=f"{collection.source}; {judged.note}")
-
-
-def resolve(spec: str, format: str | None = None) -> tuple[Format, Path, dict[str, Any]]:
-    """The format, the path and the options that a text stands for; what lies elsewhere is copied here first."""
-    spec = _brought_here(spec)
-    prefix, text = _prefix(spec, FORMATS)
-    if prefix is not None and format is not None and prefix != format:
-        raise CollectionError(f"{spec!r} names the format {prefix!r}, and format={format!r} another.")
-    name = prefix or format
-    path, query = _query(text)
-    if name is not None:
-        return FORMATS.get(name), path, query
-    if "{" not in path.name:  # a pattern of shards
-        _must_exist(path, spec)
-    return *_sniffed(path), query
-
-
-def _brought_here(spec: str) -> str:
-    found = _ELSEWHERE.fullmatch(spec)
-    return spec if found is None else f"{found['format'] or ''}{local_copy(found['url'])}{found['query'] or ''}"
 
 
 def _from_object(value: Any, options: dict[str, Any]) -> Collection:
@@ -128,71 +133,13 @@ def _from_object(value: Any, options: dict[str, Any]) -> Collection:
     return from_dataset(value, **FORMATS.get("huggingface").resolve(options)).build()
 
 
-def _attached(collection: Collection, judgements: object) -> Collection:
-    for one in _listed(judgements):
-        collection = attach_judgements(collection, one)
+def _with_judgements(collection: Collection, judgements: object) -> Collection:
+    for path_or_spec in _as_list(judgements):
+        collection = attach_judgements(collection, path_or_spec)
     return collection
 
 
-def _sniffed(path: Path) -> tuple[Format, Path]:
-    found = _first(path)
-    if found is not None and not found.last:
-        return found, path
-    if path.is_dir():
-        files = [(_first(file), file) for file in sorted(path.iterdir()) if file.is_file()]
-        inside = [(one, file) for one, file in files if one is not None and not one.last]
-        if len(inside) == 1:
-            return inside[0]
-        if inside:
-            listing = ", ".join(f"{one.name}:{file}" for one, file in inside)
-            raise CollectionError(f"{path}: several collections in this folder.", hint=f"name one of: {listing}")
-    if found is not None:
-        return found, path
-    raise CollectionError(f"{path}: no known format of collections.", hint=_formats_hint(FORMATS))
-
-
-def _first(path: Path) -> Format | None:
-    formats = sorted((one for _, one in FORMATS.items()), key=lambda one: one.last)  # those of other packages too
-    return next((one for one in formats if one.sniff(path)), None)
-
-
-def _prefix(spec: str, registry: Any) -> tuple[str | None, str]:
-    name, colon, rest = spec.partition(":")
-    if not colon or Path(spec).exists():
-        return None, spec
-    if name in registry:
-        return name, rest
-    if len(name) > 1 and name.isidentifier():
-        raise CollectionError(f"{spec!r}: unknown {registry.kind} {name!r}", hint=nearest(name, registry))
-    return None, spec
-
-
-def _query(text: str) -> tuple[Path, dict[str, Any]]:
-    if "?" not in text or Path(text).exists():
-        return Path(text), {}
-    text, _, query = text.rpartition("?")
-    pairs = (part.partition("=") for part in query.split("&") if part)
-    options: dict[str, Any] = {key: unquote(value) for key, _, value in pairs}  # "+" stays: it joins splits
-    for name in ("images", "judgements"):
-        if "," in options.get(name, ""):
-            options[name] = options[name].split(",")
-    return Path(text), options
-
-
-def _must_exist(path: Path, spec: str | None = None) -> None:
-    if not path.exists():
-        raise CollectionError(
-            f"{spec or path}: no such file or folder.",
-            hint="check the path; generated scenes need none: scenes:2000",
-        )
-
-
-def _listed(value: object) -> list[str | Path]:
+def _as_list(value: object) -> Sequence[str | Path]:
     if value is None:
         return []
     return [value] if isinstance(value, (str, Path)) else list(value)  # type: ignore[call-overload]
-
-
-def _formats_hint(registry: Any) -> str:
-    how = "name it with --format" if registry is FORMATS else "put its name before it (name:path)"
-    return f"{how}; known: {', '.join(registry)} (visir data formats explains them)"

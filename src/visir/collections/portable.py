@@ -23,7 +23,7 @@ from visir.collections.shards import SHARD_BYTES, copy_images, drop_images, link
 from visir.errors import CollectionError, VisirError, raise_faults
 from visir.files import read_json
 from visir.records import Collection
-from visir.storage import FolderKind, new_folder
+from visir.storage import FolderKind, check_version, new_folder
 
 VERSION = 1
 CARD = "collection.json"
@@ -142,11 +142,9 @@ def _card(folder: Path) -> dict[str, Any]:
     card = read_json(file)
     if not isinstance(card, dict) or card.get("kind") != KIND:
         raise CollectionError(f"{file}: not the card of a {KIND}.")
-    if card.get("version") != VERSION:
-        raise CollectionError(
-            f"{file}: layout version {card.get('version')!r}; this visir reads version {VERSION}.",
-            hint="update visir, or convert the source again",
-        )
+    check_version(
+        card.get("version"), VERSION, file, what=KIND, remedy="convert the source again", error=CollectionError
+    )
     kinds = {"name": str, "source": str, "fingerprint": str, "tables": dict, "shards": dict}
     wrong = {key for key, kind in kinds.items() if not isinstance(card.get(key), kind)}
     if "tables" not in wrong:

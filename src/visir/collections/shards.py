@@ -14,13 +14,13 @@ from visir.collections.images import SCENE, ImageReader
 from visir.errors import ImageError, raise_faults
 from visir.progress import Progress
 from visir.records import Collection
-from visir.storage import Change
+from visir.storage import FolderChange
 
 SHARD_BYTES = 1 << 30
 """A shard is closed when it has grown past this: small enough to move about, large enough to be few."""
 
 
-def copy_images(collection: Collection, change: Change, *, shard_bytes: int = SHARD_BYTES) -> Collection:
+def copy_images(collection: Collection, change: FolderChange, *, shard_bytes: int = SHARD_BYTES) -> Collection:
     """Copy every picture's bytes, unchanged, into images-00000.zip, …; the collection then points there.
 
     Stored, not compressed: pictures are compressed already, and a stored member is read with one seek. Generated scenes
@@ -53,7 +53,7 @@ def copy_images(collection: Collection, change: Change, *, shard_bytes: int = SH
     return _moved(collection, change, paths, archives)
 
 
-def link_images(collection: Collection, change: Change) -> Collection:
+def link_images(collection: Collection, change: FolderChange) -> Collection:
     """Leave the pictures where they are and point there by absolute paths."""
     root = Path(collection.root).resolve()
 
@@ -68,13 +68,15 @@ def link_images(collection: Collection, change: Change) -> Collection:
     return _moved(collection, change, paths, archives)
 
 
-def drop_images(collection: Collection, change: Change) -> Collection:
+def drop_images(collection: Collection, change: FolderChange) -> Collection:
     """Metadata only."""
     nothing: list[str | None] = [None] * collection.images.num_rows
     return _moved(collection, change, nothing, nothing)
 
 
-def _moved(collection: Collection, change: Change, paths: list[str | None], archives: list[str | None]) -> Collection:
+def _moved(
+    collection: Collection, change: FolderChange, paths: list[str | None], archives: list[str | None]
+) -> Collection:
     images = collection.images.set_column(1, "path", pa.array(paths, pa.string()))
     images = images.set_column(2, "archive", pa.array(archives, pa.string()))
     return replace(collection, images=images, root=change.folder)
@@ -97,7 +99,7 @@ def _suffix(path: str) -> str:
 class _Shards:
     """Zips that follow one another."""
 
-    def __init__(self, change: Change, limit: int) -> None:
+    def __init__(self, change: FolderChange, limit: int) -> None:
         self._change, self._limit = change, limit
         self._open: zipfile.ZipFile | None = None
         self._written = 0

@@ -12,7 +12,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.families import KINDS, family_of
 from visir.encoders.loading import load
 from visir.errors import EncoderError, MissingPackageError
-from visir.storage import MANIFEST, Change, FileRecord, FolderKind, Manifest, new_folder
+from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, new_folder
 from visir.storage.removal import files_below
 
 COPY_AGAIN = "copy the whole checkpoint again"
@@ -52,14 +52,14 @@ class Layout:
         """The layout of a kind of encoder."""
         return cls(FolderKind(kind, "a checkpoint", remedy=COPY_AGAIN, error=EncoderError), files, subfolders)
 
-    def claim(self, change: Change) -> None:
+    def claim(self, change: FolderChange) -> None:
         """Before the files are written."""
         for name in self.files:
             change.file(name)
         for name in self.subfolders:
             change.expect(name, *_NAMES)
 
-    def count(self, change: Change) -> None:
+    def count(self, change: FolderChange) -> None:
         """After they are."""
         for name in self.subfolders:
             change.written(name)

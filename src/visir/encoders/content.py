@@ -10,29 +10,29 @@ from pathlib import Path
 import pyarrow as pa
 
 from visir.fingerprint import hash_columns
-from visir.records import Collection, Modality, strings
+from visir.records import HasImages, Items, strings
 
 
-def content_fingerprint(collection: Collection, modality: Modality) -> str:
-    """A hash over ids and contents of all inputs of one modality, independent of their order.
+def content_fingerprint(items: Items) -> str:
+    """A hash over ids and contents of all items, independent of their order.
 
-    Texts enter as they are. Images enter by `image_marks`: a collection's own fingerprint does not look at bytes, and
+    Texts enter as they are. Images enter by `image_marks`: the fingerprint of items does not look at bytes, and
     the same ids can stand for photos of another size.
     """
-    injected = collection.injected
-    if modality == "text":
-        columns = [collection.captions["id"], collection.captions["text"]]
-    else:
-        columns = [collection.images["id"], image_marks(collection)]
-    if injected is not None and injected.on(modality):
+    injected, columns = items.injected, [items.ids]
+    if items.texts is not None:
+        columns.append(items.texts)
+    if items.places is not None:
+        columns.append(image_marks(items))
+    if injected is not None and any(injected.on(modality) for modality in items.modality.split("+")):
         # Texts too: a caption that ends in a shortcut is cut before it, not at its end, which gives other tokens.
-        columns.append(strings([injected.fingerprint] * len(columns[0])))
-    if collection.corrupted is not None and modality == "image":
-        columns.append(strings([collection.corrupted.fingerprint] * len(columns[0])))
+        columns.append(strings([injected.fingerprint] * len(items)))
+    if items.corrupted is not None and items.places is not None:
+        columns.append(strings([items.corrupted.fingerprint] * len(items)))
     return hash_columns(columns)
 
 
-def image_marks(collection: Collection) -> pa.StringArray:
+def image_marks(source: HasImages) -> pa.StringArray:
     """A mark per image that changes when its bytes do, found without reading them.
 
     In a zip: checksum and size from its directory. A file: its size and time of change. In another archive: the
@@ -42,10 +42,8 @@ def image_marks(collection: Collection) -> pa.StringArray:
     """
     marks: list[str] = []
     archives: dict[str, Callable[[str], str]] = {}
-    root = str(collection.root)
-    for path, archive in zip(
-        collection.images["path"].to_pylist(), collection.images["archive"].to_pylist(), strict=True
-    ):
+    root = str(source.root)
+    for path, archive in zip(source.images["path"].to_pylist(), source.images["archive"].to_pylist(), strict=True):
         if path is None:
             marks.append("none")
         elif archive is not None:

@@ -22,7 +22,7 @@ from visir.encoders.store import Entry, Store
 from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError
 from visir.progress import Progress
 from visir.records import Collection, Embeddings, Modality, strings
-from visir.shortcuts.view import endings, plain
+from visir.shortcuts.view import endings, plain_texts
 
 _WINDOW = 8
 """Batches of texts that are sorted by length together, so that a batch is padded to little more than its content."""
@@ -262,7 +262,9 @@ def _fill(
 def _images(
     encoder: Encoder, collection: Collection, start: int, size: int, workers: int | None, skip_broken: bool
 ) -> Generator[_Part, None, None]:
-    batches = load_images(collection, encoder, start=start, batch_size=size, workers=workers, skip_broken=skip_broken)
+    batches = load_images(
+        collection.items("image"), encoder, start=start, batch_size=size, workers=workers, skip_broken=skip_broken
+    )
     with closing(batches):
         for loaded in batches:
             if loaded.pixels:
@@ -273,7 +275,8 @@ def _images(
 
 
 def _texts(encoder: Encoder, collection: Collection, start: int, size: int) -> Generator[_Part, None, None]:
-    column, ends = plain(collection).captions["text"], endings(collection)
+    captions = collection.items("text")
+    column, ends = plain_texts(captions), endings(captions)
     window = size * _WINDOW
     for begin in range(start, len(column), window):
         texts: list[str] = column[begin : begin + window].to_pylist()

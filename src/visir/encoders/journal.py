@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, VisirError
 from visir.fingerprint import hash_columns
-from visir.storage import Change
+from visir.storage import FolderChange
 
 HEADER_BYTES = 128
 _FLUSH_SECONDS = 2.0
@@ -45,7 +45,7 @@ class Journal:
         broken: Which of them were set aside, and why.
     """
 
-    def __init__(self, change: Change, ids: pa.StringArray, dimension: int, plan: Mapping[str, Any]) -> None:
+    def __init__(self, change: FolderChange, ids: pa.StringArray, dimension: int, plan: Mapping[str, Any]) -> None:
         self._change, self.folder, self.dimension = change, change.folder, dimension
         self._ids = ids
         self.done, self.rows = 0, 0

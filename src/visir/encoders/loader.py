@@ -14,7 +14,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.inputs import Pixels
 from visir.encoders.matching import Matcher
 from visir.errors import EncoderError, ImageError, VisirError
-from visir.records import Collection
+from visir.records import Items
 from visir.robustness.corruptions import spoilt
 from visir.shortcuts.pictures import stamped
 from visir.threads import usable_cores
@@ -36,7 +36,7 @@ class Loaded:
 
 
 def load_images(
-    collection: Collection,
+    items: Items,
     encoder: Encoder | Matcher,
     *,
     start: int,
@@ -44,7 +44,7 @@ def load_images(
     workers: int | None,
     skip_broken: bool,
 ) -> Generator[Loaded, None, None]:
-    """The images of the collection from row `start` on, preprocessed, in batches, at most a few batches ahead.
+    """The images of the items from row `start` on, preprocessed, in batches, at most a few batches ahead.
 
     Threads suffice: decoding and resizing happen in C without the interpreter's lock, and nothing has to be copied
     between processes. Batches end at multiples of `batch_size`, whatever `start` is and whichever images are broken, so
@@ -52,9 +52,9 @@ def load_images(
 
     Raises `ImageError` for a broken image unless `skip_broken`.
     """
-    reader = ImageReader(collection)
-    spoil, stamp = spoilt(collection), stamped(collection, encoder.preprocess)
-    ids = collection.images["id"].to_pylist()
+    reader = ImageReader(items)
+    spoil, stamp = spoilt(items), stamped(items, encoder.preprocess)
+    ids = items.ids.to_pylist()
 
     def prepare(row: int) -> Pixels | ImageError:
         try:

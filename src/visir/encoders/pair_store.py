@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from visir.errors import VisirError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard
-from visir.storage import FolderKind, Scratch, Store
+from visir.storage import ContentStore, FolderKind, Scratch
 
 Keys = NDArray[np.uint64]
 _RECORD = np.dtype([("image", "<u8"), ("text", "<u8"), ("score", "<f4")])
@@ -125,7 +125,7 @@ def pair_store(card: EncoderCard, root: str | Path | None = None) -> Iterator[Pa
     key = hash_json(card.identity())
     waiting = "another process is matching with the same model; waiting for it"
     # The file grows by whole frames that prove themselves; so it is never part of what a manifest counts.
-    with Store(PAIRS, root, name="matching").writing(key, waiting=waiting) as change:
+    with ContentStore(PAIRS, root, name="matching").writing(key, waiting=waiting) as change:
         change.write_json("card.json", card.to_dict(), counts=False)
         with _opened(change.file("pairs.bin", counts=False), key) as store:
             yield store

@@ -20,7 +20,7 @@ from visir.encoders.pair_store import Keys, PairStore, keys_of, pair_store
 from visir.errors import EmbeddingError
 from visir.progress import Progress
 from visir.records import Collection
-from visir.shortcuts.view import endings, plain
+from visir.shortcuts.view import endings, plain_texts
 
 Rows = NDArray[np.int64]
 _TEXT_BYTES = 1 << 30  # tokens of texts that are kept: those of 25,000 captions (13 tokens × 768 floats each) fit
@@ -103,7 +103,7 @@ def _fill(
         needed[rows[block * size : (block + 1) * size]] = True
     asked = collection.keep_images(pa.array(needed))
     words = _TextTokens(matcher, texts)
-    loaded = load_images(asked, matcher, start=0, batch_size=size, workers=workers, skip_broken=False)
+    loaded = load_images(asked.items("image"), matcher, start=0, batch_size=size, workers=workers, skip_broken=False)
     what = f"matching with {matcher.card.name}"
     with closing(loaded), Progress(what, int(np.isnan(scores).sum()), "pairs") as advance:
         for block, pictures in zip(blocks, loaded, strict=True):
@@ -158,8 +158,9 @@ class _TextTokens:
 def _texts(matcher: Matcher, collection: Collection, rows: Rows) -> dict[int, str]:
     """{row of captions: what the matcher reads}, of the rows that are asked for."""
     wanted = np.unique(rows)
-    ends = endings(collection)
-    said: list[str] = plain(collection).captions["text"].take(pa.array(wanted)).to_pylist()
+    captions = collection.items("text")
+    ends = endings(captions)
+    said: list[str] = plain_texts(captions).take(pa.array(wanted)).to_pylist()
     if ends is not None:
         said = with_endings(matcher, said, [ends[row] for row in wanted.tolist()])
     return dict(zip(wanted.tolist(), said, strict=True))

@@ -15,8 +15,7 @@ from visir.encoders.content import content_fingerprint
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
 from visir.records import Collection, Embeddings, EncoderCard, Modality, modality_of, strings
-from visir.storage import Change, FolderKind, Manifest, Scratch
-from visir.storage import Store as Folders
+from visir.storage import ContentStore, FolderChange, FolderKind, Manifest, Scratch
 
 VECTORS = FolderKind("vectors", "a folder of vectors", remedy="delete it: it is made again", error=EmbeddingError)
 FILES = ("vectors.npy", "ids.parquet")
@@ -65,7 +64,7 @@ class Store:
     """
 
     def __init__(self, root: str | Path | None = None) -> None:
-        self._folders = Folders(VECTORS, root, name="embeddings")
+        self._folders = ContentStore(VECTORS, root, name="embeddings")
         self.root = self._folders.root
 
     @classmethod
@@ -78,7 +77,7 @@ class Store:
 
     def key(self, encoder: EncoderCard, collection: Collection, modality: Modality) -> str:
         """The name of the entry: 32 hexadecimal digits."""
-        content = content_fingerprint(collection, modality)
+        content = content_fingerprint(collection.items(modality))
         return hash_json({"encoder": encoder.identity(modality), modality: content})
 
     def find(self, key: str) -> Entry | None:
@@ -99,7 +98,7 @@ class Store:
         self._folders.remove(key)
 
     @contextmanager
-    def writing(self, key: str) -> Iterator[Change]:
+    def writing(self, key: str) -> Iterator[FolderChange]:
         """Be the only writer of this key; another process that wants the same waits and then finds it done."""
         with self._folders.writing(key, waiting="another process is encoding the same; waiting for it") as change:
             yield change

@@ -34,7 +34,7 @@ from visir.errors import RunError, VisirError, nearest
 from visir.evaluation.cross_modal import dcg_cm
 from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.scoring import score
-from visir.evaluation.systems import origins
+from visir.evaluation.systems.runs import origins
 from visir.files import read_bytes
 from visir.records import Gallery, Protocol, Qrels, Recall, Run, Ties, gallery_line
 from visir.search.ranks import ranks_of
@@ -125,7 +125,7 @@ def evaluate_log(log: Log, *, recall: Recall = "hit", ties: Ties = "id") -> Eval
         further={task: dcg},
         notes=notes,
     )
-    result = replace(result, origins=origins(None, {task: log.run}))
+    result = replace(result, origins=origins({task: log.run}))
     if task == "t2i":  # the one positive of a caption is its image
         owners = pa.table({"id": log.qrels.queries, "image_id": log.qrels.documents})
         result = replace(result, captions=owners)
@@ -177,17 +177,17 @@ def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: 
     else:
         known = _coco(path, coco_captions, len(queries))
         gallery = Gallery.stated("text", COCO_CAPTIONS, "captions of the Karpathy test split, ten of them not listed")
-        asked, positives = _each(queries, 5), known
+        query_ids, positives = _each(queries, 5), known
         if implied:
             extra = _implied(table, queries, documents, lengths, known)
-            asked = pa.concat_arrays([asked, pa.array([query for query, _ in extra], pa.string())])
+            query_ids = pa.concat_arrays([query_ids, pa.array([query for query, _ in extra], pa.string())])
             positives = pa.concat_arrays([positives, pa.array([document for _, document in extra], pa.string())])
             if extra:
                 notes.append(
                     f"{len(extra)} sixth captions are positives because the authors' recall columns count them: "
                     + ", ".join(f"{document} of image {query}" for query, document in extra)
                 )
-        qrels = Qrels.of(asked, positives)
+        qrels = Qrels.of(query_ids, positives)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     encoded = documents.dictionary_encode()
     run = Run(

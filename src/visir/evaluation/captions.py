@@ -35,12 +35,12 @@ class Choice:
         """From its written form: "all", "first", "first N", "random", "random(seed=N)"."""
         if text == "all":
             return cls("all")
-        found = re.fullmatch(r"first(?: (\d+))?", text)
-        if found and found[1] != "0":
-            return cls("first", count=int(found[1] or 1))
-        found = re.fullmatch(r"random(?:\(seed=(\d+)\))?", text)
-        if found:
-            return cls("random", seed=int(found[1] or 0))
+        match = re.fullmatch(r"first(?: (\d+))?", text)
+        if match and match[1] != "0":
+            return cls("first", count=int(match[1] or 1))
+        match = re.fullmatch(r"random(?:\(seed=(\d+)\))?", text)
+        if match:
+            return cls("random", seed=int(match[1] or 0))
         raise ConfigurationError(f"unknown choice of captions {text!r}", hint=nearest(text, FORMS))
 
     def __str__(self) -> str:
@@ -92,5 +92,7 @@ def keep_captions(collection: Collection, keep: pa.Array) -> Collection:
 
 def _hashes(ids: pa.Array, seed: int) -> NDArray[np.uint64]:
     key = f"visir captions {seed}".encode()
-    digests = b"".join(hashlib.blake2b(one.encode(), key=key, digest_size=8).digest() for one in ids.to_pylist())
+    digests = b"".join(
+        hashlib.blake2b(identifier.encode(), key=key, digest_size=8).digest() for identifier in ids.to_pylist()
+    )
     return np.frombuffer(digests, dtype="<u8")

@@ -66,7 +66,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
 
 
-def refuse_unlike(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
+def check_comparable(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
     """Refuse results of different protocols, listing every difference, unless it is allowed by name.
 
     Returns the allowed differences: {field: values in the order of the results}. Raises `ProtocolError` otherwise, and
@@ -76,9 +76,13 @@ def refuse_unlike(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[
     raise_faults(
         ConfigurationError,
         "allow",
-        [f"unknown protocol field {one!r} ({nearest(one, known)})" for one in allow if one not in known],
+        [
+            f"unknown protocol field {field_name!r} ({nearest(field_name, known)})"
+            for field_name in allow
+            if field_name not in known
+        ],
     )
-    common = [one for one in results[0].tasks if all(one in result.tasks for result in results)]
+    common = [task for task in results[0].tasks if all(task in result.tasks for result in results)]
     protocols = [_in_tasks(result.protocol, common) for result in results]
     names = list(dict.fromkeys(name for other in protocols[1:] for name in protocols[0].differences(other)))
     values = {name: tuple(getattr(protocol, name) for protocol in protocols) for name in names}
@@ -129,17 +133,17 @@ def compare(
     if len(results) < 2:
         raise VisirError("a comparison needs at least two results.", hint="visir compare A B")
     first = results[0]
-    tasks = [one for one in first.tasks if all(one in result.tasks for result in results)]
+    tasks = [task for task in first.tasks if all(task in result.tasks for result in results)]
     if not tasks:
         raise ProtocolError(
             "the results have no task in common: "
             + "; ".join(f"{result.system}: {', '.join(result.tasks)}" for result in results)
         )
-    allowed = refuse_unlike(results, allow)
+    allowed = check_comparable(results, allow)
     names = _measures(results, measures, tasks)
     owners = None if by == "caption" else _owners(results, tasks, by)
     labels = _labels(results)
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for other, label in zip(results[1:], labels[1:], strict=True):
         for task in tasks:
             rows = paired_rows(first, other, task)
@@ -150,7 +154,7 @@ def compare(
                 low, high = mean_interval(gaps, groups)
                 value, before = other.mean(task, name), first.mean(task, name)
                 lower_is_better = name in MEASURES and MEASURES.get(name).best == "low"
-                found.append(
+                differences.append(
                     Difference(
                         task,
                         name,
@@ -167,8 +171,10 @@ def compare(
                         outcome.reason,
                     )
                 )
-    adjusted = corrected([one.p for one in found], correction)
-    differences = tuple(replace(one, p_corrected=float(p)) for one, p in zip(found, adjusted, strict=True))
+    adjusted = corrected([difference.p for difference in differences], correction)
+    corrected_differences = tuple(
+        replace(difference, p_corrected=float(p)) for difference, p in zip(differences, adjusted, strict=True)
+    )
     system_differences = {
         name: tuple(getattr(result.protocol, name) for result in results)
         for other in results[1:]
@@ -176,22 +182,24 @@ def compare(
     }
     return Comparison(
         tuple(labels),
-        differences,
+        corrected_differences,
         _test_in_words(test, owners is not None, seed),
         correction,
-        sum(not one.untested for one in differences),
+        sum(not difference.untested for difference in corrected_differences),
         allowed,
         system_differences,
-        (*_doubts(by, owners, tasks), *untested_notes(differences)),
+        (*_doubts(by, owners, tasks), *untested_notes(corrected_differences)),
     )
 
 
 def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
     """What could not be tested, a note for each reason."""
     by_reason: dict[str, list[str]] = {}
-    for one in differences:
-        if one.untested:
-            by_reason.setdefault(one.untested, []).append(f"{one.task} {one.measure} of {one.system}")
+    for difference in differences:
+        if difference.untested:
+            by_reason.setdefault(difference.untested, []).append(
+                f"{difference.task} {difference.measure} of {difference.system}"
+            )
     return tuple(f"not testable, because {reason}: {', '.join(names)}" for reason, names in by_reason.items())
 
 
@@ -204,13 +212,13 @@ def _owners(results: Sequence[Result], tasks: Sequence[str], by: By | None) -> d
         if result.captions is not None:
             pairs = zip(result.captions["id"].to_pylist(), result.captions["image_id"].to_pylist(), strict=True)
             owners |= dict(pairs)
-    asked = results[0].per_query["t2i"]["query_id"].to_pylist() if "t2i" in tasks else []
-    unknown = [query for query in asked if query not in owners]
+    caption_ids = results[0].per_query["t2i"]["query_id"].to_pylist() if "t2i" in tasks else []
+    unknown = [query for query in caption_ids if query not in owners]
     if not unknown:
         return owners
     if by == "image":
         raise ConfigurationError(
-            f"{results[0].system}: which image {len(unknown):,} of {len(asked):,} captions belong to is not known, "
+            f"{results[0].system}: of {len(unknown):,} of {len(caption_ids):,} captions the image is not known, "
             f"e.g. {unknown[0]!r}.",
             hint="evaluate again (visir evaluate … --out), or test over captions by name: --by caption",
         )
@@ -231,26 +239,26 @@ def _doubts(by: By | None, owners: Mapping[str, str] | None, tasks: Sequence[str
 def _in_tasks(protocol: Protocol, tasks: Sequence[str]) -> Protocol:
     """The protocol as far as it concerns these tasks: what one system did besides is no difference."""
     return protocol.changed(
-        galleries={one: line for one, line in protocol.galleries.items() if one in tasks},
-        queries={one: line for one, line in protocol.queries.items() if one in tasks},
+        galleries={name: line for name, line in protocol.galleries.items() if name in tasks},
+        queries={name: line for name, line in protocol.queries.items() if name in tasks},
     )
 
 
-def _measures(results: Sequence[Result], asked: Sequence[str] | None, tasks: Sequence[str]) -> list[str]:
+def _measures(results: Sequence[Result], requested: Sequence[str] | None, tasks: Sequence[str]) -> list[str]:
     recall = results[0].protocol.recall
     recalls = [f"{recall}@{k}" for k in RSUM_CUTOFFS]
 
     def everywhere(name: str) -> bool:
-        return all(name in result.aggregates.get(one, {}) for result in results for one in tasks)
+        return all(name in result.aggregates.get(task, {}) for result in results for task in tasks)
 
-    if asked is None:
+    if requested is None:
         names = [name for name in (*recalls, "rsum", "mrr", "mean_rank") if everywhere(name)]
         if not names:
             raise VisirError("the results have no measure in common.", hint="evaluate both with the same measures")
         return names
     known = [name for name in (*results[0].measures, "rsum") if name != "median_rank"]
     faults = []
-    for name in asked:
+    for name in requested:
         if name == "median_rank":
             faults.append(
                 "'median_rank': the difference of two medians has no paired test; compare 'mean_rank' or 'mrr'"
@@ -258,7 +266,7 @@ def _measures(results: Sequence[Result], asked: Sequence[str] | None, tasks: Seq
         elif not everywhere(name):
             faults.append(f"{name!r} is not in all results ({nearest(name, known)})")
     raise_faults(ConfigurationError, "measures", faults, hint="evaluate with these measures first")
-    return list(asked)
+    return list(requested)
 
 
 def _values(result: Result, task: str, name: str) -> NDArray[np.float64]:
@@ -274,9 +282,9 @@ def paired_rows(first: Result, other: Result, task: str) -> NDArray[np.int64]:
     """The rows of `other` in the order of `first`'s queries; another set of queries is refused."""
     mine = first.per_query[task]["query_id"].combine_chunks()
     theirs = other.per_query[task]["query_id"].combine_chunks()
-    found = pc.index_in(mine, theirs)
-    if found.null_count or len(mine) != len(theirs):
-        missing = mine.filter(pc.is_null(found))
+    positions = pc.index_in(mine, theirs)
+    if positions.null_count or len(mine) != len(theirs):
+        missing = mine.filter(pc.is_null(positions))
         more = theirs.filter(pc.invert(pc.is_in(theirs, mine)))
         parts = [
             f"{len(ids):,} of {who} are missing from the other, e.g. {', '.join(map(repr, ids[:3].to_pylist()))}"
@@ -287,7 +295,7 @@ def paired_rows(first: Result, other: Result, task: str) -> NDArray[np.int64]:
             f"{task}: {first.system} and {other.system} answered different queries: " + "; ".join(parts) + ".",
             hint="evaluate both over the same queries; a paired test needs pairs",
         )
-    rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+    rows: NDArray[np.int64] = positions.to_numpy().astype(np.int64)
     return rows
 
 
@@ -296,7 +304,7 @@ def _groups(result: Result, task: str, owners: Mapping[str, str] | None) -> NDAr
     if owners is None or task != "t2i":
         return None
     queries: list[str] = result.per_query[task]["query_id"].to_pylist()
-    codes = pa.array([owners[one] for one in queries]).dictionary_encode().indices
+    codes = pa.array([owners[query] for query in queries]).dictionary_encode().indices
     groups: NDArray[Any] = codes.to_numpy(zero_copy_only=False)
     return groups
 
@@ -317,5 +325,5 @@ def _test_in_words(test: TestName, by_image: bool, seed: int) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {one}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {entry}" for key, entry in value.items()) + "}"
     return repr(value)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from visir.errors import ConfigurationError, ProtocolError
 from visir.records import SIDES, Embeddings, Modality, Qrels, Run
 from visir.search.pairs import score_places
-from visir.search.vectors import Side, refuse_unlike
+from visir.search.vectors import Side, check_same_dimension
 
 NAME = re.compile(r"dcg_cm@([1-9]\d*)")
 
@@ -42,7 +42,7 @@ class Estimator:
     _sides: dict[Modality, Side] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        refuse_unlike(self.images, self.texts)
+        check_same_dimension(self.images, self.texts)
 
     def side(self, modality: Modality) -> Side:
         """The unit vectors of one side, made once for both tasks."""
@@ -65,10 +65,10 @@ def split_names(measures: Sequence[str] | None, has_estimator: bool) -> tuple[li
     cutoffs = []
     for name in measures:
         if name.startswith("dcg_cm"):
-            found = NAME.fullmatch(name)
-            if not found:
+            match = NAME.fullmatch(name)
+            if not match:
                 raise ConfigurationError(f"{name!r}: write dcg_cm@p with a whole number p from 1.", hint="dcg_cm@10")
-            cutoffs.append(int(found[1]))
+            cutoffs.append(int(match[1]))
     return [name for name in measures if not name.startswith("dcg_cm")] or None, cutoffs
 
 
@@ -95,8 +95,10 @@ def gains(run: Run, qrels: Qrels, p: int, estimator: Estimator | None) -> NDArra
         )
     lengths = np.diff(run.offsets)
     place = np.arange(len(run.scores)) - np.repeat(run.offsets[:-1], lengths)
-    asked = pc.fill_null(pc.index_in(run.queries, qrels.queries), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    row = np.repeat(asked, lengths)
+    query_row = (
+        pc.fill_null(pc.index_in(run.queries, qrels.queries), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    row = np.repeat(query_row, lengths)
     top = (place < p) & (row >= 0)
     row, place, document = row[top], place[top], run.indices[top].astype(np.int64)
     worth = _own_scores(run)[top] if estimator is None else _estimated(run, qrels, row, document, estimator)
@@ -125,9 +127,11 @@ def _estimated(
     run: Run, qrels: Qrels, row: NDArray[np.int64], document: NDArray[np.int64], estimator: Estimator
 ) -> NDArray[np.float64]:
     queries, documents = SIDES[run.task]
-    asked = _places(estimator, queries, qrels.queries, row)
-    answered = _places(estimator, documents, run.documents, document)
-    return score_places(estimator.side(queries), asked, estimator.side(documents), answered).astype(np.float64)
+    query_rows = _places(estimator, queries, qrels.queries, row)
+    document_rows = _places(estimator, documents, run.documents, document)
+    return score_places(estimator.side(queries), query_rows, estimator.side(documents), document_rows).astype(
+        np.float64
+    )
 
 
 def _places(
@@ -136,7 +140,7 @@ def _places(
     """(m,) the row of each of `ids[used]` on one side; only ids that are used need a vector."""
     embeddings = estimator.images if modality == "image" else estimator.texts
     places = pc.fill_null(pc.index_in(ids, embeddings.ids), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    found: NDArray[np.int64] = places[used]
-    if (found < 0).any():
-        embeddings.rows(ids.take(pa.array(np.unique(used[found < 0]))))  # raises, naming them
-    return found
+    used_rows: NDArray[np.int64] = places[used]
+    if (used_rows < 0).any():
+        embeddings.rows(ids.take(pa.array(np.unique(used[used_rows < 0]))))  # raises, naming them
+    return used_rows

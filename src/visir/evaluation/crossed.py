@@ -52,7 +52,7 @@ def rsum_by_image(evaluation: Evaluation) -> Floats:
     """
     result, captions = evaluation.result, evaluation.captions
     assert captions is not None, "an evaluation knows its captions"
-    hits = {one: sum(result.values(one, f"hit@{k}") for k in CUTOFFS) for one in ("i2t", "t2i")}
+    hits = {task: sum(result.values(task, f"hit@{k}") for k in CUTOFFS) for task in ("i2t", "t2i")}
     images = result.per_query["i2t"]["query_id"].to_pylist()
     place = {image: at for at, image in enumerate(images)}
     owner = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))

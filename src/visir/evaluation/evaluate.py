@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from inspect import Parameter, signature
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -13,40 +12,15 @@ import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
 from visir.encoders.matching import Matcher
-from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.evaluation.captions import Choice, choose
+from visir.errors import ConfigurationError
+from visir.evaluation.assembly import Assembly, Pool, Source, assemble, candidates_line, queries_line
 from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
-from visir.evaluation.folds import cut
-from visir.evaluation.galleries import galleries_of, gallery_said, queries_said
-from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
-from visir.evaluation.ranking import missing_positives, rank_runs, search_vectors
+from visir.evaluation.options import check_options
 from visir.evaluation.scoring import score
-from visir.evaluation.second_stage import apply, as_protocol, second_stage, stages_of
-from visir.evaluation.systems import (
-    System,
-    embeddings_of,
-    encoding_of,
-    origins,
-    refuse,
-    runs_of,
-    system_fields,
-    system_name,
-    with_similarity,
-)
-from visir.records import (
-    TASKS,
-    Collection,
-    Embeddings,
-    Gallery,
-    Protocol,
-    Qrels,
-    Recall,
-    Result,
-    Run,
-    SparseEmbeddings,
-    Ties,
-)
-from visir.search.exact import Vectors, similarity_of
+from visir.evaluation.second_stage import apply, second_stage
+from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
+from visir.evaluation.systems.vectors import dense
+from visir.records import Gallery, Protocol, Qrels, Ranks, Recall, Result, Run, Task, Ties
 from visir.search.rerank import Fusion, Tail
 from visir.search.vectors import Similarity
 
@@ -66,21 +40,21 @@ class Evaluation:
 
 
 def evaluate(
-    collection: Collection,
-    system: System,
+    source: Source,
+    system: AnySystem,
+    tasks: Sequence[str] | None = None,
     *,
     split: str | None = None,
-    relevance: str = "links",
+    relevance: str | None = None,
     captions: str = "all",
     recall: Recall = "hit",
     ties: Ties = "id",
     gallery: Pool | Mapping[str, Gallery] = "split",
-    tasks: Sequence[str] = TASKS,
     folds: int = 1,
     depth: int = 100,
     similarity: Similarity | None = None,
     measures: Sequence[str] | None = None,
-    estimator: System | Literal["self"] | None = None,
+    estimator: AnySystem | Literal["self"] | None = None,
     rerank: Matcher | Encoder | None = None,
     k_test: int | None = None,
     tail: Tail = "dropped",
@@ -128,170 +102,130 @@ def evaluate(
     `ProtocolError` for a run that does not fit.
     """
     stage = second_stage(rerank, k_test, tail, fusion, encoding, conditions)
-    refuse_faulty(captions, recall, ties, gallery, tasks, folds, depth, conditions, collection, split, similarity)
+    check_options(captions, recall, ties, gallery, tasks, folds, depth, conditions, source, split, similarity)
     names, cutoffs = split_names(measures, estimator is not None)
-    whole = collection
-    part = collection.split(split)
-    timing: dict[str, float] = {}
-    notes: list[str] = []
-    runs, vectors = runs_of(system), embeddings_of(system)
-    if isinstance(system, Encoder):
-        vectors = _encode(system, whole if gallery == "collection" else part, skip_broken, encoding, timing)
-    elif set(encoding) - (set() if stage is None else {"store", "workers"}):
-        raise ConfigurationError(
-            f"unknown option {sorted(encoding)[0]!r}", hint="options of encoding need an encoder to evaluate"
-        )
-    if runs is None and vectors is None:
-        raise refuse(system)
-    if runs is not None and stage is not None and isinstance(estimator, str):
+    if stage is not None and not isinstance(system, Encoder):
+        encoding = {name: value for name, value in encoding.items() if name not in ("store", "workers")}
+    subject = system_of(system, similarity, name, **encoding)
+    if isinstance(subject, RunSystem) and stage is not None and isinstance(estimator, str):
         raise ConfigurationError(
             "a run's own scores cannot be the gains of dcg_cm once it is re-ranked: matching scores are no cosines.",
             hint="name an encoder as the estimator, or leave it out",
         )
-    if vectors is not None and skip_broken:
-        part, whole = _set_aside(part, vectors[0], notes), _set_aside(whole, vectors[0], [])
-    part, whole = choose(part, captions), choose(whole, captions)
-    refuse_empty(part, split)
-    asked = tuple(one for one in TASKS if one in tasks and (runs is None or one in runs))
-    without = part.images.num_rows - pc.count_distinct(part.captions["image_id"]).as_py()
-    if without and "i2t" in asked and relevance == "links":
-        notes.append(f"{without:,} images have no caption; they are candidates, but no queries")
-    folded = cut(part, folds)
-    qrels = {one: [fold.qrels(one, relevance) for fold in folded] for one in asked}
-    pools = [galleries_of(fold, whole, gallery, split, captions) for fold in folded]
-    fields: dict[str, Any] = {}
+    assembly = assemble(
+        source, split=split, relevance=relevance, captions=captions, gallery=gallery, tasks=tasks, folds=folds
+    )
+    assembly = assembly.keep([task for task in assembly.tasks if subject.answers(task)])
+    subject.prepare(list(assembly.tasks.values()), skip_broken=skip_broken)
+    if skip_broken:
+        assembly = assembly.rebuild(subject.broken)
+    notes = list(assembly.notes)
     reached = depth if stage is None else max(depth, stage.k)
     started = time.perf_counter()
-    if runs is not None:
-        runs, scored_by = with_similarity(runs, similarity)
-        label = name or " + ".join(dict.fromkeys(run.name for run in runs.values()))
-        ranks, kept = rank_runs(runs, qrels, pools, galleries_of(part, whole, gallery, split, captions), ties, notes)
-        ranks = as_protocol(ranks, kept)
-        fields |= stages_of(kept.values())
-        exact = all(one.depth is None for parts in ranks.values() for one in parts)
-        fields["depth"] = None if exact else min(runs[one].depth for one in asked)
-    else:
-        assert vectors is not None
-        label = name or system_name(vectors[0].encoder, vectors[1].encoder)
-        by = similarity_of(similarity, *vectors)
-        ranks, kept = search_vectors(vectors, asked, qrels, pools, reached, by, ties, label)
-        scored_by, fields = by, fields | system_fields(*vectors)
-    fields["similarity"] = scored_by
-    timing["search" if runs is None else "rank"] = time.perf_counter() - started
+    ranks, runs = subject.rank(assembly.folds, depth=reached, ties=ties)
+    timing = dict(subject.seconds)
+    timing["rank" if isinstance(subject, RunSystem) else "search"] = time.perf_counter() - started
+    fields = subject.fields()
+    notes += subject.notes
+    label = name or subject.name
     if stage is not None:
-        texts_from = part if gallery == "split" else whole
-        (ranks, kept), done = apply(stage, (ranks, kept), texts_from, qrels, pools, ties)
+        if assembly.collection is None:
+            raise ConfigurationError(
+                "a second stage matches images and captions: it goes with collections of these only.",
+                hint="leave rerank out",
+            )
+        (ranks, runs), done = apply(stage, (ranks, runs), assembly.collection, assembly.folds, ties)
         notes += stage.notes(done, sum(timing.values()))
         timing["re-rank"] = done.seconds
         label = name or f"{label} + {stage.matcher.card.name}"
         fields |= stage.after(fields) | {"depth": None if stage.tail == "dropped" else fields.get("depth")}
     protocol = Protocol(
-        collection=collection.name,
-        collection_fingerprint=collection.fingerprint,
-        split=split or "all",
-        relevance=relevance,
-        galleries={one: gallery_said(one, pools) for one in asked},
-        queries={one: queries_said(one, qrels[one]) for one in asked},
-        captions=str(Choice.parse(captions)),
+        collection=assembly.source,
+        collection_fingerprint=assembly.fingerprint,
+        split=assembly.split,
+        relevance=assembly.relevance,
+        galleries={task: candidates_line(parts) for task, parts in assembly.folds.items()},
+        queries={task: queries_line(parts) for task, parts in assembly.folds.items()},
+        captions=assembly.choice,
         recall=recall,
         ties=ties,
         folds=folds,
-        **(fields | _conditions(collection, conditions)),
+        **(fields | _conditions(assembly.carried, conditions)),
     )
-    notes += missing_positives(qrels, pools, ranks)
+    notes += missing_positives(assembly.folds, ranks)
     started = time.perf_counter()
-    judged = {one: _one_qrels(part, one, relevance, parts) for one, parts in qrels.items()}
     further = None
     if cutoffs:
-        judge = _judge(estimator, part, vectors, encoding)
+        if assembly.collection is None:
+            raise ConfigurationError("dcg_cm compares images with captions: it goes with collections of these only.")
+        judge = _judge(estimator, assembly, subject, encoding)
         who = judge.line if judge else f"self (circular): {label}"
         protocol = protocol.changed(estimator=who)
-        further = {one: dcg_cm(kept[one], judged[one], cutoffs, judge) for one in asked}
+        further = {task: dcg_cm(runs[task], assembly.qrels[task], cutoffs, judge) for task in assembly.folds}
         if "(circular)" in who:
             notes.append("dcg_cm is circular: the system under test says itself what its wrong answers are worth")
     result = score(label, ranks, protocol, measures=names, further=further, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
-    owners = part.captions.select(["id", "image_id"])
-    return Evaluation(replace(result, captions=owners, origins=origins(vectors, runs)), kept, judged)
+    return Evaluation(
+        replace(result, captions=assembly.captions, origins=subject.origins()), runs, dict(assembly.qrels)
+    )
 
 
-def _conditions(collection: Collection, given: Mapping[str, Any] | None) -> dict[str, Any]:
+def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, Sequence[Ranks]]) -> list[str]:
+    """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery."""
+    notes = []
+    for name, tasks in folds.items():
+        none = sum(int((part.positives == 0).sum()) for part in ranks[name])
+        if none:
+            notes.append(f"{name}: {none:,} queries have no positive; they count as failed")
+        outside = 0
+        for task in tasks:
+            if task.gallery.ids is not None:
+                qrels = task.judgements()
+                known = pc.is_in(qrels.documents, task.gallery.ids).to_numpy(zero_copy_only=False)
+                outside += int(((qrels.grades > 0) & ~known).sum())
+        if outside:
+            notes.append(f"{name}: {outside:,} positives are outside the gallery and cannot be found")
+    return notes
+
+
+def _conditions(carried: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
     """What else was done to the task: what the caller says, and what the collection carries."""
     conditions = dict(given or {})
-    if collection.injected is not None:
-        conditions["extra"] = {**conditions.get("extra", {}), "shortcuts": str(collection.injected)}
-    if collection.corrupted is not None:
-        said = conditions.get("perturbation")
-        conditions["perturbation"] = f"{said}; {collection.corrupted}" if said else str(collection.corrupted)
+    if "extra" in carried:
+        conditions["extra"] = {**conditions.get("extra", {}), **carried["extra"]}
+    if "perturbation" in carried:
+        stated = conditions.get("perturbation")
+        conditions["perturbation"] = "; ".join(filter(None, [stated, carried["perturbation"]]))
     return conditions
 
 
-def _encode(
-    encoder: Encoder, collection: Collection, skip_broken: bool, options: Mapping[str, Any], timing: dict[str, float]
-) -> tuple[Vectors, Vectors]:
-    # All captions are encoded even where few take part: what is stored then serves every choice of captions.
-    encode = encoding_of(encoder)
-    known = [name for name, one in signature(encode).parameters.items() if one.kind is Parameter.KEYWORD_ONLY]
-    faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
-    raise_faults(ConfigurationError, f"encoding with {encoder.card.name}", faults)
-    started = time.perf_counter()
-    images = encode(encoder, collection, "image", skip_broken=skip_broken, **options)
-    timing["encode images"] = time.perf_counter() - started
-    started = time.perf_counter()
-    texts = encode(encoder, collection, "text", **options)
-    timing["encode texts"] = time.perf_counter() - started
-    return images, texts
-
-
 def _judge(
-    estimator: System | Literal["self"] | None,
-    part: Collection,
-    system: tuple[Vectors, Vectors] | None,
+    estimator: AnySystem | Literal["self"] | None,
+    assembly: Assembly,
+    subject: System,
     encoding: Mapping[str, Any],
 ) -> Estimator | None:
     """The estimator of `dcg_cm`; None when it is a run's own cosines."""
+    own = subject.by_modality() if isinstance(subject, (VectorSystem, EncoderSystem)) else None
     if isinstance(estimator, str):
         if estimator != "self":
             raise ConfigurationError(
                 f"unknown estimator {estimator!r}", hint="give an encoder, its embeddings, or 'self' (circular)"
             )
-        return None if system is None else Estimator(*_dense(system), is_system=True)
+        return None if own is None else Estimator(dense(own["image"]), dense(own["text"]), is_system=True)
     if estimator is None:
         raise ConfigurationError(
             "dcg_cm needs an estimator: who says what a wrong answer is worth?",
             hint="estimator=another encoder, or 'self' (circular)",
         )
-    vectors = embeddings_of(estimator)
-    if isinstance(estimator, Encoder):
-        vectors = _encode(estimator, part, False, encoding, {})
-    if vectors is None:
-        raise refuse(estimator)
-    cards = [one.encoder.fingerprint for one in vectors]
-    return Estimator(
-        *_dense(vectors), is_system=system is not None and cards == [one.encoder.fingerprint for one in system]
-    )
-
-
-def _dense(vectors: tuple[Vectors, Vectors]) -> tuple[Embeddings, Embeddings]:
-    """The same vectors, unless they are sparse: gains are cosines."""
-    images, texts = vectors
-    if isinstance(images, SparseEmbeddings) or isinstance(texts, SparseEmbeddings):
+    judge = system_of(estimator, **(encoding if isinstance(estimator, Encoder) else {}))
+    if not isinstance(judge, (VectorSystem, EncoderSystem)):
         raise ConfigurationError(
-            f"dcg_cm takes cosines for gains; the vectors of {images.encoder.name} are sparse.",
-            hint="name a dense encoder as the estimator, the one that was made sparse for instance",
+            f"a {type(estimator).__name__} cannot be an estimator.", hint="give an encoder, or its embeddings"
         )
-    return images, texts
-
-
-def _set_aside(collection: Collection, images: Vectors, notes: list[str]) -> Collection:
-    encoded = pc.is_in(collection.images["id"], images.ids)
-    missing = collection.images["id"].filter(pc.invert(encoded)).to_pylist()
-    if not missing:
-        return collection
-    shown = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
-    notes.append(f"{len(missing):,} images could not be encoded and were set aside, with their captions: {shown}")
-    return collection.keep_images(encoded)
-
-
-def _one_qrels(part: Collection, task: str, relevance: str, parts: Sequence[Qrels]) -> Qrels:
-    return parts[0] if len(parts) == 1 else part.qrels(task, relevance)
+    judge.prepare(list(assembly.tasks.values()))
+    vectors = judge.by_modality()
+    cards = {side: vectors[side].encoder.fingerprint for side in ("image", "text")}
+    is_system = own is not None and cards == {side: own[side].encoder.fingerprint for side in ("image", "text")}
+    return Estimator(dense(vectors["image"]), dense(vectors["text"]), is_system=is_system)

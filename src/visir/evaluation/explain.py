@@ -43,11 +43,11 @@ class Fit:
     @property
     def reproduced(self) -> int:
         """How many values come out to the printed digits, in whichever way."""
-        return sum(one.digits != "off" for one in self.values)
+        return sum(value.digits != "off" for value in self.values)
 
     def count(self, digits: Digits) -> int:
         """How many values come out in this way ("truncated": only when further digits are cut off)."""
-        return sum(one.digits == digits for one in self.values)
+        return sum(value.digits == digits for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -88,18 +88,18 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
             hint="is it the right row, and the right task?",
         )
     cutoff = max(_deepest(label) for labels in wanted.values() for label in labels)
-    found: dict[Reading, Mapping[str, list[Ranks]]] = {}
+    ranks_by_reading: dict[Reading, Mapping[str, list[Ranks]]] = {}
     impossible: dict[Reading, str] = {}
     fits: list[Fit] = []
-    for reading in all_readings(max(folds_of(material.runs[one]) for one in wanted)):
+    for reading in all_readings(max(folds_of(material.runs[task]) for task in wanted)):
         search = reading.search
-        if search not in found and search not in impossible:
+        if search not in ranks_by_reading and search not in impossible:
             try:
-                found[search] = {one: rank(material, one, search, cutoff) for one in wanted}
+                ranks_by_reading[search] = {task: rank(material, task, search, cutoff) for task in wanted}
             except NotComputable as reason:
                 impossible[search] = str(reason)
-        if search in found:
-            fits.append(_fit(reading, found[search], material, row, wanted, decimals))
+        if search in ranks_by_reading:
+            fits.append(_fit(reading, ranks_by_reading[search], material, row, wanted, decimals))
     if not fits:
         raise VisirError(
             f"{row.system}: no reading can be computed: {'; '.join(dict.fromkeys(impossible.values()))}.",
@@ -170,8 +170,8 @@ def _fit(
     if len(sums) == 2 and "rsum" in row.values.get("both", {}):
         published = row.values["both"]["rsum"]
         values.append(judge_one("both", "rsum", "rsum", sum(sums.values()), published, decimals))
-    gaps = [abs(one.relative) for one in values if not one.measure.startswith("dcg_cm")]
-    candidates = {one: tuple(part.gallery_size for part in parts) for one, parts in ranks.items()}
+    gaps = [abs(value.relative) for value in values if not value.measure.startswith("dcg_cm")]
+    candidates = {name: tuple(part.gallery_size for part in parts) for name, parts in ranks.items()}
     return Fit(reading, sums_of_rounded(values, decimals), float(np.mean(gaps)) if gaps else 0.0, candidates)
 
 
@@ -188,26 +188,26 @@ def _value(label: str, reading: Reading, parts: list[Ranks]) -> float:
     return float(np.mean([summary(column) for column in columns]))
 
 
-def _equal(one: Fit, other: Fit) -> bool:
+def _equal(first: Fit, second: Fit) -> bool:
     mine, theirs = (
-        [value.ours for value in fit.values if not value.measure.startswith("dcg_cm")] for fit in (one, other)
+        [value.ours for value in fit.values if not value.measure.startswith("dcg_cm")] for fit in (first, second)
     )
     return len(mine) == len(theirs) and bool(np.allclose(mine, theirs, rtol=0, atol=_SAME))
 
 
 def _plainest(impossible: Mapping[Reading, str]) -> list[tuple[str, str]]:
     """(reading in words, reason), without combinations that fail for the very reason for which a part of them fails."""
-    kept: list[tuple[Reading, str]] = []
+    plainest: list[tuple[Reading, str]] = []
     for reading, reason in sorted(impossible.items(), key=lambda item: item[0].departures):
-        if not any(reason == other and plain.is_part_of(reading) for plain, other in kept):
-            kept.append((reading, reason))
+        if not any(reason == other and plain.is_part_of(reading) for plain, other in plainest):
+            plainest.append((reading, reason))
     # The recall plays no part in whether a reading can be computed; its words come first and are dropped.
-    return [(str(reading).partition("; ")[2], reason) for reading, reason in kept]
+    return [(str(reading).partition("; ")[2], reason) for reading, reason in plainest]
 
 
 def _scored(material: Material, tasks: Sequence[str]) -> str:
-    similarities = [similarity_of_run(material.runs[one]) or UNDECLARED for one in tasks]
-    anew = material.vectors is not None and all(material.runs[one].gallery.is_listed for one in tasks)
+    similarities = [similarity_of_run(material.runs[task]) or UNDECLARED for task in tasks]
+    anew = material.vectors is not None and all(material.runs[task].gallery.is_listed for task in tasks)
     how = "searched anew" if anew else "cut out of the run"
     return f"{how}; similarity: {' and '.join(dict.fromkeys(similarities))}"
 
@@ -230,16 +230,16 @@ def _sentence(best: Fit, row: PublishedRow) -> str:
     count = f"{best.reproduced} of {len(best.values)} published values of {named}"
     if best.reproduced == 0:
         return f"no reading gives the published values of {named}; the nearest is {where}, {best.distance:.1%} off."
-    said = f"{where} reproduces {count} to the printed digits"
+    sentence = f"{where} reproduces {count} to the printed digits"
     ways: dict[Digits, str] = {
         "truncated": "truncated, not rounded",
         "summed": "summed from the rounded recalls",
     }
     special = [f"{best.count(way)} {words}" for way, words in ways.items() if best.count(way)]
-    said += f" ({'; '.join(special)})" if special else ""
+    sentence += f" ({'; '.join(special)})" if special else ""
     off = [
-        f"{one.task} {one.label} {one.ours:.2f}, printed {one.published:.2f}"
-        for one in best.values
-        if one.digits == "off"
+        f"{value.task} {value.label} {value.ours:.2f}, printed {value.published:.2f}"
+        for value in best.values
+        if value.digits == "off"
     ]
-    return said + (f"; off: {', '.join(off)}" if off else "") + "."
+    return sentence + (f"; off: {', '.join(off)}" if off else "") + "."

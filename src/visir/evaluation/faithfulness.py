@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import RunError
-from visir.evaluation.compare import paired_rows, refuse_unlike
+from visir.evaluation.compare import check_comparable, paired_rows
 from visir.records import Result, Run
 
 
@@ -29,14 +29,14 @@ def correlations(
     Raises `ProtocolError` when the two were measured under different protocols (their similarity aside: dense vectors
     are compared by cosine, sparse ones by dot product) or over other queries.
     """
-    refuse_unlike([dense, sparse], allow=("similarity",))
+    check_comparable([dense, sparse], allow=("similarity",))
     rows = paired_rows(dense, sparse, task)
-    found = {}
+    by_measure = {}
     for name in measures:
-        one, other = dense.values(task, name), sparse.values(task, name)[rows]
-        varies = one.std() > 0 and other.std() > 0
-        found[name] = float(np.corrcoef(one, other)[0, 1]) if varies else float("nan")
-    return found
+        dense_values, sparse_values = dense.values(task, name), sparse.values(task, name)[rows]
+        varies = dense_values.std() > 0 and sparse_values.std() > 0
+        by_measure[name] = float(np.corrcoef(dense_values, sparse_values)[0, 1]) if varies else float("nan")
+    return by_measure
 
 
 def overlap_at(dense: Run, sparse: Run, k: int = 10) -> NDArray[np.float64]:
@@ -63,9 +63,9 @@ def overlap_at(dense: Run, sparse: Run, k: int = 10) -> NDArray[np.float64]:
             f"run {sparse.name} does not answer {at.null_count:,} queries of {dense.name}, e.g. {missing!r}."
         )
     place = np.arange(wanted)
-    one = dense.indices[dense.offsets[:-1, None] + place]
-    other = sparse.indices[sparse.offsets[at.to_numpy()][:, None] + place]
+    dense_top = dense.indices[dense.offsets[:-1, None] + place]
+    sparse_top = sparse.indices[sparse.offsets[at.to_numpy()][:, None] + place]
     number = pc.index_in(sparse.documents, dense.documents)  # one numbering of documents for both
-    other = pc.fill_null(number, -1).to_numpy(zero_copy_only=False)[other]
-    shares: NDArray[np.float64] = (one[:, :, None] == other[:, None, :]).any(axis=2).sum(axis=1) / wanted
+    sparse_top = pc.fill_null(number, -1).to_numpy(zero_copy_only=False)[sparse_top]
+    shares: NDArray[np.float64] = (dense_top[:, :, None] == sparse_top[:, None, :]).any(axis=2).sum(axis=1) / wanted
     return shares

@@ -18,6 +18,9 @@ import pyarrow.compute as pc
 from visir.errors import ConfigurationError, RunError
 from visir.records import Collection, Gallery, Ranks, Run
 
+Ranked = tuple[dict[str, list[Ranks]], dict[str, Run]]
+"""By task: the ranks of each fold, and one run."""
+
 
 def cut(collection: Collection, folds: int) -> list[Collection]:
     """The collection's images in their order, cut into `folds` equal consecutive parts with their captions.
@@ -36,7 +39,7 @@ def cut(collection: Collection, folds: int) -> list[Collection]:
     if folds == 1:
         return [collection]
     fold = np.arange(images) // (images // folds)
-    return [collection.keep_images(fold == one) for one in range(folds)]
+    return [collection.keep_images(fold == number) for number in range(folds)]
 
 
 def joined(parts: list[Ranks]) -> Ranks:

@@ -62,7 +62,7 @@ def _not_in(ids: pa.Array, among: pa.Array) -> pa.Array:
 
 
 def _examples(ids: pa.Array) -> str:
-    return ", ".join(repr(one) for one in ids[:3].to_pylist())
+    return ", ".join(repr(identifier) for identifier in ids[:3].to_pylist())
 
 
 def _said(gallery: Gallery) -> str:

@@ -46,12 +46,15 @@ class GranularityStudy:
                 {
                     "name": next(iter(counted.values())).name,
                     "fingerprint": next(iter(counted.values())).fingerprint,
-                    "means": {profile: [_plain(asdict(one)) for one in found] for profile, found in of_one.items()},
+                    "means": {
+                        profile: [_plain(asdict(mean)) for mean in by_feature] for profile, by_feature in of_one.items()
+                    },
                 }
                 for counted, of_one in zip(self.counted, self.means, strict=True)
             ],
             "changes": {
-                profile: [_plain(asdict(one)) for one in found.changes] for profile, found in self.comparisons.items()
+                profile: [_plain(asdict(change)) for change in by_feature.changes]
+                for profile, by_feature in self.comparisons.items()
             },
         }
 
@@ -74,7 +77,7 @@ def study(
     """
     corrected([], correction)  # refuses an unknown name before the tagging, not after
     sides = [one.split(split) for one in (collection, *([] if against is None else [against]))]
-    counted = tuple(granularities(one, profiles, captions=captions) for one in sides)
+    counted = tuple(granularities(side, profiles, captions=captions) for side in sides)
     found = tuple({profile: means(one, seed=seed) for profile, one in of_one.items()} for of_one in counted)
     comparisons = {
         profile: compare(counted[1][profile], counted[0][profile], correction=correction, seed=seed)
@@ -111,11 +114,15 @@ def granularities(
 
 def says(feature: str, profile: Profile) -> str:
     """What a feature counts in a profile, in a line."""
-    one = FEATURES.get(feature)
+    counted_feature = FEATURES.get(feature)
     if profile == "paper":
-        return one.paper_says
-    return f"{one.strict_says}; per noun" if profile == "per-noun" and one.per_noun else one.strict_says
+        return counted_feature.paper_says
+    return (
+        f"{counted_feature.strict_says}; per noun"
+        if profile == "per-noun" and counted_feature.per_noun
+        else counted_feature.strict_says
+    )
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(one, float) and isnan(one) else one for name, one in row.items()}
+    return {name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()}

@@ -68,14 +68,14 @@ class Comparison:
 def means(counted: Granularity, *, seed: int = 0) -> tuple[Mean, ...]:
     """The mean of every feature with its 95 % interval, images drawn with all their captions."""
     images = _numbers(counted.images)
-    found = []
+    feature_means = []
     for feature, values in counted.values.items():
         defined = ~np.isnan(values)
         low = high = float("nan")
         if defined.any():
             low, high = bootstrap_interval(values[defined], images[defined], seed=seed)
-        found.append(Mean(feature, counted.mean(feature), low, high, int(defined.sum())))
-    return tuple(found)
+        feature_means.append(Mean(feature, counted.mean(feature), low, high, int(defined.sum())))
+    return tuple(feature_means)
 
 
 def compare(
@@ -101,18 +101,20 @@ def compare(
             f"{theirs[0].as_py()!r}, ….",
             hint="differences are paired by image; compare two sets of captions of the same images",
         )
-    found = []
+    uncorrected = []
     for feature in original.values:
-        before, after = (_by_image(one, feature, both) for one in (original, refined))
+        before, after = (_by_image(change, feature, both) for change in (original, refined))
         known = ~np.isnan(before) & ~np.isnan(after)
         if known.sum() > 1:
             gaps = (after - before)[known]
             low, high = mean_interval(gaps)
             p = paired_t(gaps).p
             at_first, at_last = float(before[known].mean()), float(after[known].mean())
-            found.append(Change(feature, at_first, at_last, float(gaps.mean()), low, high, p, p, int(known.sum())))
-    adjusted = corrected([one.p for one in found], correction)
-    changes = tuple(replace(one, p_corrected=float(p)) for one, p in zip(found, adjusted, strict=True))
+            uncorrected.append(
+                Change(feature, at_first, at_last, float(gaps.mean()), low, high, p, p, int(known.sum()))
+            )
+    adjusted = corrected([change.p for change in uncorrected], correction)
+    changes = tuple(replace(change, p_corrected=float(p)) for change, p in zip(uncorrected, adjusted, strict=True))
     only = (len(mine) - len(both), len(theirs) - len(both))
     return Comparison(original, refined, changes, len(both), only, correction)
 
@@ -125,9 +127,9 @@ def _by_image(counted: Granularity, feature: str, images: pa.StringArray) -> NDA
     at = pc.fill_null(place, 0).to_numpy(zero_copy_only=False)[chosen]
     sums = np.bincount(at, values[chosen], len(images))
     counts = np.bincount(at, minlength=len(images))
-    found: NDArray[np.float64] = np.full(len(images), np.nan)
-    np.divide(sums, counts, out=found, where=counts > 0)
-    return found
+    by_image: NDArray[np.float64] = np.full(len(images), np.nan)
+    np.divide(sums, counts, out=by_image, where=counts > 0)
+    return by_image
 
 
 def _numbers(ids: pa.StringArray) -> NDArray[np.int64]:

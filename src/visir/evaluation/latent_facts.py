@@ -53,30 +53,32 @@ def latent_facts(collection: Collection) -> list[LatentFact]:
 
     Raises `CollectionError` when there are none, or when the tables do not speak of every image and caption.
     """
-    described = [] if collection.facts is None else [one for one in collection.facts.schema if _role(one) is not None]
+    described = (
+        [] if collection.facts is None else [fact for fact in collection.facts.schema if _role(fact) is not None]
+    )
     if collection.facts is None or collection.caption_facts is None or not described:
         raise CollectionError(
             f"{collection.name}: no latent facts are known of its images.",
             hint="probe generated scenes: visir probe 'scenes:2000?seed=1' --model …",
         )
     faults = [
-        f"fact {one.name!r} has the role {_role(one)!r} ({nearest(str(_role(one)), ROLES[:3])})"
-        for one in described
-        if _role(one) not in ROLES[:3]
+        f"fact {fact.name!r} has the role {_role(fact)!r} ({nearest(str(_role(fact)), ROLES[:3])})"
+        for fact in described
+        if _role(fact) not in ROLES[:3]
     ]
     of_image = pc.index_in(collection.images["id"], collection.facts["image_id"].combine_chunks())
     of_caption = pc.index_in(collection.captions["id"], collection.caption_facts["caption_id"].combine_chunks())
-    for kind, found in (("images", of_image), ("captions", of_caption)):
-        if found.null_count:
-            faults.append(f"{found.null_count:,} {kind} have no row in the table of facts")
+    for kind, rows in (("images", of_image), ("captions", of_caption)):
+        if rows.null_count:
+            faults.append(f"{rows.null_count:,} {kind} have no row in the table of facts")
     raise_faults(CollectionError, f"{collection.name}: facts to probe", faults)
     owners = owners_of(collection)
     tells = collection.caption_facts["tells"].take(of_caption)
     made = []
     for column in described:
         codes = _codes(collection.facts[column.name].take(of_image))
-        told = _contains(tells, column.name)
-        made.append(LatentFact(column.name, _role(column), codes, codes[owners], told))  # type: ignore[arg-type]
+        is_told = _contains(tells, column.name)
+        made.append(LatentFact(column.name, _role(column), codes, codes[owners], is_told))  # type: ignore[arg-type]
     return made
 
 
@@ -94,28 +96,28 @@ def shortcut_digits(collection: Collection) -> list[LatentFact]:
     injected = collection.injected
     if injected is None:
         return []
-    places = picture_places(collection)
+    places = picture_places(collection.items("image"))
     pictures = np.where(places < 0, -1, numbers(injected, np.maximum(places, 0), injected.assignment))
-    captions = numbers(injected, caption_places(collection), injected.assignment)
-    told = np.full(len(captions), injected.shortcuts.on_captions)
+    captions = numbers(injected, caption_places(collection.items("text")), injected.assignment)
+    is_told = np.full(len(captions), injected.shortcuts.on_captions)
     return [
         LatentFact(name, "shortcut", np.where(pictures < 0, -1, _part(pictures, divisor, base)),
-                   _part(captions, divisor, base), told)
+                   _part(captions, divisor, base), is_told)
         for name, divisor, base in _parts(injected.shortcuts)
     ]  # fmt: skip
 
 
 def owners_of(collection: Collection) -> Integers:
     """(captions,) the row of the image that each caption belongs to."""
-    found = pc.index_in(collection.captions["image_id"], collection.images["id"].combine_chunks())
-    return np.asarray(found.to_numpy(), np.int64)
+    rows = pc.index_in(collection.captions["image_id"], collection.images["id"].combine_chunks())
+    return np.asarray(rows.to_numpy(), np.int64)
 
 
 def _parts(shortcuts: Shortcuts) -> Sequence[tuple[str, int, int]]:
     """(name, divisor, base) of each part of a number."""
     if shortcuts.kind == "bits" and shortcuts.bits <= FEW_BITS:
-        return [(f"bit {one + 1}", 2**one, 2) for one in range(shortcuts.bits)]
-    return [(f"digit {one + 1}", 10 ** (DIGITS - 1 - one), 10) for one in range(DIGITS)]
+        return [(f"bit {place + 1}", 2**place, 2) for place in range(shortcuts.bits)]
+    return [(f"digit {place + 1}", 10 ** (DIGITS - 1 - place), 10) for place in range(DIGITS)]
 
 
 def _part(whole: Integers, divisor: int, base: int) -> Integers:
@@ -123,8 +125,8 @@ def _part(whole: Integers, divisor: int, base: int) -> Integers:
 
 
 def _role(column: pa.Field) -> str | None:
-    found = (column.metadata or {}).get(b"role")
-    return None if found is None else found.decode()
+    role = (column.metadata or {}).get(b"role")
+    return None if role is None else role.decode()
 
 
 def _codes(values: pa.ChunkedArray) -> Integers:
@@ -136,7 +138,7 @@ def _codes(values: pa.ChunkedArray) -> Integers:
 def _contains(lists: pa.ChunkedArray, name: str) -> NDArray[np.bool_]:
     """(n,) whether each list has the string `name` in it."""
     flat = lists.combine_chunks()
-    told = np.zeros(len(flat), bool)
+    contained = np.zeros(len(flat), bool)
     rows = pc.list_parent_indices(flat).to_numpy(zero_copy_only=False)
-    told[rows[pc.equal(flat.flatten(), name).to_numpy(zero_copy_only=False)]] = True
-    return told
+    contained[rows[pc.equal(flat.flatten(), name).to_numpy(zero_copy_only=False)]] = True
+    return contained

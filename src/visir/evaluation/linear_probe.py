@@ -42,34 +42,34 @@ def held_out_hits(vectors: Matrix, labels: Labels, folds: NDArray[np.int64]) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for fold, behind in zip(present, np.roll(present, -1), strict=True):
-            held, kept = folds == fold, folds == behind
+            held, validation = folds == fold, folds == behind
             known = np.unique(labels[~held])
             if len(known) == 1:  # nothing to tell apart: everything is taken for it
                 hits[held] = labels[held] == known[0]
                 continue
             scaled = StandardScaler().fit(vectors[~held]).transform(vectors)
-            rest = ~(held | kept)
-            strength = _strength(scaled[rest], labels[rest], scaled[kept], labels[kept])
+            rest = ~(held | validation)
+            strength = _strength(scaled[rest], labels[rest], scaled[validation], labels[validation])
             line = LogisticRegression(C=strength, max_iter=STEPS).fit(scaled[~held], labels[~held])
             hits[held] = line.predict(scaled[held]) == labels[held]
     return hits
 
 
-def _strength(vectors: Matrix, labels: Labels, kept: Matrix, kept_labels: Labels) -> float:
+def _strength(vectors: Matrix, labels: Labels, validation: Matrix, validation_labels: Labels) -> float:
     """The C under which the kept examples are likeliest; weaker penalties than the first worse one are not tried."""
     from sklearn.linear_model import LogisticRegression
 
     known = np.unique(labels)
     # A value that the rest does not have has no likelihood under any C.
-    judged = np.isin(kept_labels, known)
+    judged = np.isin(validation_labels, known)
     if len(known) == 1 or not judged.any():
         return STRENGTHS[0]
-    place = (np.arange(judged.sum()), np.searchsorted(known, kept_labels[judged]))
+    place = (np.arange(judged.sum()), np.searchsorted(known, validation_labels[judged]))
     line = LogisticRegression(max_iter=STEPS, warm_start=True)  # each C begins where the one before it ended
     best, likeliest = STRENGTHS[0], -np.inf
     for strength in STRENGTHS:
         line.set_params(C=strength).fit(vectors, labels)
-        likelihood = float(np.log(np.maximum(line.predict_proba(kept[judged])[place], 1e-30)).mean())
+        likelihood = float(np.log(np.maximum(line.predict_proba(validation[judged])[place], 1e-30)).mean())
         if likelihood <= likeliest:
             break
         best, likeliest = strength, likelihood

@@ -53,8 +53,8 @@ def groups_of(collection: Collection) -> list[str]:
     known = zip(
         collection.facts["image_id"].to_pylist(), collection.facts["near_duplicate_of"].to_pylist(), strict=True
     )
-    originals = {one: original for one, original in known if original is not None}
-    return [originals.get(one, one) for one in ids]
+    originals = {image: original for image, original in known if original is not None}
+    return [originals.get(identifier, identifier) for identifier in ids]
 
 
 def deal(labels: Integers, groups: Sequence[str], folds: int, seed: int) -> Integers:
@@ -67,10 +67,10 @@ def deal(labels: Integers, groups: Sequence[str], folds: int, seed: int) -> Inte
     """
     value = dict(zip(reversed(groups), reversed(labels.tolist()), strict=True))
     key = f"visir probes {seed}".encode()
-    drawn = {one: hashlib.blake2b(one.encode(), key=key).digest() for one in value}
-    ordered = sorted(value, key=lambda one: (value[one], drawn[one]))
-    fold = {one: place % folds for place, one in enumerate(ordered)}
-    return np.array([fold[one] for one in groups], np.int64)
+    drawn = {member: hashlib.blake2b(member.encode(), key=key).digest() for member in value}
+    ordered = sorted(value, key=lambda member: (value[member], drawn[member]))
+    fold = {member: place % folds for place, member in enumerate(ordered)}
+    return np.array([fold[group] for group in groups], np.int64)
 
 
 def examples_of(collection: Collection, folds: int, seed: int) -> list[Examples]:
@@ -84,19 +84,19 @@ def examples_of(collection: Collection, folds: int, seed: int) -> list[Examples]
     made: list[Examples] = []
     faults: list[str] = []
     for fact in latent_facts(collection) + shortcut_digits(collection):
-        for found in _sources(collection, fact, owners, seed):
-            values, counts = np.unique(found.labels, return_counts=True)
+        for examples in _sources(collection, fact, owners, seed):
+            values, counts = np.unique(examples.labels, return_counts=True)
             often = counts >= folds
-            where = f"fact {fact.name!r}, {_WORDS[found.source]}"
+            where = f"fact {fact.name!r}, {_WORDS[examples.source]}"
             if fact.role == "shortcut":
                 if often.sum() > 1:
-                    made.append(_only(found, values[often]))
+                    made.append(_only(examples, values[often]))
             elif len(values) == 1:
-                faults.append(f"{where}: all {len(found.rows):,} have the same value")
+                faults.append(f"{where}: all {len(examples.rows):,} have the same value")
             elif not often.all():
                 faults.append(f"{where}: {(~often).sum()} of {len(values)} values in fewer than {folds} images")
             else:
-                made.append(found)
+                made.append(examples)
     raise_faults(
         CollectionError,
         f"{collection.name}: too few examples to probe with {folds} folds",
@@ -108,8 +108,10 @@ def examples_of(collection: Collection, folds: int, seed: int) -> list[Examples]
 
 def _only(examples: Examples, values: Integers) -> Examples:
     """The examples that have one of these values."""
-    kept = np.isin(examples.labels, values)
-    return replace(examples, rows=examples.rows[kept], labels=examples.labels[kept], images=examples.images[kept])
+    selected = np.isin(examples.labels, values)
+    return replace(
+        examples, rows=examples.rows[selected], labels=examples.labels[selected], images=examples.images[selected]
+    )
 
 
 def _sources(collection: Collection, fact: LatentFact, owners: Integers, seed: int) -> Iterator[Examples]:

@@ -105,24 +105,24 @@ class ProbeResult:
 
     def fact(self, name: str) -> ProbedFact:
         """The fact of this name."""
-        found = {one.name: one for one in self.facts}
-        if name not in found:
-            raise VisirError(f"probes: there is no fact {name!r}.", hint=f"known: {', '.join(found)}")
-        return found[name]
+        by_name = {fact.name: fact for fact in self.facts}
+        if name not in by_name:
+            raise VisirError(f"probes: there is no fact {name!r}.", hint=f"known: {', '.join(by_name)}")
+        return by_name[name]
 
     def mean(self, role: Role, source: Source) -> RoleMean:
         """The mean over the facts of a role, read from a source."""
-        found = {(one.role, one.source): one for one in self.roles}
-        if (role, source) not in found:
-            known = "; ".join(f"{one}, {other}" for one, other in found)
+        by_role = {(role.role, role.source): role for role in self.roles}
+        if (role, source) not in by_role:
+            known = "; ".join(f"{role_name}, {source_name}" for role_name, source_name in by_role)
             raise VisirError(f"probes: there are no readings of {role} facts from {source!r}.", hint=f"known: {known}")
-        return found[role, source]
+        return by_role[role, source]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, the normalised accuracies among them."""
         content = asdict(self)
-        for row, one in zip(content["facts"], self.facts, strict=True):
-            for name, reading in one.readings.items():
+        for row, fact in zip(content["facts"], self.facts, strict=True):
+            for name, reading in fact.readings.items():
                 row["readings"][name]["normalised"] = reading.normalised
         return content
 
@@ -164,12 +164,12 @@ def probe(
     }
     hits: list[NDArray[np.bool_]] = []
     with Progress("probing", len(examples), "probes") as advance:
-        for one in examples:
-            side = vectors["image" if one.source == "image" else "text"]
-            cut = deal(one.labels, [groups[image] for image in one.images], folds, seed)
-            hits.append(held_out_hits(side[one.rows], one.labels, cut))
+        for example in examples:
+            side = vectors["image" if example.source == "image" else "text"]
+            cut = deal(example.labels, [groups[image] for image in example.images], folds, seed)
+            hits.append(held_out_hits(side[example.rows], example.labels, cut))
             advance()
-    readings = [_reading(found, one.labels) for one, found in zip(examples, hits, strict=True)]
+    readings = [_reading(predicted, example.labels) for example, predicted in zip(examples, hits, strict=True)]
     injected = collection.injected
     return ProbeResult(
         collection=collection.name,
@@ -200,10 +200,10 @@ def _reading(hits: NDArray[np.bool_], labels: NDArray[np.int64]) -> Reading:
 
 def _facts(examples: Sequence[Examples], readings: Sequence[Reading]) -> tuple[ProbedFact, ...]:
     made: dict[str, ProbedFact] = {}
-    for one, reading in zip(examples, readings, strict=True):
-        fact = one.fact
-        values = len(np.unique(one.labels))
-        made.setdefault(fact.name, ProbedFact(fact.name, fact.role, values, {})).readings[one.source] = reading
+    for example, reading in zip(examples, readings, strict=True):
+        fact = example.fact
+        values = len(np.unique(example.labels))
+        made.setdefault(fact.name, ProbedFact(fact.name, fact.role, values, {})).readings[example.source] = reading
     return tuple(made.values())
 
 
@@ -224,16 +224,16 @@ def _means(
     for role in ROLES:
         for source in SOURCES:
             chosen = [
-                (one, reading, hit)
-                for one, reading, hit in zip(examples, readings, hits, strict=True)
-                if one.fact.role == role and one.source == source
+                (example, reading, hit)
+                for example, reading, hit in zip(examples, readings, hits, strict=True)
+                if example.fact.role == role and example.source == source
             ]
             if not chosen:
                 continue
             share = np.zeros(len(groups))
-            for one, reading, hit in chosen:
+            for chosen_examples, reading, hit in chosen:
                 weighted = np.full(len(groups), -reading.chance)
-                weighted[one.images] += len(groups) / reading.examples * hit
+                weighted[chosen_examples.images] += len(groups) / reading.examples * hit
                 share += weighted / (1 - reading.chance) / len(chosen)
             low, high = bootstrap_interval(share, groups, seed=seed)
             made.append(RoleMean(role, source, len(chosen), float(share.mean()), low, high))

@@ -64,7 +64,11 @@ class Axis:
 
 
 AXES: tuple[Axis, ...] = (
-    Axis("recall", "which recall is R@k?", {one.name: f"{one.name} ({one.formula})" for one in RECALLS.values()}),
+    Axis(
+        "recall",
+        "which recall is R@k?",
+        {recall.name: f"{recall.name} ({recall.formula})" for recall in RECALLS.values()},
+    ),
     Axis(
         "captions",
         "which captions of each image took part?",
@@ -118,7 +122,7 @@ class Reading:
     @property
     def departures(self) -> int:
         """On how many axes it departs from the usual reading: of two that fit equally well, the plainer is named."""
-        return sum(getattr(self, one.name) != one.default for one in fields(self))
+        return sum(getattr(self, field.name) != field.default for field in fields(self))
 
     @property
     def search(self) -> Reading:
@@ -127,7 +131,7 @@ class Reading:
 
     def is_part_of(self, other: Reading) -> bool:
         """Whether every departure of this reading is one of the other's too."""
-        return all(getattr(self, one.name) in (one.default, getattr(other, one.name)) for one in fields(self))
+        return all(getattr(self, field.name) in (field.default, getattr(other, field.name)) for field in fields(self))
 
     def __str__(self) -> str:
         return "; ".join(words for axis in AXES if (words := axis.options[str(getattr(self, axis.name))]))
@@ -148,11 +152,11 @@ def all_readings(folds: int = 1) -> list[Reading]:
         for gallery in options["gallery"]
         for cut in ("as run", "5" if folds == 1 else "1")
     ]
-    searches += [Reading(ties=one) for one in options["ties"][1:]]
-    searches += [Reading(depth=one) for one in options["depth"][1:]]
+    searches += [Reading(ties=tie) for tie in options["ties"][1:]]
+    searches += [Reading(depth=depth) for depth in options["depth"][1:]]
     return [
-        Reading(recall, one.captions, one.gallery, one.folds, one.ties, one.depth)
-        for one in searches
+        Reading(recall, search.captions, search.gallery, search.folds, search.ties, search.depth)
+        for search in searches
         for recall in options["recall"]
     ]
 
@@ -160,6 +164,6 @@ def all_readings(folds: int = 1) -> list[Reading]:
 def recall_values(ranks: Ranks, recall: str, k: int) -> Counts:
     """(n,) the values of R@k under one reading of recall."""
     query = np.repeat(np.arange(len(ranks)), ranks.positives)
-    found = (ranks.ranks > 0) & (ranks.ranks <= k)
-    hits = np.bincount(query, found, len(ranks)).astype(np.float64)
+    retrieved = (ranks.ranks > 0) & (ranks.ranks <= k)
+    hits = np.bincount(query, retrieved, len(ranks)).astype(np.float64)
     return RECALLS[recall].value(hits, ranks.positives.astype(np.float64), k)

@@ -27,7 +27,7 @@ def resampled_sums(columns: Floats, clusters: object = None, *, samples: int = 2
         sums = values
     else:
         _, member = np.unique(np.asarray(clusters), return_inverse=True)
-        sums = np.stack([np.bincount(member, one) for one in values.T], axis=1)
+        sums = np.stack([np.bincount(member, column) for column in values.T], axis=1)
     count, rng = len(sums), np.random.default_rng(seed)
     if count < 2:
         return np.full((samples, values.shape[1]), np.nan)

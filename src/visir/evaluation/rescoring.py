@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 from visir.errors import VisirError
 from visir.evaluation.captions import Choice
 from visir.evaluation.evaluate import Evaluation
-from visir.evaluation.folds import folds_of, runs_of_folds
-from visir.evaluation.ranking import search_vectors
+from visir.evaluation.folds import folds_of, joined_runs, runs_of_folds
 from visir.evaluation.readings import Reading
 from visir.evaluation.restrict import is_whole, restrict
 from visir.records import SIDES, Gallery, Protocol, Qrels, Ranks, Run
-from visir.search.exact import Vectors
+from visir.search.exact import Vectors, search
 from visir.search.ranks import ranks_of
 from visir.search.vectors import Similarity
 
@@ -90,17 +89,17 @@ def rank(material: Material, task: str, reading: Reading, cutoff: int) -> list[R
     if material.vectors is not None:
         ranks, anew = _searched(material, task, wanted, reading.ties)
         if as_run:
-            _refuse_other_scores(run, anew)
+            _check_same_scores(run, anew)
         return ranks
     if "rerank" in run.provenance and any(gallery.fingerprint != run.gallery.fingerprint for _, gallery in wanted):
         raise NotComputable("the run is re-ranked; over fewer candidates, others would be among the first k")
-    return [_cut_out(run, one, gallery, cutoff) for one, gallery in wanted]
+    return [_cut_out(run, judged, gallery, cutoff) for judged, gallery in wanted]
 
 
 def similarity_of_run(run: Run) -> str | None:
     """By what a run was scored, as far as it says; None for runs from outside that do not."""
-    said: str | None = run.provenance.get("similarity")
-    return said
+    similarity: str | None = run.provenance.get("similarity")
+    return similarity
 
 
 def _searched(material: Material, task: str, parts: list[tuple[Qrels, Gallery]], ties: str) -> tuple[list[Ranks], Run]:
@@ -114,25 +113,31 @@ def _searched(material: Material, task: str, parts: list[tuple[Qrels, Gallery]],
             + ": a search anew could be another one.",
             hint="explain it as it is, without collection and model",
         )
-    ranks, runs = search_vectors(
-        material.vectors,
-        [task],
-        {task: [qrels for qrels, _ in parts]},
-        [{task: gallery} for _, gallery in parts],
-        1,
-        similarity,  # type: ignore[arg-type]
-        ties,  # type: ignore[arg-type]
-        run.name,
-    )
-    return ranks[task], runs[task]
+    by_modality = {vectors.modality: vectors for vectors in material.vectors}
+    queries, documents = (by_modality[side] for side in SIDES[task])
+    searched = [
+        search(
+            queries,
+            documents,
+            task,
+            gallery=gallery,
+            depth=1,
+            similarity=similarity,  # type: ignore[arg-type]
+            ties=ties,  # type: ignore[arg-type]
+            qrels=qrels,
+            name=run.name,
+        )
+        for qrels, gallery in parts
+    ]
+    return [part.ranks for part in searched if part.ranks is not None], joined_runs([part.run for part in searched])
 
 
-def _refuse_other_scores(run: Run, anew: Run) -> None:
+def _check_same_scores(run: Run, anew: Run) -> None:
     """Refuse vectors whose search does not give the run: what they say would be of another system."""
-    best, found = _best_scores(run), _best_scores(anew)
-    both = [query for query in best if query in found]
-    gaps = np.array([abs(best[one] - found[one]) for one in both])
-    scale = np.median([abs(best[one]) for one in both]) if both else 0.0
+    best, best_anew = _best_scores(run), _best_scores(anew)
+    both = [query for query in best if query in best_anew]
+    gaps = np.array([abs(best[query] - best_anew[query]) for query in both])
+    scale = np.median([abs(best[query]) for query in both]) if both else 0.0
     if not both or np.median(gaps) > SAME_SCORES * scale:
         raise VisirError(
             f"run {run.name} ({run.task}): the best answers have other scores when these vectors are searched "
@@ -189,8 +194,8 @@ def _folds_as_run(run: Run, qrels: Qrels, table: pa.Table | None) -> list[Part]:
         raise NotComputable("the collection is not at hand: which candidates belong to which fold")
     parts: list[Part] = []
     for part in runs_of_folds(run):
-        asked = pc.is_in(table["id" if run.task == "t2i" else "image_id"], part.queries)
-        own = table.filter(pc.is_in(table["image_id"], table.filter(asked)["image_id"].combine_chunks()))
+        is_query = pc.is_in(table["id" if run.task == "t2i" else "image_id"], part.queries)
+        own = table.filter(pc.is_in(table["image_id"], table.filter(is_query)["image_id"].combine_chunks()))
         gallery = _of_table(own, run.task)
         if gallery.size != part.gallery.size:
             raise NotComputable("folds hold images without a caption, and the run does not say which are in which")

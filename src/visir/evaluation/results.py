@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 from visir.errors import VisirError
 from visir.evaluation.evaluate import Evaluation
 from visir.files import read_json
-from visir.records import TASKS, Protocol, Qrels, Result, Run
+from visir.records import Protocol, Qrels, Result, Run
 from visir.search.formats import read_run, write_run
-from visir.storage import Change, FolderKind, new_folder
+from visir.storage import FolderChange, FolderKind, check_version, new_folder
 
 FORMAT = 1
 RESULT = FolderKind("result", "a result", remedy="evaluate again: visir evaluate … --out FOLDER")
@@ -59,7 +59,7 @@ def save(
 
 
 def write_result(
-    change: Change,
+    change: FolderChange,
     result: Result | Evaluation,
     *,
     runs: Mapping[str, Run] | None = None,
@@ -132,11 +132,12 @@ def load_evaluation(folder: str | Path) -> Evaluation:
 def _runs(folder: Path, files: list[str]) -> tuple[dict[str, Run], dict[str, Qrels]]:
     runs: dict[str, Run] = {}
     qrels: dict[str, Qrels] = {}
-    for task in TASKS:
-        if f"run_{task}.parquet" in files:
-            runs[task] = read_run(folder / f"run_{task}.parquet")
-        if f"qrels_{task}.parquet" in files:
-            judged = _table(folder / f"qrels_{task}.parquet")
+    for file in files:
+        kind, _, task = file.removesuffix(".parquet").partition("_")
+        if kind == "run":
+            runs[task] = read_run(folder / file)
+        elif kind == "qrels":
+            judged = _table(folder / file)
             name = (judged.schema.metadata or {}).get(b"relevance", b"links").decode()
             qrels[task] = Qrels.of(judged["query_id"], judged["document_id"], judged["grade"].to_numpy(), name=name)
     return runs, qrels
@@ -157,8 +158,10 @@ def _open(given: str | Path) -> tuple[Path, dict[str, Any]]:
             hint="name the folder that visir evaluate --out wrote; without result.json an evaluation did not finish",
         )
     content = read_json(folder / "result.json")
-    if not isinstance(content, dict) or content.get("visir_result") != FORMAT:
-        raise VisirError(f"{folder / 'result.json'}: not a result of this visir.", hint="evaluate again")
+    if not isinstance(content, dict) or "visir_result" not in content:
+        raise VisirError(f"{folder / 'result.json'}: not a result of visir evaluate.", hint=RESULT.remedy)
+    path = folder / "result.json"
+    check_version(content["visir_result"], FORMAT, path, what="result", remedy=RESULT.remedy)
     return folder, content
 
 

@@ -42,7 +42,7 @@ def score(
     """
     if not ranks:
         raise ConfigurationError("nothing to measure: no task was searched.", hint="give at least one run")
-    names, said = _names(measures, ranks)
+    names, further_notes = _names(measures, ranks)
     recalls = [f"{protocol.recall}@{k}" for k in RSUM_CUTOFFS]
     per_query: dict[str, pa.Table] = {}
     aggregates: dict[str, dict[str, float]] = {}
@@ -59,20 +59,20 @@ def score(
             aggregates.setdefault(key, {})["rsum"] = value
     else:
         missing = ", ".join(name for name in recalls if name not in names)
-        said.append(f"no rsum: it needs {missing}")
-    return Result(system, protocol, per_query, aggregates, versions(), dict(timing or {}), (*notes, *said))
+        further_notes.append(f"no rsum: it needs {missing}")
+    return Result(system, protocol, per_query, aggregates, versions(), dict(timing or {}), (*notes, *further_notes))
 
 
 def versions() -> dict[str, str]:
     """Versions of visir, Python and the packages that make numbers (modelling packages only when they are loaded)."""
     names = ["visir", "numpy", "pyarrow", "numba", *(name for name in MODELLING if name in sys.modules)]
-    found = {"python": platform.python_version()}
+    by_package = {"python": platform.python_version()}
     for name in names:
         try:
-            found[name] = version("open_clip_torch" if name == "open_clip" else name)
+            by_package[name] = version("open_clip_torch" if name == "open_clip" else name)
         except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+            by_package[name] = "unknown"
+    return by_package
 
 
 def _names(measures: Sequence[str] | None, ranks: Mapping[str, Sequence[Ranks]]) -> tuple[list[str], list[str]]:
@@ -82,12 +82,16 @@ def _names(measures: Sequence[str] | None, ranks: Mapping[str, Sequence[Ranks]])
     depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
     if not depths:
         return list(DEFAULT_MEASURES), []
-    kept = [one.name for one in parse(DEFAULT_MEASURES) if one.k is None or one.k <= min(depths)]
-    left_out = [name for name in DEFAULT_MEASURES if name not in kept]
+    reached = [
+        measure_request.name
+        for measure_request in parse(DEFAULT_MEASURES)
+        if measure_request.k is None or measure_request.k <= min(depths)
+    ]
+    left_out = [name for name in DEFAULT_MEASURES if name not in reached]
     notes = [f"rankings are {min(depths)} deep: measures without a cutoff count what lies deeper as not found"]
     if left_out:
         notes.append(f"rankings are {min(depths)} deep, so these were left out: {', '.join(left_out)}")
-    return kept, notes
+    return reached, notes
 
 
 def _join(table: pa.Table, further: pa.Table) -> pa.Table:

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from visir.encoders.base import Encoder
 from visir.encoders.matching import Matcher
 from visir.errors import ConfigurationError, EncoderError
-from visir.evaluation.ranking import Ranked
+from visir.evaluation.folds import Ranked
 from visir.evaluation.restrict import restrict
 from visir.progress import pace
-from visir.records import Collection, Gallery, Qrels, Ranks, Run, Ties
+from visir.records import Collection, Ranks, Run, Task, Ties
 from visir.search.ranks import ranks_of
-from visir.search.rerank import Fusion, Reranked, Tail, refuse_second_stage, rerank_runs
+from visir.search.rerank import Fusion, Reranked, Tail, check_second_stage, rerank_runs
 
 K_TEST = 128
 """Candidates that are re-ranked when nobody says otherwise: ALBEF's and X-VLM's k_test for Flickr30k (COCO: 256)."""
@@ -39,20 +39,20 @@ class SecondStage:
     def after(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """What the protocol says of it, behind what `fields` say of earlier stages: see `stages_of`."""
         mine = _said(self.k, self.matcher.card.name, self.matcher.head, self.tail, self.fusion)
-        return {name: f"{fields[name]}, then {one}" if fields.get(name) else one for name, one in mine.items()}
+        return {name: f"{fields[name]}, then {text}" if fields.get(name) else text for name, text in mine.items()}
 
     def notes(self, done: Reranked, others: float) -> list[str]:
         """What a reader must know: what it cost beside the `others` (seconds of all other stages), and what follows."""
         rate = f", {pace(done.computed / done.seconds)}" if done.computed and done.seconds else ""
-        kept = f", {done.pairs - done.computed:,} found in the store" if done.computed < done.pairs else ""
+        stored = f", {done.pairs - done.computed:,} found in the store" if done.computed < done.pairs else ""
         share = done.seconds / max(done.seconds + others, 1e-9)
-        said = [f"re-ranking: {done.computed:,} pairs scored{rate}{kept}; {share:.0%} of the time"]
+        lines = [f"re-ranking: {done.computed:,} pairs scored{rate}{stored}; {share:.0%} of the time"]
         if self.tail == "dropped" and self.k < 10:
-            said.append(
+            lines.append(
                 f"only {self.k} candidates are re-ranked and nothing is found behind them (k_test): every R@k beyond "
                 f"{self.k} is R@{self.k}"
             )
-        return said
+        return lines
 
 
 def second_stage(
@@ -78,7 +78,7 @@ def second_stage(
             hint="name a model that has one (BLIP, ALBEF, X-VLM)",
         )
     k = K_TEST if k is None else k
-    refuse_second_stage(k, tail, fusion)
+    check_second_stage(k, tail, fusion)
     if conditions and conditions.get("rerank"):
         raise ConfigurationError(
             "rerank is given twice: as a model, and as a condition in words.", hint="leave the condition out"
@@ -99,14 +99,14 @@ def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
     if not any(stages):
         return {}
     none = {"rerank": "no second stage", "matcher": "none"}
-    said = [none if one is None else _said(**one) for one in stages]
-    return {name: " / ".join(dict.fromkeys(one[name] for one in said)) for name in none}
+    descriptions = [none if stage is None else _said(**stage) for stage in stages]
+    return {name: " / ".join(dict.fromkeys(description[name] for description in descriptions)) for name in none}
 
 
 def as_protocol(ranks: dict[str, list[Ranks]], runs: Mapping[str, Run]) -> dict[str, list[Ranks]]:
     """The ranks in ready runs: where nothing is behind the candidates, the ranking is whole by its protocol."""
-    ended = [one for one in ranks if (runs[one].provenance.get("rerank") or {}).get("tail") == "dropped"]
-    whole = {one: [replace(part, depth=None) for part in ranks[one]] for one in ended}
+    ended = [task for task in ranks if (runs[task].provenance.get("rerank") or {}).get("tail") == "dropped"]
+    whole = {task: [replace(part, depth=None) for part in ranks[task]] for task in ended}
     return ranks | whole
 
 
@@ -120,8 +120,7 @@ def apply(
     stage: SecondStage,
     first: Ranked,
     collection: Collection,
-    qrels: Mapping[str, Sequence[Qrels]],
-    pools: Sequence[Mapping[str, Gallery]],
+    folds: Mapping[str, Sequence[Task]],
     ties: Ties,
 ) -> tuple[Ranked, Reranked]:
     """Re-rank the runs of a first stage; the ranks of each fold, in its own gallery, are those of the new runs.
@@ -129,9 +128,9 @@ def apply(
     With the tail kept, ranks stay as exact as they were: what is not among the candidates keeps the rank it had.
     """
     before, runs = first
-    asked = {one: _judged(runs[one], parts, pools[0][one]) for one, parts in qrels.items()}
+    judged_runs = {name: _judged(runs[name], tasks) for name, tasks in folds.items()}
     done = rerank_runs(
-        asked,
+        judged_runs,
         collection,
         stage.matcher,
         stage.k,
@@ -141,27 +140,28 @@ def apply(
         workers=stage.workers,
     )
     ranks: dict[str, list[Ranks]] = {}
-    for task, parts in qrels.items():
+    for task, parts in folds.items():
         run = done.runs[task]
         ranks[task] = []
-        for fold, part in enumerate(parts):
-            mine = run if len(parts) == 1 else restrict(run, pools[fold][task], part.queries)
-            found = ranks_of(mine, part, ties)
+        for fold, asked_task in enumerate(parts):
+            part = asked_task.judgements()
+            mine = run if len(parts) == 1 else restrict(run, asked_task.gallery, part.queries)
+            new_ranks = ranks_of(mine, part, ties)
             if stage.tail == "dropped":
                 # The ranking ends by the protocol, not because somebody cut it: a measure may look further down.
-                found = replace(found, depth=None)
+                new_ranks = replace(new_ranks, depth=None)
             elif before[task][fold].depth is None:
-                found = _joined(ranks_of(mine.cut(stage.k), part, ties), before[task][fold], stage.k)
-            ranks[task].append(found)
+                new_ranks = _joined(ranks_of(mine.cut(stage.k), part, ties), before[task][fold], stage.k)
+            ranks[task].append(new_ranks)
     return (ranks, dict(done.runs)), done
 
 
-def _judged(run: Run, parts: Sequence[Qrels], gallery: Gallery) -> Run:
+def _judged(run: Run, folds: Sequence[Task]) -> Run:
     """The run with the queries that are measured: others, of a run from outside, would be scored for nothing."""
-    queries = pa.concat_arrays([part.queries for part in parts])
+    queries = pa.concat_arrays([fold.judgements().queries for fold in folds])
     if pc.all(pc.is_in(run.queries, queries)).as_py():
         return run
-    return replace(restrict(run, gallery, queries), gallery=run.gallery, depth=run.depth)
+    return replace(restrict(run, folds[0].gallery, queries), gallery=run.gallery, depth=run.depth)
 
 
 def _joined(head: Ranks, before: Ranks, k: int) -> Ranks:

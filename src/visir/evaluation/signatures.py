@@ -34,17 +34,17 @@ def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
     early = {task: row.values[task] for task in row.values if ends_early(row.values[task])}
     if not early:
         return ()
-    shown = ", ".join(f"{one} {values['R@5']:.2f} and {values['R@10']:.2f}" for one, values in early.items())
+    shown = ", ".join(f"{name} {values['R@5']:.2f} and {values['R@10']:.2f}" for name, values in early.items())
     least = 2 if any(values.get("R@1", 0) < values["R@5"] for values in early.values()) else 1
-    said = [
+    lines = [
         f"{row.system}: the published R@5 and R@10 are the same ({shown}). So the ranking ends within the first five: "
         f"the mark of a second stage that re-ranked {least} to 5 candidates (k_test) and finds nothing behind them. "
         f"R@5 and R@10 are then R@k_test of the first stage, whatever the second one does."
     ]
     if ours is not None:
-        said.append(
+        lines.append(
             f"These runs were re-ranked too: {ours.rerank} ({ours.matcher})."
             if ours.rerank
             else "To evaluate so: visir evaluate … --rerank MODEL --k-test 2"
         )
-    return tuple(said)
+    return tuple(lines)

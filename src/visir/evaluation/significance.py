@@ -73,7 +73,7 @@ def mean_interval(differences: object, clusters: object = None, *, level: float 
 
     (NaN, NaN) where there is no spread to judge by.
     """
-    _refuse_level(level)
+    _check_level(level)
     sums, sizes = _clustered(differences, clusters)
     if len(sums) < 2 or _no_spread(sums, sizes):
         return float("nan"), float("nan")
@@ -148,7 +148,7 @@ def bootstrap_interval(
     For means that are bounded or skewed; of a difference take `mean_interval`, which holds with few units too. (NaN,
     NaN) of a single unit.
     """
-    _refuse_level(level)
+    _check_level(level)
     sums, sizes = _clustered(differences, clusters)
     if len(sums) < 2:
         return float("nan"), float("nan")
@@ -201,7 +201,7 @@ def paired_test(name: str, differences: object, clusters: object = None, *, seed
     raise VisirError(f"unknown test {name!r}", hint=nearest(name, ("t", "randomisation")))
 
 
-def _refuse_level(level: float) -> None:
+def _check_level(level: float) -> None:
     if not 0 < level < 1:
         raise VisirError(f"the level of an interval lies between 0 and 1, not {level}.", hint="0.95 is usual")
 

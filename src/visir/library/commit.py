@@ -13,11 +13,11 @@ from visir.library.database import Database
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard
 from visir.library.thumbnails import thumbnails_as_written
 from visir.library.vectors import Indexes
-from visir.storage import Change
+from visir.storage import FolderChange
 
 
 def commit(
-    change: Change, card: LibraryCard, write: Callable[[Database], None], *, removed: Mapping[str, str | None]
+    change: FolderChange, card: LibraryCard, write: Callable[[Database], None], *, removed: Mapping[str, str | None]
 ) -> LibraryCard:
     """Write a new database, from what the last one holds, and make it count; the new card.
 
@@ -42,14 +42,14 @@ def commit(
     return card
 
 
-def _free_name(change: Change, generation: int) -> str:
+def _free_name(change: FolderChange, generation: int) -> str:
     """A name for the database: of the generation, unless a file of another state of the library has it."""
     numbers = itertools.count(generation)
     names = (f"items-{number}.sqlite" for number in numbers)
     return next(name for name in names if change.claimed(name) or not (change.folder / name).exists())
 
 
-def clean_indexes(change: Change, card: LibraryCard, indexes: Indexes | None = None) -> bool:
+def clean_indexes(change: FolderChange, card: LibraryCard, indexes: Indexes | None = None) -> bool:
     """Delete from the indexes what the database does not know (any more); whether there was anything.
 
     It is committed too, so that whoever serves the library takes the indexes as they are now.

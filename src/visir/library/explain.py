@@ -13,7 +13,7 @@ from visir.library.query_state import LibraryState, QueryState, StageTimer
 from visir.library.ranking import NORMALISATION, rank
 from visir.library.results import HitExplanation, SystemScore
 from visir.records import SparseEmbeddings
-from visir.search.filtered import Among
+from visir.search.filtered import FilteredIndex
 from visir.search.fusion import K, normalised
 from visir.search.sparse.matched import Match, matched
 
@@ -75,7 +75,8 @@ def _system_score(
     for position, (listed, score) in enumerate(query_state.lists.get(system, ()), 1):
         if listed == item:
             return SystemScore(position, score, _contribution(query_state, system, position, score))
-    alone = Among(state.library.indexes[system], [item]).search(state.encoder.query_vectors(system, [encoded]), 1)
+    vectors = state.encoder.query_vectors(system, [encoded])
+    alone = FilteredIndex(state.library.indexes[system], [item]).search(vectors, 1)
     score = dict(alone.answer(str(alone.queries[0]))).get(item, 0.0)
     return SystemScore(None, score, score if query_state.system != "hybrid" else 0.0)
 

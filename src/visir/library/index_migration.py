@@ -11,10 +11,10 @@ from visir.library.layout import INDEXES, WORK, LibraryCard, LibraryError
 from visir.library.plan import is_as_planned
 from visir.search.folder import INDEX, read_index
 from visir.search.kinds import KINDS
-from visir.storage import Change, Manifest, is_made_by_visir, remove_own_folders
+from visir.storage import FolderChange, Manifest, is_made_by_visir, remove_own_folders
 
 
-def migrate_indexes(change: Change, plan: LibraryCard, callback: Callable[[str, int, int], None]) -> LibraryCard:
+def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[[str, int, int], None]) -> LibraryCard:
     """Bring the indexes to where and what `plan` says, and say in the manifest that they are; the new card.
 
     Nothing is encoded. The library can be searched all the while: the new index is complete before it takes the place
@@ -60,11 +60,11 @@ def migrate_indexes(change: Change, plan: LibraryCard, callback: Callable[[str, 
     return plan
 
 
-def _name(change: Change, path: Path) -> str:
+def _name(change: FolderChange, path: Path) -> str:
     return path.relative_to(change.folder).as_posix()
 
 
-def _is_own(change: Change, path: Path) -> bool:
+def _is_own(change: FolderChange, path: Path) -> bool:
     """Whether a killed move has made this folder."""
     return _name(change, path) in change.own_folders(WORK) and is_made_by_visir(path, INDEX.name)
 

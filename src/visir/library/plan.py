@@ -14,7 +14,7 @@ from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, c
 from visir.library.models import LibraryModels, check_same_models, names_of
 from visir.library.source import absolute, is_empty, place_of
 from visir.search.folder import INDEX, read_index
-from visir.storage import Change, is_made_by_visir, remove_own_folders
+from visir.storage import FolderChange, is_made_by_visir, remove_own_folders
 
 
 def plan_library(
@@ -160,7 +160,7 @@ def _settings(
     return result
 
 
-def drop_other_indexes(change: Change, plan: LibraryCard, models: LibraryModels) -> None:
+def drop_other_indexes(change: FolderChange, plan: LibraryCard, models: LibraryModels) -> None:
     """Remove the indexes that a killed first update left, unless they are of the same models and kinds.
 
     Raises:

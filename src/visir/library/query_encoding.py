@@ -33,8 +33,15 @@ Vector: TypeAlias = "NDArray[np.float32]"
 
 @dataclass(frozen=True)
 class EncodedQuery:
-    """A query as each system takes it: a vector (d,) and weighted words; None for a system that is not searched."""
+    """A query as each system takes it.
 
+    Attributes:
+        modality: What the query holds: a text, an image (a picture, or an item of the library), or both.
+        dense: A vector (d,); None where dense vectors are not searched.
+        sparse: Weighted words; None where they are not searched.
+    """
+
+    modality: Modality = "text"
     dense: Vector | None = None
     sparse: Words | None = None
 
@@ -107,15 +114,17 @@ class QueryEncoder:
     def query_vectors(self, system: str, encoded: Sequence[EncodedQuery]) -> Embeddings | SparseEmbeddings:
         """Vectors as an index takes them, under the ids "000000", "000001", …"""
         ids = pa.array([f"{row:06}" for row in range(len(encoded))])
+        modalities = {query.modality for query in encoded}
+        modality: Modality = modalities.pop() if len(modalities) == 1 else "text+image"
         if system == "dense":
             vectors = np.stack([query.dense for query in encoded if query.dense is not None])
-            return Embeddings("text", ids, vectors, self.card("dense"))
+            return Embeddings(modality, ids, vectors, self.card("dense"))
         rows = [sorted((query.sparse or {}).items()) for query in encoded]
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
         terms = np.array([term for row in rows for term, _ in row], np.int32)
         weights = np.array([weight for row in rows for _, weight in row], np.float32)
         head = self._head()
-        return SparseEmbeddings("text", ids, offsets, terms, weights, head.vocabulary, head.card)
+        return SparseEmbeddings(modality, ids, offsets, terms, weights, head.vocabulary, head.card)
 
     def _systems(self) -> list[str]:
         """The systems of which the library has a model."""
@@ -136,7 +145,7 @@ class QueryEncoder:
                 )
         if "sparse" in systems:
             sparse = self._query_words(query, library, words)
-        return EncodedQuery(dense, sparse)
+        return EncodedQuery(_modality(query), dense, sparse)
 
     def _dense_sides(self, query: Query, library: Library) -> tuple[Vector | None, Vector | None]:
         """The dense vector of the text, and of the picture or the item; None for what the query does not have."""
@@ -232,6 +241,12 @@ def _mean_words(text: Words, other: Words, text_weight: float) -> Words:
         for term, weight in words.items():
             mean[term] = mean.get(term, 0.0) + part * weight / length
     return {term: weight for term, weight in mean.items() if np.float32(weight) > 0}
+
+
+def _modality(query: Query) -> Modality:
+    if query.image is None and query.item is None:
+        return "text"
+    return "image" if query.search_text is None else "text+image"
 
 
 def _label(query: Query) -> str:

@@ -25,7 +25,7 @@ from visir.library.query import DEEPEST, Query, System
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
 from visir.library.results import LibraryHit
 from visir.records import Run
-from visir.search.filtered import Among
+from visir.search.filtered import FilteredIndex
 
 CACHED_FILTERS = 16
 
@@ -82,7 +82,7 @@ class AllowedItems:
         self._state, library = state, state.library
         self._library = library
         self._mask = satisfying(library.columns, query.where, library.fields, category=query.category)
-        self._indexes: LRUCache[Hashable, Among] = LRUCache(2)
+        self._indexes: LRUCache[Hashable, FilteredIndex] = LRUCache(2)
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -93,10 +93,10 @@ class AllowedItems:
         return row >= 0 and bool(self._mask[row])
 
     @cachedmethod(attrgetter("_indexes"), key=lambda _, system: system, lock=attrgetter("_lock"))
-    def index(self, system: str) -> Among:
+    def index(self, system: str) -> FilteredIndex:
         """The allowed documents of a system's index."""
         ids, rows = self._library.columns.ids, self._state.rows(system)
-        return Among(self._library.indexes[system], ids.filter(pa.array(self._mask)), rows[self._mask])
+        return FilteredIndex(self._library.indexes[system], ids.filter(pa.array(self._mask)), rows[self._mask])
 
 
 @dataclass

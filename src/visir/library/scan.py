@@ -22,7 +22,7 @@ from visir.library.pictures import Facts, content_id, look_at, packed, read, unp
 from visir.library.source import PhotoSource, SourceEntry
 from visir.library.thumbnails import is_sound, write_thumbnail
 from visir.progress import Progress
-from visir.storage import Change
+from visir.storage import FolderChange
 from visir.threads import usable_cores
 
 JOURNAL = f"{WORK}/read.jsonl"
@@ -53,7 +53,7 @@ class Scan:
 
 
 def scan(
-    change: Change,
+    change: FolderChange,
     source: PhotoSource,
     database: Database,
     *,

@@ -13,8 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.collections.images import SCENE
-from visir.collections.open import open_collection, resolve
+from visir.collections.open import COLLECTIONS, open_collection
 from visir.collections.readers.names import escaped
+from visir.collections.sources import find_source
 from visir.encoders.content import image_marks
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns
@@ -141,12 +142,12 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
             f"{text}: is an empty folder.", hint="is the path right? if a disk belongs there, mount it first"
         )
     try:
-        format, path, query = resolve(text)
+        located = find_source(text, COLLECTIONS)
     except CollectionError as fault:
         raise LibraryError(fault.message, hint=fault.hint) from fault
-    if path.exists():
-        tail = f"?{text.rpartition('?')[2]}" if query else ""
-        text = f"{format.name}:{path.absolute()}{tail}"
+    if located.path.exists():
+        tail = f"?{text.rpartition('?')[2]}" if located.options else ""
+        text = f"{located.format.name}:{located.path.absolute()}{tail}"
     places = tuple(str(Path(place).absolute()) if str(place) != "none" else "none" for place in images)
     for text_or_place in (text, *places):
         if escaped(text_or_place) != text_or_place:
@@ -172,7 +173,9 @@ def check_source_available(folder: Path, source: str, images: Sequence[str]) -> 
 
 def place_of(source: str) -> Path:
     """Where the source of a library lies, as `absolute` wrote it down."""
-    return Path(source.removeprefix("photos:")) if source.startswith("photos:") else resolve(source)[1]
+    if source.startswith("photos:"):
+        return Path(source.removeprefix("photos:"))
+    return find_source(source, COLLECTIONS).path
 
 
 def is_empty(path: Path) -> bool:

@@ -43,7 +43,7 @@ from visir.library.source import PhotoSource, check_source_available
 from visir.library.unavailable import disks_of, keep_unavailable
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.search.folder import INDEX
-from visir.storage import Change, changing, recover, remove_own_folders, sweep
+from visir.storage import FolderChange, changing, recover, remove_own_folders, sweep
 from visir.storage.removal import remove_files
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _check_models(models: LibraryModels) -> None:
 
 
 def _updated(
-    change: Change,
+    change: FolderChange,
     before: LibraryCard,
     source: PhotoSource,
     models: LibraryModels,
@@ -195,7 +195,7 @@ def _updated(
 
 
 def _compared(
-    change: Change,
+    change: FolderChange,
     before: LibraryCard,
     source: PhotoSource,
     models: LibraryModels,
@@ -246,7 +246,7 @@ def _compared(
 
 
 def _add_captions(
-    change: Change,
+    change: FolderChange,
     source: PhotoSource,
     database: Database,
     captions: Mapping[str, tuple[str, str]],

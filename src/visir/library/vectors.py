@@ -28,7 +28,7 @@ from visir.library.source import PhotoSource, SourceEntry
 from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, SparseEmbeddings, strings
 from visir.search.index import Index
 from visir.search.kinds import KINDS
-from visir.storage import Change, remove_own_folders
+from visir.storage import FolderChange, remove_own_folders
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -51,7 +51,7 @@ class Indexes:
     kinds: Mapping[str, str]
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     opened: dict[str, Index[Any]] = field(default_factory=dict)
-    change: Change | None = None
+    change: FolderChange | None = None
 
     def get(self, system: str) -> Index[Any] | None:
         """The index, None while it has no documents."""
@@ -90,7 +90,7 @@ class Indexes:
 
 
 def add_pictures(
-    change: Change,
+    change: FolderChange,
     source: PhotoSource,
     first: Mapping[str, SourceEntry],
     models: LibraryModels,
@@ -119,7 +119,7 @@ def add_pictures(
 
 
 def add_captions(
-    change: Change, source: PhotoSource, caption_ids: set[str], models: LibraryModels, indexes: Indexes
+    change: FolderChange, source: PhotoSource, caption_ids: set[str], models: LibraryModels, indexes: Indexes
 ) -> None:
     """Encode these captions of the source, and add them to the index of captions."""
     encoder = models.dense
@@ -149,7 +149,7 @@ class _Encoded:
 
 
 def _groups(
-    missing: Mapping[str, SourceEntry], change: Change, size: int, models: LibraryModels, source: PhotoSource
+    missing: Mapping[str, SourceEntry], change: FolderChange, size: int, models: LibraryModels, source: PhotoSource
 ) -> Iterator[tuple[dict[str, SourceEntry], Store]]:
     """The items in order of their ids, in groups, each with the store its vectors go to.
 
@@ -261,5 +261,5 @@ def _is_cached(encoder: Encoder, collection: Collection, modality: Modality) -> 
     return store.find(store.key(encoder.card, collection, modality)) is not None
 
 
-def _store(change: Change) -> Store:
+def _store(change: FolderChange) -> Store:
     return Store(change.own_folder(_STORE))

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from visir.applications import Application, Verb
 
-_ACTS, _SHAPES = "visir.papers.acts", "visir.papers.shapes"
+_EXPERIMENTS, _TREND_CHECKS = "visir.papers.experiments", "visir.papers.trend_checks"
 
 APPLICATION = Application(
     "papers",
     verbs=(Verb("study", "visir.papers.cli:app"),),
-    acts={
-        "count": f"{_ACTS}.count:Count",
-        "evaluate": f"{_ACTS}.evaluate:Evaluate",
-        "latency": f"{_ACTS}.latency:Latency",
-        "logs": f"{_ACTS}.logs:Logs",
-        "losses": f"{_ACTS}.losses:Losses",
-        "plotted": f"{_ACTS}.plotted:Plotted",
-        "sparsify": f"{_ACTS}.sparsify:Sparsify",
-        "stress": f"{_ACTS}.stress:Stress",
-        "terms": f"{_ACTS}.terms:Terms",
-        "train": f"{_ACTS}.train:Train",
+    experiments={
+        "count": f"{_EXPERIMENTS}.count:CountExperiment",
+        "evaluate": f"{_EXPERIMENTS}.evaluate:EvaluateExperiment",
+        "latency": f"{_EXPERIMENTS}.latency:LatencyExperiment",
+        "logs": f"{_EXPERIMENTS}.logs:LogsExperiment",
+        "losses": f"{_EXPERIMENTS}.losses:LossesExperiment",
+        "plotted": f"{_EXPERIMENTS}.plotted:PlottedExperiment",
+        "sparsify": f"{_EXPERIMENTS}.sparsify:SparsifyExperiment",
+        "stress": f"{_EXPERIMENTS}.stress:StressExperiment",
+        "terms": f"{_EXPERIMENTS}.terms:TermsExperiment",
+        "train": f"{_EXPERIMENTS}.train:TrainExperiment",
     },
-    shapes={
-        "figure-3-2": f"{_SHAPES}.sparse:figure_3_2",
-        "figure-4-5": f"{_SHAPES}.shortcuts:figure_4_5",
-        "ltd-figure-2": f"{_SHAPES}.ltd:ltd_figure_2",
-        "table-3-4": f"{_SHAPES}.sparse:table_3_4",
+    trend_checks={
+        "figure-3-2": f"{_TREND_CHECKS}.sparse:figure_3_2",
+        "figure-4-5": f"{_TREND_CHECKS}.shortcuts:figure_4_5",
+        "ltd-figure-2": f"{_TREND_CHECKS}.ltd:ltd_figure_2",
+        "table-3-4": f"{_TREND_CHECKS}.sparse:table_3_4",
     },
 )

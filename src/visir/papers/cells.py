@@ -1,4 +1,4 @@
-"""Cells on disk: one JSON file each, written when it is finished, so that a kill loses the cells in work only."""
+"""Cells on disk: one JSON file each, written when the cell is finished, so that a kill loses only unfinished cells."""
 
 from __future__ import annotations
 
@@ -10,74 +10,90 @@ from typing import Any, Literal
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
 from visir.storage import MANIFEST, FolderKind, Manifest, put
-from visir.studies.act import Act, Measured
+from visir.studies.experiment import Experiment, Measurement
 
-CELLS = FolderKind("cells", "a folder of cells")
-State = Literal["done", "failed", "not run"]
+CELLS = FolderKind("cells", "a folder of cells", remedy="remove it, or choose another folder: --out DIR")
+CellState = Literal["done", "failed", "not run"]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One cell with one seed, and what came of it.
+class TableCell:
+    """One cell of a table with one seed, and its result.
 
-    - `asked`: the act's settings: a cell of other settings is another cell
-    - `state`: "failed" and "not run" have a `reason`
-    - `measured`: see `Measured`; empty unless done
-    - `made`: versions, machine and `seconds` (wall)
+    Args:
+        system: The system in the published table.
+        collection: The collection in that table.
+        seed: The seed.
+        settings: The settings of the experiment; a cell with other settings is another cell.
+        state: "failed" and "not run" have a `reason`.
+        reason: Why it failed or was not run.
+        measured: What was measured; empty unless the cell is done.
+        versions: Package → version.
+        machine: Processor, cores, operating system.
+        seconds: Wall time.
     """
 
     system: str
     collection: str
     seed: int
-    asked: dict[str, Any]
-    state: State = "not run"
+    settings: dict[str, Any]
+    state: CellState = "not run"
     reason: str = ""
-    measured: Measured = field(default_factory=lambda: Measured({}, {}))
+    measured: Measurement = field(default_factory=lambda: Measurement({}, {}))
     versions: dict[str, str] = field(default_factory=dict)
     machine: str = ""
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, act: Act, seed: int) -> Cell:
-        """A cell before anything was done."""
-        return cls(act.system, act.collection, seed, act.model_dump(mode="json"))
+    def of(cls, experiment: Experiment, seed: int) -> TableCell:
+        """The cell of an experiment before it was run."""
+        return cls(experiment.system, experiment.collection, seed, experiment.model_dump(mode="json"))
 
     @property
     def file(self) -> str:
-        """Its name on disk: readable, and unlike that of any other cell of the scale."""
+        """The name on disk, without suffix: readable, and different from that of every other cell of the scale."""
         words = re.sub(r"[^\w.=+-]+", "-", f"{self.system}-{self.collection}").strip("-")
         key = hash_json({"system": self.system, "collection": self.collection})[:6]
         return f"{words[:60]}-{key}-seed{self.seed}"
 
+    @property
+    def row(self) -> str:
+        """System and collection in words: "CLIP, Flickr30k"."""
+        return f"{self.system}, {self.collection}" if self.collection else self.system
 
-class Folder:
-    """The folder of a study at a scale: `cells/NAME.json`, and `work/NAME/` for what a cell leaves behind."""
+
+class StudyFolder:
+    """The folder of a study at a scale: `cells/NAME.json`, and `work/NAME/` for the files that a cell writes.
+
+    Args:
+        path: The folder.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def work(self, cell: Cell) -> Path:
-        """Where a cell works."""
+    def work_folder(self, cell: TableCell) -> Path:
+        """Where the experiment of a cell writes its own files."""
         return self.path / "work" / cell.file
 
-    def save(self, cell: Cell) -> None:
-        """Keep a cell, in one step."""
-        put(self.path / "cells", CELLS, {f"{cell.file}.json": json_bytes({"visir_cell": 1, **asdict(cell)})})
+    def save(self, cell: TableCell) -> None:
+        """Write a cell in one step."""
+        put(self.path / "cells", CELLS, {f"{cell.file}.json": json_bytes(asdict(cell))})
 
-    def load(self, cell: Cell) -> Cell:
-        """The kept cell that was asked for in the same words; otherwise `cell` as it is."""
+    def load(self, cell: TableCell) -> TableCell:
+        """The saved cell with the same settings; `cell` itself where there is none."""
         cells, name = self.path / "cells", f"{cell.file}.json"
-        counts = (cells / MANIFEST).is_file() and name in Manifest.read(cells, CELLS).files
-        if not counts or not (cells / name).is_file():
+        listed = (cells / MANIFEST).is_file() and name in Manifest.read(cells, CELLS).files
+        if not listed or not (cells / name).is_file():
             return cell
-        kept = read_json(cells / name)
-        if kept.get("visir_cell") != 1 or _asked(kept["asked"]) != _asked(cell.asked):
-            return cell
-        kept.pop("visir_cell")
-        measured = kept.pop("measured")
-        return Cell(**kept, measured=Measured(**{**measured, "notes": tuple(measured["notes"])}))
+        saved = read_json(cells / name)
+        with CELLS.reading(cells, name):
+            if _comparable(saved["settings"]) != _comparable(cell.settings):
+                return cell
+            measured = saved.pop("measured")
+            return TableCell(**saved, measured=Measurement(**{**measured, "notes": tuple(measured["notes"])}))
 
 
-def _asked(said: dict[str, Any]) -> dict[str, Any]:
-    """Without what changes nothing: where data is to be had, and options that are not used (later ones are added)."""
-    return {key: value for key, value in said.items() if key != "needs" and value is not None}
+def _comparable(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings without what changes no result: where to get data, and options that are not set (newer ones appear)."""
+    return {key: value for key, value in settings.items() if key != "needs" and value is not None}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from visir.papers.standing import Standing
     from visir.papers.study import Study
     from visir.reports.table import Table
+    from visir.studies.experiment import Experiment
 
 app = typer.Typer(
     name="study",
-    help="Every table and figure of the papers: run it, and put it beside what is printed.",
+    help="Every table and figure of the papers: run it, and compare it with what is printed.",
     no_args_is_help=True,
 )
 
@@ -27,11 +27,11 @@ _WIDTH = 130
 
 @app.callback()
 def _root() -> None:
-    """Every table and figure of the papers: run it, and put it beside what is printed."""
+    """Every table and figure of the papers: run it, and compare it with what is printed."""
 
 
 def _require_torch() -> None:
-    """What a table is made of is said by recipes of training, which are read by what they build."""
+    """Studies name training recipes, and reading a recipe imports what it builds."""
     from visir.errors import require
 
     require("torch", extra="torch", purpose="visir study")
@@ -39,23 +39,23 @@ def _require_torch() -> None:
 
 @app.command("list")
 def list_command(out: Out = _OUT) -> None:
-    """List every table and figure: whether its data is at hand, and how far it is."""
+    """List every table and figure: whether its data is on this machine, and how far it is."""
     _require_torch()
-    from visir.papers.standing import standings
+    from visir.papers.status import all_statuses
     from visir.reports.table import Cell, Column, Table
 
     rows: list[list[Cell]] = []
-    for one in standings(out):
-        at_hand = [f"{scale} {there}/{count}" for scale, (there, count) in one.at_hand.items()]
-        state = one.state + (f": {one.study.not_built}" if one.study.not_built else "")
-        rows.append([one.name, one.study.title, ", ".join(at_hand) or None, state])
-    columns = [Column("name"), Column("what"), Column("cells at hand"), Column("state")]
+    for status in all_statuses(out):
+        available = [f"{scale} {number}/{count}" for scale, (number, count) in status.available_cells.items()]
+        state = status.state + (f": {status.study.not_built}" if status.study.not_built else "")
+        rows.append([status.name, status.study.title, ", ".join(available) or None, state])
+    columns = [Column("name"), Column("title"), Column("cells with data"), Column("state")]
     _print(
         Table.of(
             columns,
             rows,
             notes=[
-                "cells at hand: for how many rows of the table data and weights are here, at each scale",
+                "cells with data: for how many rows of the table data and weights are on this machine, at each scale",
                 "smoke: generated data; replica: other real data; logs: the authors' runs; full: the paper's own data",
             ],
         )
@@ -78,13 +78,18 @@ def show_command(name: Name) -> None:
     table = study.table()
     if table is not None:
         plain = as_plain(table)
-        columns = [Column("row"), *(Column(one) for one in plain.columns)]
+        columns = [Column("row"), *map(Column, plain.columns)]
         marked = [
-            [row, *(cell + " ?" * bool(plain.doubt(row, at)) for at, cell in zip(plain.columns, cells, strict=True))]
+            [
+                row,
+                *(cell + " ?" * bool(plain.doubt(row, name)) for name, cell in zip(plain.columns, cells, strict=True)),
+            ]
             for row, cells in plain.rows.items()
         ]
         notes = [f"source: {plain.source}", *plain.notes]
-        notes += [f"?: {', '.join(filter(None, (one.row, one.column)))}: {one.reason}" for one in plain.doubtful]
+        notes += [
+            f"?: {', '.join(filter(None, (doubt.row, doubt.column)))}: {doubt.reason}" for doubt in plain.doubtful
+        ]
         _print(Table.of(columns, marked, caption=plain.title, notes=notes))
     if study.not_built:
         console.print(f"not built yet: {study.not_built}", markup=False)
@@ -102,9 +107,9 @@ def run_command(
     ] = "smoke",
     out: Out = _OUT,
     jobs: Annotated[int | None, typer.Option(min=1, help="Cells side by side. Default: one per core.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, and what is missing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would run, and what is missing.")] = False,
 ) -> None:
-    """Run a study at a scale; what is finished is kept, so that the same command goes on where it was stopped."""
+    """Run a study at a scale. Finished cells stay: after an interruption the same command goes on."""
     _require_torch()
     from visir.errors import VisirError
     from visir.papers import study as papers
@@ -112,7 +117,7 @@ def run_command(
 
     everything = names == ["all"]
     chosen = papers.names() if everything else names
-    studies = {papers.name_of(one): papers.read_study(one) for one in chosen}
+    studies = {papers.name_of(name): papers.read_study(name) for name in chosen}
     for name, study in studies.items():
         if everything and scale in papers.SCALES and scale not in study.scales:
             typer.echo(f"{name}: {study.not_built or f'no scale {scale}'}")
@@ -129,12 +134,12 @@ def run_command(
             typer.echo(f"{name}: {fault.message.splitlines()[0]}")
             continue
         states = ", ".join(
-            f"{sum(one.state == state for one in cells)} {state}" for state in ("done", "failed", "not run")
+            f"{sum(cell.state == state for cell in cells)} {state}" for state in ("done", "failed", "not run")
         )
         typer.echo(f"{name}, {scale}: {states}")
-        for one in cells:
-            if one.state == "failed":
-                typer.echo(f"  failed: {one.system} {one.collection} seed {one.seed}: {one.reason}")
+        for cell in cells:
+            if cell.state == "failed":
+                typer.echo(f"  failed: {cell.system} {cell.collection} seed {cell.seed}: {cell.reason}")
     if not dry_run and not everything:
         typer.echo("measured beside published: visir study compare " + " ".join(chosen) + _outside(out))
 
@@ -145,63 +150,67 @@ def compare_command(
     scale: Annotated[str | None, typer.Option(help="One scale only. Default: every one that was run.")] = None,
     out: Out = _OUT,
 ) -> None:
-    """Put measured values beside published ones: verdicts, orders, the three answers, and the nearest reading."""
+    """Compare measured with published values: values, orders, the three verdicts, and the nearest reading."""
     _require_torch()
     from visir.console import Console
     from visir.errors import VisirError
-    from visir.papers.reports.papers import tables_of
-    from visir.papers.standing import standing
+    from visir.papers.reports.tables import tables_of
+    from visir.papers.status import study_status
 
-    found = standing(name, out)
+    status = study_status(name, out)
     if scale is not None:
-        found.study.scale(scale)
-    shown = [one for one in found.verdicts if scale in (None, one.scale)]
+        status.study.scale(scale)
+    shown = [comparison for comparison in status.comparisons if scale in (None, comparison.scale)]
     if not shown:
         raise VisirError(
             f"{name}: nothing was run{f' at the scale {scale}' if scale else ''} in {out}.",
-            hint=found.study.not_built or f"visir study run {name} --scale {scale or 'smoke'}",
+            hint=status.study.not_built or f"visir study run {name} --scale {scale or 'smoke'}",
         )
     console = Console(highlight=False, soft_wrap=True)
-    for verdict in shown:
-        for table in tables_of(verdict):
+    for comparison in shown:
+        for table in tables_of(comparison):
             _print(table)
-        for cell, sentence in verdict.explained:
+        for cell, sentence in comparison.explained:
             console.print(f"→ {cell}: {sentence}", markup=False)
-        for row, sentence in verdict.marks:
+        for row, sentence in comparison.row_annotations:
             console.print(f"→ R@10 is R@5. {row}: {sentence}", markup=False)
-    for one in found.answers:
-        console.print(f"{one.question}: {one.answer}: {one.because}", style="bold", markup=False)
+    for verdict in status.verdicts:
+        console.print(f"{verdict.question}: {verdict.answer}: {verdict.reason}", style="bold", markup=False)
 
 
 @app.command("report")
 def report_command(out: Out = _OUT) -> None:
     """Write one HTML page of all studies, and every table in Markdown, LaTeX and CSV."""
     _require_torch()
-    from visir.papers.reports.papers import summary_table, write_papers_report
-    from visir.papers.standing import standings
+    from visir.papers.reports.papers import write_papers_report
+    from visir.papers.reports.tables import summary_table
+    from visir.papers.status import all_statuses
 
-    found: list[Standing] = standings(out)
-    page = write_papers_report(out, found)
-    _print(summary_table(found))
+    statuses = all_statuses(out)
+    page = write_papers_report(out, statuses)
+    _print(summary_table(statuses))
     typer.echo(f"report: {page}")
 
 
 def _show_scale(study: Study, name: str) -> None:
-    """What a scale does, with what, and what it lacks: by name and place."""
+    """What a scale does, on what hardware, and what data it lacks."""
     from visir.papers.run import lacking
 
-    scale, acts = study.scale(name), study.acts(name)
-    typer.echo(f"\n{study.paper}, {name}: {scale.says}")
-    typer.echo(
-        f"  {len(acts)} cells, seeds {', '.join(map(str, scale.seeds))}; {scale.hardware}, about {_time(scale.hours)}"
-    )
-    for act in acts:
-        typer.echo(f"  - {act.system}{f', {act.collection}' if act.collection else ''}: {act.what()}")
+    scale, experiments = study.scale(name), study.experiments(name)
+    typer.echo(f"\n{study.paper}, {name}: {scale.description}")
+    seeds = ", ".join(map(str, scale.seeds))
+    typer.echo(f"  {len(experiments)} cells, seeds {seeds}; {scale.hardware}, about {_time(scale.hours)}")
+    for experiment in experiments:
+        typer.echo(f"  - {_row_of(experiment)}: {experiment.describe()}")
     lacks = lacking(study, name)
-    for place, systems in lacks.items():
-        typer.echo(f"  lacks {place}\n    for {len(systems)} of {len(acts)}: {'; '.join(systems)}")
+    for requirement, rows in lacks.items():
+        typer.echo(f"  lacks {requirement}\n    for {len(rows)} of {len(experiments)}: {'; '.join(rows)}")
     if not lacks:
-        typer.echo("  everything that it needs is at hand")
+        typer.echo("  all data that it needs is on this machine")
+
+
+def _row_of(experiment: Experiment) -> str:
+    return f"{experiment.system}, {experiment.collection}" if experiment.collection else experiment.system
 
 
 def _time(hours: float) -> str:

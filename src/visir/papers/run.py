@@ -1,4 +1,4 @@
-"""Go through the cells of a study: what is finished is kept, what fails is marked, and the rest goes on."""
+"""Run the cells of a study: finished cells stay, a failed cell is marked, and the others go on."""
 
 from __future__ import annotations
 
@@ -11,94 +11,115 @@ from pathlib import Path
 
 from visir.errors import CollectionError, VisirError
 from visir.evaluation.published import Published
-from visir.papers.cells import Cell, Folder
-from visir.papers.printed import row_of
+from visir.papers.cells import CellState, StudyFolder, TableCell
+from visir.papers.published_values import row_of
 from visir.papers.study import Study, missing
 from visir.progress import Progress
 from visir.storage import FolderKind, put
-from visir.studies.act import Act, CannotTell, Locks, Measured, Work
+from visir.studies.experiment import Experiment, ExperimentContext, FolderLocks, InsufficientDataError, Measurement
 from visir.threads import usable_cores
 
 STUDIES = FolderKind("studies", "a folder of studies")
 SHARED = "shared"
-"""The folder of what several studies use: trainings."""
+"""The folder of what several studies use: trainings, sessions of a log."""
 
 
-def folder_of(out: Path, name: str, scale: str) -> Folder:
-    """Where a study at a scale is kept."""
-    return Folder(out / name / scale)
+def folder_of(out: Path, name: str, scale: str) -> StudyFolder:
+    """The folder of a study at a scale."""
+    return StudyFolder(out / name / scale)
 
 
-def kept(study: Study, name: str, scale: str, out: Path) -> list[Cell]:
-    """All cells of a scale as far as they are kept, in the order of the study's file; the others are "not run"."""
+def saved_cells(study: Study, name: str, scale: str, out: Path) -> list[TableCell]:
+    """All cells of a scale in the order of the study's file; cells that are not on disk are "not run"."""
     folder = folder_of(out, name, scale)
-    found = []
-    for act, cell in _cells(study, scale):
-        one = folder.load(cell)
-        lacks = missing(act) if one.state == "not run" and not one.reason else []  # what was tried has its reason
-        found.append(replace(one, reason="; ".join(lacks)) if lacks else one)
-    return found
+    cells = []
+    for experiment, new_cell in _cells(study, scale):
+        cell = folder.load(new_cell)
+        # A cell that was tried has its own reason.
+        lacks = missing(experiment) if cell.state == "not run" and not cell.reason else []
+        cells.append(replace(cell, reason="; ".join(lacks)) if lacks else cell)
+    return cells
 
 
 def lacking(study: Study, scale: str) -> dict[str, list[str]]:
-    """What a scale lacks: place in words → the systems that need it, in the order of the study's file."""
-    found: dict[str, list[str]] = {}
-    for act in study.acts(scale):
-        for one in missing(act):
-            named = f"{act.system}, {act.collection}" if act.collection else act.system
-            found.setdefault(one, []).append(named)
-    return found
+    """The data that a scale lacks: requirement in words → the rows that need it, in the order of the study's file."""
+    rows: dict[str, list[str]] = {}
+    for experiment in study.experiments(scale):
+        for requirement in missing(experiment):
+            row = f"{experiment.system}, {experiment.collection}" if experiment.collection else experiment.system
+            rows.setdefault(requirement, []).append(row)
+    return rows
 
 
-def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = None) -> list[Cell]:
-    """Carry out every cell that is not done, `jobs` side by side (trainings are processes of their own).
+def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = None) -> list[TableCell]:
+    """Run every cell that is not done.
 
-    A cell that lacks data, or whose data cannot tell what it asks, is left "not run", saying what; one that goes wrong
-    is kept as failed with the reason, tried again next time, and stops no other. Raises `CollectionError`, naming
-    everything and its place, when no cell at all can be run.
+    A cell that lacks data, or whose data does not hold what it needs, is "not run", with the reason. A cell that fails
+    is saved with the reason and tried again next time; the others go on.
+
+    Args:
+        study: The study.
+        name: Its name, which names its folder.
+        scale: "smoke", "replica", "logs" or "full".
+        out: The folder of all studies.
+        jobs: How many cells run side by side (trainings are processes of their own); by default one per core.
+
+    Returns:
+        All cells of the scale.
+
+    Raises:
+        CollectionError: No cell can be run; the message names all that is missing, and where it belongs.
     """
     pairs = _cells(study, scale)
     lacks = lacking(study, scale)
-    if lacks and all(missing(act) for act, _ in pairs):
+    if lacks and all(missing(experiment) for experiment, _ in pairs):
         raise CollectionError(
             f"{study.paper}, scale {scale}: nothing of it can be run here. It lacks:\n"
-            + "\n".join(f"  - {one}" for one in lacks),
+            + "\n".join(f"  - {requirement}" for requirement in lacks),
             hint=f"VISIR_DATA says where data lies; without it: visir study run {name} --scale smoke",
         )
     put(out, STUDIES, {})
-    folder, locks = folder_of(out, name, scale), Locks()
+    folder, locks = folder_of(out, name, scale), FolderLocks()
     judged = study.scale(scale).data == "same"
-    waiting = [(act, cell) for act, cell in pairs if not missing(act) and folder.load(cell).state != "done"]
+    waiting = [pair for pair in pairs if not missing(pair[0]) and folder.load(pair[1]).state != "done"]
     with Progress(name, len(waiting), "cells") as advance, ThreadPoolExecutor(jobs or usable_cores()) as pool:
 
-        def carry_out(pair: tuple[Act, Cell]) -> None:
-            act, cell = pair
-            folder.save(_done(study, act, cell, folder.work(cell), out / SHARED, judged, locks))
+        def carry_out(pair: tuple[Experiment, TableCell]) -> None:
+            experiment, cell = pair
+            context = _context(study, cell, folder.work_folder(cell), out / SHARED, judged, locks)
+            folder.save(_finished(experiment, cell, context))
 
         for _ in pool.map(carry_out, waiting):
             advance()
-    return kept(study, name, scale, out)
+    return saved_cells(study, name, scale, out)
 
 
-def _done(study: Study, act: Act, cell: Cell, work: Path, shared: Path, judged: bool, locks: Locks) -> Cell:
-    from visir.evaluation.scoring import versions
-
+def _context(
+    study: Study, cell: TableCell, folder: Path, shared: Path, judged: bool, locks: FolderLocks
+) -> ExperimentContext:
     table = study.table()
     row, decimals = None, 2
     if isinstance(table, Published):
-        row, decimals = table.row(act.system, row_of(act.collection)), table.decimals
+        row, decimals = table.row(cell.system, row_of(cell.collection)), table.decimals
+    return ExperimentContext(folder, shared, cell.seed, row, decimals, judged, locks)
+
+
+def _finished(experiment: Experiment, cell: TableCell, context: ExperimentContext) -> TableCell:
+    from visir.evaluation.scoring import versions
+
     began = time.perf_counter()
+    state: CellState = "done"
+    measured, reason = Measurement({}, {}), ""
     try:
-        measured = act.measure(Work(work, shared, cell.seed, row, decimals, judged, locks))
-        state, reason = "done", ""
-    except CannotTell as fault:
-        measured, state, reason = Measured({}, {}), "not run", fault.message
-    except Exception as fault:  # whatever goes wrong in one cell, the others must not suffer from it
-        measured, state = Measured({}, {}), "failed"
+        measured = experiment.measure(context)
+    except InsufficientDataError as fault:
+        state, reason = "not run", fault.message
+    except Exception as fault:  # a fault in one cell must not stop the others
+        state = "failed"
         reason = str(fault) if isinstance(fault, VisirError) else f"{type(fault).__name__}: {fault}"
     return replace(
         cell,
-        state=state,  # type: ignore[arg-type]
+        state=state,
         reason=reason,
         measured=measured,
         versions=versions(),
@@ -107,7 +128,8 @@ def _done(study: Study, act: Act, cell: Cell, work: Path, shared: Path, judged: 
     )
 
 
-def _cells(study: Study, scale: str) -> Sequence[tuple[Act, Cell]]:
-    """Seeds outermost, so that a whole table of one seed is there early."""
-    acts = study.acts(scale)
-    return [(act, Cell.of(act, seed)) for seed in study.scale(scale).seeds for act in acts]
+def _cells(study: Study, scale: str) -> Sequence[tuple[Experiment, TableCell]]:
+    """Every experiment with every seed; seeds outermost, so that a whole table of one seed is there early."""
+    experiments = study.experiments(scale)
+    seeds = study.scale(scale).seeds
+    return [(experiment, TableCell.of(experiment, seed)) for seed in seeds for experiment in experiments]

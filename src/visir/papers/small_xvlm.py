@@ -18,7 +18,7 @@ import numpy as np
 from visir.fingerprint import hash_json
 from visir.records import Collection
 from visir.storage import FolderKind, changing
-from visir.studies.act import Work
+from visir.studies.experiment import ExperimentContext
 from visir.training.settings import Settings
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ def _captions_of(train: Collection) -> list[list[int]]:
     return captions
 
 
-def small_of(settings: SmallXvlm, work: Work) -> str:
+def small_of(settings: SmallXvlm, context: ExperimentContext) -> str:
     """The small X-VLM of these settings and the cell's seed, as `visir.load` takes it."""
     key = hash_json(settings.model_dump(mode="json"))[:10]
-    with work.locks.here:
-        return small_xvlm(settings, work.shared / f"small-xvlm-{key}" / f"seed{work.seed}", seed=work.seed)
+    with context.locks.process:
+        return small_xvlm(settings, context.shared / f"small-xvlm-{key}" / f"seed{context.seed}", seed=context.seed)

@@ -17,8 +17,8 @@ from visir.evaluation.crossed import crossed_test
 from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.faithfulness import correlations, overlap_at
 from visir.evaluation.significance import corrected, paired_t, randomisation
+from visir.studies.run_trials import run_trials
 from visir.studies.sparse_trial import K, SparseTrial, dense_evaluation
-from visir.studies.trials import carry_out
 
 if TYPE_CHECKING:
     from visir.sparse.recipe import SparseRecipe
@@ -36,7 +36,7 @@ Key = tuple[str, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class VariantResults:
     """One variant with one η, trained with several seeds; in each list one entry per seed.
 
     - `evaluations`; `costs`: see `SparseTrial`; `captions`: what each caption's vector says
@@ -71,7 +71,7 @@ class SparseStudy:
 
     name: str
     dense: Evaluation
-    models: Mapping[Key, Model]
+    models: Mapping[Key, VariantResults]
     seeds: Sequence[int]
 
     def faithfulness(self, key: Key) -> dict[str, Floats]:
@@ -172,12 +172,12 @@ def study(
     for one in trials:
         one.is_finished(out)  # refuses a folder of another study before anything runs
     dense = dense_evaluation(recipe, out, split)  # first: trials that start together find the vectors in the store
-    carry_out(trials, out, jobs=jobs)
+    run_trials(trials, out, jobs=jobs)
     by_key: dict[Key, list[SparseTrial]] = {(variant, eta): [] for eta in etas for variant in variants}
     for one in trials:
         by_key[one.recipe.expansion.variant, one.recipe.loss.eta].append(one)
     models = {
-        key: Model(
+        key: VariantResults(
             *key,
             [one.evaluation(out) for one in some],
             [one.costs(out) for one in some],

@@ -1,4 +1,4 @@
-"""A study: a small TOML file that says which table it is, what that claims, and which cells make it at which scale."""
+"""A study: a small TOML file that says which table it is, what that claims, and which experiments fill its cells."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ from pydantic import Field, ValidationError
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.published import PlainTable, Published, every_table, open_table
 from visir.evaluation.published.figures import Figure
-from visir.papers.printed import Key, Systems, doubts_of, numbers_of, plotted_in, row_of, systems_of
-from visir.papers.registered import ACTS, SHAPES
-from visir.studies.act import Act
-from visir.studies.places import place, places
+from visir.papers.published_values import (
+    SystemAxis,
+    ValueKey,
+    doubts_of,
+    plotted_numbers,
+    published_numbers,
+    row_of,
+    systems_of,
+)
+from visir.papers.registries import EXPERIMENTS, TREND_CHECKS
+from visir.studies.data_requirements import data_requirement, data_requirements
+from visir.studies.experiment import Experiment
 from visir.training.faults import explain_faults
 from visir.training.layers import read_layers
 from visir.training.settings import Settings
@@ -30,137 +38,178 @@ T = TypeVar("T")
 class Scale(Settings):
     """How a table is made at one scale.
 
-    - `data`: "same", the data of the table, so that values are judged; "other", real data of another collection, or
-      "generated" scenes: then only the order of systems is; "quoted", the authors' own numbers, where nothing is
-      measured and only what is said of them can be looked at
-    - `says`: what is done, in a sentence; `hardware`, `hours`: what it takes
-    - `seeds`: every cell is done with each of them
-    - `each`: settings of all cells, in front of their own; `cells`: one table per cell, see `acts/`
+    Args:
+        data: "same", the data of the table: values are judged. "other", real data of another collection, and
+            "generated" scenes: only the order of systems is compared. "quoted", the authors' own numbers: nothing is
+            measured, and only what the paper says of them is checked.
+        description: What is done, in a sentence.
+        hardware: What it takes.
+        hours: How long it takes.
+        seeds: Every experiment is run with each of them.
+        defaults: Settings of all cells; a cell's own settings take precedence.
+        cells: One table of settings per cell; see `visir.papers.experiments`.
     """
 
     data: Data
-    says: str
+    description: str
     hardware: str = "two cores"
     hours: Annotated[float, Field(gt=0)]
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
-    each: dict[str, Any] = Field(default_factory=dict)
+    defaults: dict[str, Any] = Field(default_factory=dict)
     cells: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
 
 
 class Study(Settings):
     """A table or figure of a paper.
 
-    - `paper`: which, "Thesis, Table 3.2"; `published`: its name among `visir.evaluation.published`, "none" for a figure
-    - `figure`: which of the figures whose values can be had outside visir (`visir.evaluation.published.figures`)
-    - `said`: values of a figure that the text beside it prints: system → label → value
-    - `claims`: what it says, in a sentence or two
-    - `not_built`: what visir lacks to run it at all; then there are no scales
-    - `pairs`: what the order is looked at of: "systems" of a collection under each label; "labels" of a row (which
-      perturbation harms most); "none"
-    - `systems`: whether a plain table has its systems in columns or in rows
-    - `groups`: systems that are compared with each other; by default all
-    - `shape`: a name of `shapes.py`, for what a figure shows
-    - `of_images`: whether collections are of images; logs are neither of scenes nor of single objects
-    - `object_centric`: collections of single objects; all others are of scenes
-    - `beside`: another study whose collections are the other kind (thesis 2.2 beside 2.1)
-    - `smoke`: generated data, minutes on two cores; `replica`: other real data that two cores can do (Flickr8k, logs);
-      `logs`: the runs that the authors released, measured anew; `full`: the paper's own data
+    Args:
+        title: What it shows.
+        paper: Which it is: "Thesis, Table 3.2".
+        published: Its name in `visir.evaluation.published`; "none" for a figure.
+        figure: Which of the figures whose values come from outside visir (`visir.evaluation.published.figures`).
+        text_values: Values of a figure that the text beside it prints: system → label → value.
+        claims: What the paper says of it, in a sentence or two.
+        not_built: What visir lacks to run it at all; then there are no scales.
+        pairs: What is compared in its order: "systems" of a collection under each label; "labels" of a row (which
+            perturbation harms most); "none".
+        systems_in: Whether a plain table has its systems in columns or in rows.
+        groups: Systems that are compared with each other; by default all.
+        trend_checks: A name in `registries.TREND_CHECKS`: statements about a figure.
+        of_images: Whether collections are of images; logs are neither of scenes nor of single objects.
+        object_centric: Collections of single objects; all others are of scenes.
+        counterpart: The study whose collections are the other kind (thesis 2.2 for 2.1).
+        smoke: Generated data, minutes on two cores.
+        replica: Other real data that two cores can process (Flickr8k, logs).
+        logs: The runs that the authors released, measured anew.
+        full: The paper's own data.
     """
 
     title: str
     paper: str
     published: str | None = None
     figure: Figure | None = None
-    said: dict[str, dict[str, float]] = Field(default_factory=dict)
+    text_values: dict[str, dict[str, float]] = Field(default_factory=dict)
     claims: str
     not_built: str = ""
     pairs: Literal["systems", "labels", "none"] = "systems"
-    systems: Systems = "columns"
+    systems_in: SystemAxis = "columns"
     groups: tuple[tuple[str, ...], ...] = ()
-    shape: str | None = None
+    trend_checks: str | None = None
     of_images: bool = True
     object_centric: tuple[str, ...] = ()
-    beside: str | None = None
+    counterpart: str | None = None
     smoke: Scale | None = None
     replica: Scale | None = None
     logs: Scale | None = None
     full: Scale | None = None
 
     def scale(self, name: str) -> Scale:
-        """A scale by name; `ConfigurationError` when this study has none, saying why."""
+        """A scale by name.
+
+        Raises:
+            ConfigurationError: This study has no such scale, or cannot be run at all; the message says why.
+        """
         if self.not_built:
             raise ConfigurationError(f"{self.paper} cannot be run yet: {self.not_built}.", hint="visir study list")
-        found = getattr(self, name, None) if name in SCALES else None
-        if not isinstance(found, Scale):
+        scale = getattr(self, name, None) if name in SCALES else None
+        if not isinstance(scale, Scale):
             raise ConfigurationError(f"{self.paper} has no scale {name!r}.", hint=nearest(name, self.scales))
-        return found
+        return scale
 
     @property
     def scales(self) -> tuple[ScaleName, ...]:
-        """The scales that it has, the smallest first."""
+        """The scales of this study, the smallest first."""
         return tuple(name for name in SCALES if getattr(self, name) is not None)
 
-    def acts(self, scale: str) -> list[Act]:
-        """The cells of a scale, each once, whatever the seeds."""
-        return [act for one, where in _described(self, scale) if (act := _act(one, where)[0]) is not None]
+    def experiments(self, scale: str) -> list[Experiment]:
+        """The experiments of a scale, each once, whatever the seeds."""
+        experiments = (_experiment(settings, where)[0] for settings, where in _cell_settings(self, scale))
+        return [experiment for experiment in experiments if experiment is not None]
 
     def table(self) -> Published | PlainTable | None:
-        """The published table, or None for a figure."""
+        """The published table; None for a figure."""
         return None if self.published is None else open_table(self.published)
 
-    def printed(self, collections: Sequence[str] = ()) -> dict[Key, float]:
-        """Every printed number; of a figure, what the text says of it, or the values behind it, where they are at hand.
+    def published_numbers(self, collections: Sequence[str] = ()) -> dict[ValueKey, float]:
+        """Every published number; of a figure, what its text prints, or the values behind it where they are available.
 
-        A plain table knows no collections: where cells name some, its numbers stand beside each of these. Those of
-        other tables stand beside every collection that takes the place of theirs (`row_of`).
+        A plain table names no collections: where cells do, its numbers are repeated for each of these. Numbers of other
+        tables are repeated for every collection that stands for theirs (`row_of`).
+
+        Args:
+            collections: The collections of the cells.
         """
-        found = numbers_of(self.table(), self.systems)
-        told = {
-            (one, here, label): value
-            for here in collections or ("",)
-            for one, part in self.said.items()
+        numbers = published_numbers(self.table(), self.systems_in)
+        text_values = {
+            (system, collection, label): value
+            for collection in collections or ("",)
+            for system, part in self.text_values.items()
             for label, value in part.items()
         }
-        return self._beside_each(found, collections) or told or plotted_in(self.figure)
+        return self._for_collections(numbers, collections) or text_values or plotted_numbers(self.figure)
 
-    def doubts(self, collections: Sequence[str] = ()) -> dict[Key, str]:
-        """Why some of the printed numbers are not to be trusted."""
-        return self._beside_each(doubts_of(self.table(), self.systems), collections)
+    def doubts(self, collections: Sequence[str] = ()) -> dict[ValueKey, str]:
+        """Why some of the published numbers cannot be right.
 
-    def _beside_each(self, found: dict[Key, T], collections: Sequence[str]) -> dict[Key, T]:
+        Args:
+            collections: The collections of the cells.
+        """
+        return self._for_collections(doubts_of(self.table(), self.systems_in), collections)
+
+    def _for_collections(self, values: dict[ValueKey, T], collections: Sequence[str]) -> dict[ValueKey, T]:
         if isinstance(self.table(), PlainTable):
             return {
-                (one, here, label): said for here in collections or ("",) for (one, _, label), said in found.items()
+                (system, collection, label): value
+                for collection in collections or ("",)
+                for (system, _, label), value in values.items()
             }
-        stand: dict[str, list[str]] = {}
-        for here in collections:
-            stand.setdefault(row_of(here), []).append(here)
+        stand_ins: dict[str, list[str]] = {}
+        for collection in collections:
+            stand_ins.setdefault(row_of(collection), []).append(collection)
         rows: dict[tuple[str, str], dict[str, T]] = {}
-        for (one, of, label), said in found.items():
-            rows.setdefault((one, of), {})[label] = said
+        for (system, published, label), value in values.items():
+            rows.setdefault((system, published), {})[label] = value
         return {
-            (one, here, label): said
-            for (one, of), part in rows.items()
-            for here in stand.get(of, [of])
-            for label, said in part.items()
+            (system, collection, label): value
+            for (system, published), part in rows.items()
+            for collection in stand_ins.get(published, [published])
+            for label, value in part.items()
         }
 
 
 def names() -> list[str]:
-    """All studies, by document and number."""
-    return sorted((one.stem for one in TABLES.glob("*.toml")), key=_by_number)
+    """All studies, by document and number.
+
+    Example:
+        >>> names()[:2]
+        ['brittleness-table-1', 'brittleness-table-2']
+    """
+    return sorted((path.stem for path in TABLES.glob("*.toml")), key=_by_number)
 
 
 def name_of(name: str | Path) -> str:
-    """What a study is called: its name, or the stem of its file."""
+    """The name of a study: as it is, or the stem of its file.
+
+    Example:
+        >>> name_of("mine/captions.toml")
+        'captions'
+    """
     return Path(name).stem if str(name).endswith(".toml") else str(name)
 
 
 def read_study(name: str | Path) -> Study:
-    """A study by name ("thesis-table-3-2"), or from a file.
+    """A study by name, or from a file.
 
-    Raises `ConfigurationError` with every fault at once: unknown keys with the nearest known name, cells that are none,
-    systems and collections that the published table does not have, places that nothing is known of.
+    Args:
+        name: "thesis-table-3-2", or the path of a TOML file.
+
+    Raises:
+        ConfigurationError: With every fault at once: unknown keys with the nearest known one, unknown experiments,
+            systems and collections that the published table does not have, unknown data requirements.
+
+    Example:
+        >>> read_study("thesis-table-3-2").scales
+        ('smoke', 'replica', 'full')
     """
     path = Path(name)
     if path.suffix != ".toml":
@@ -169,11 +218,11 @@ def read_study(name: str | Path) -> Study:
                 f"there is no study {str(name)!r}.", hint=f"{nearest(str(name), names())}; all: visir study list"
             )
         path = TABLES / f"{name}.toml"
-    layers = read_layers(path, (), find_base=_beside, kind_of=_no_kind)
+    layers = read_layers(path, (), find_base=_base_of, kind_of=_no_kind)
     faults: list[str] = []
     try:
         study = Study.model_validate(layers.values)
-        faults += [f for scale in study.scales for f in _faults(study, scale)]
+        faults += [fault for scale in study.scales for fault in _faults_of_cells(study, scale)]
         faults += _faults_of_names(study)
     except ValidationError as fault:
         faults = explain_faults(Study, fault, layers.origin)
@@ -181,69 +230,72 @@ def read_study(name: str | Path) -> Study:
     return study
 
 
-def missing(act: Act) -> list[str]:
-    """What a cell lacks, in words: place by place."""
-    return [str(place(one)) for one in act.needs if not place(one).at_hand]
+def missing(experiment: Experiment) -> list[str]:
+    """The data that an experiment lacks, in words."""
+    requirements = (data_requirement(name) for name in experiment.needs)
+    return [str(requirement) for requirement in requirements if not requirement.is_available]
 
 
-def _described(study: Study, scale: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each cell's settings over those of `each` (lists of changes are joined), and where it stands."""
-    found = study.scale(scale)
-    for at, own in enumerate(found.cells, 1):
-        joined = {**found.each, **own}
+def _cell_settings(study: Study, scale_name: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Each cell's settings over the defaults (lists of changes are joined), and which cell it is in words."""
+    scale = study.scale(scale_name)
+    for number, own in enumerate(scale.cells, 1):
+        settings = {**scale.defaults, **own}
         for key in ("set", "needs"):
-            if key in found.each and key in own:
-                joined[key] = [*found.each[key], *own[key]]
-        yield joined, f"{scale}, cell {at} ({own.get('system', 'no system')})"
+            if key in scale.defaults and key in own:
+                settings[key] = [*scale.defaults[key], *own[key]]
+        yield settings, f"{scale_name}, cell {number} ({own.get('system', 'no system')})"
 
 
-def _act(described: Mapping[str, Any], where: str) -> tuple[Act | None, list[str]]:
-    """The act that is described, or what is wrong with the description."""
-    kind = ACTS.get(str(described.get("run")))
+def _experiment(settings: Mapping[str, Any], where: str) -> tuple[Experiment | None, list[str]]:
+    """The experiment with these settings, or the faults in them."""
+    name = settings.get("experiment")
+    kind = EXPERIMENTS.get(str(name))
     if kind is None:
-        given = described.get("run")
-        said = "the key 'run' is missing" if given is None else f"run = {given!r}"
-        return None, [f"{where}: {said} ({nearest(str(given), ACTS)})"]
+        fault = "the key 'experiment' is missing" if name is None else f"experiment = {name!r}"
+        return None, [f"{where}: {fault} ({nearest(str(name), EXPERIMENTS)})"]
     try:
-        return kind.model_validate(described), []
-    except ValidationError as fault:
-        return None, [f"{where}: {one}" for one in explain_faults(kind, fault, {})]
+        return kind.model_validate(settings), []
+    except ValidationError as error:
+        return None, [f"{where}: {fault}" for fault in explain_faults(kind, error, {})]
 
 
-def _faults(study: Study, scale: str) -> list[str]:
+def _faults_of_cells(study: Study, scale: str) -> list[str]:
     faults = []
     seen: set[tuple[str, str]] = set()
-    for described, where in _described(study, scale):
-        act, wrong = _act(described, where)
-        faults += wrong
-        if act is None:
+    for settings, where in _cell_settings(study, scale):
+        experiment, faults_of_cell = _experiment(settings, where)
+        faults += faults_of_cell
+        if experiment is None:
             continue
-        if (act.system, act.collection) in seen:
-            faults.append(f"{where}: {act.system} on {act.collection or 'its collection'} stands there twice")
-        seen.add((act.system, act.collection))
-        faults += [f"{where}: needs {one!r} ({nearest(one, places())})" for one in act.needs if one not in places()]
-        faults += [f"{where}: {one}" for one in _not_in_table(study, act)]
+        row = (experiment.system, experiment.collection)
+        if row in seen:
+            faults.append(f"{where}: {row[0]} on {row[1] or 'its collection'} is there twice")
+        seen.add(row)
+        unknown = (name for name in experiment.needs if name not in data_requirements())
+        faults += [f"{where}: needs {name!r} ({nearest(name, data_requirements())})" for name in unknown]
+        faults += [f"{where}: {fault}" for fault in _faults_of_row(study, experiment)]
     return faults
 
 
-def _not_in_table(study: Study, act: Act) -> list[str]:
+def _faults_of_row(study: Study, experiment: Experiment) -> list[str]:
     if study.published is None or study.published not in every_table():
         return []
     table = study.table()
-    collection = "" if isinstance(table, PlainTable) else row_of(act.collection)
-    if table is None or (act.system, collection) in systems_of(table, study.systems):
+    collection = "" if isinstance(table, PlainTable) else row_of(experiment.collection)
+    if table is None or (experiment.system, collection) in systems_of(table, study.systems_in):
         return []
-    return [f"{study.published} has no row {act.system!r}, {act.collection!r}"]
+    return [f"{study.published} has no row {experiment.system!r}, {experiment.collection!r}"]
 
 
 def _faults_of_names(study: Study) -> list[str]:
     faults = []
     if study.published is not None and study.published not in every_table():
         faults.append(f"published = {study.published!r} ({nearest(study.published, every_table())})")
-    if study.shape is not None and study.shape not in SHAPES:
-        faults.append(f"shape = {study.shape!r} ({nearest(study.shape, SHAPES)})")
-    if study.beside and study.beside not in names():
-        faults.append(f"beside = {study.beside!r} ({nearest(study.beside, names())})")
+    if study.trend_checks is not None and study.trend_checks not in TREND_CHECKS:
+        faults.append(f"trend_checks = {study.trend_checks!r} ({nearest(study.trend_checks, TREND_CHECKS)})")
+    if study.counterpart and study.counterpart not in names():
+        faults.append(f"counterpart = {study.counterpart!r} ({nearest(study.counterpart, names())})")
     if bool(study.not_built) == bool(study.scales):
         faults.append("either scales (smoke, replica, logs, full), or not_built, which says why there are none")
     return faults
@@ -251,12 +303,12 @@ def _faults_of_names(study: Study) -> list[str]:
 
 def _by_number(name: str) -> tuple[str, int, list[int]]:
     """Tables first, then figures, of each document and chapter."""
-    numbers = [int(one) for one in re.findall(r"\d+", name)]
+    numbers = [int(digits) for digits in re.findall(r"\d+", name)]
     chapter = numbers[:1] if name.startswith("thesis") else []
     return name.partition("-")[0], chapter[0] if chapter else 0, [int("figure" in name), *numbers]
 
 
-def _beside(name: str, path: Path) -> Path:
+def _base_of(name: str, path: Path) -> Path:
     return path.parent / name
 
 

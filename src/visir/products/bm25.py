@@ -15,7 +15,7 @@ from visir.products.systems import ranks_of
 from visir.products.task import Task
 from visir.products.vectors import Floats, Ints
 from visir.records import Run
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 
 Stemming = Literal["s", "none"]
 StopWords = Literal["english", "none"]
@@ -79,7 +79,7 @@ class Bm25:
         """It is not trained."""
         return None
 
-    def search(self, task: Task, depth: int) -> Searched:
+    def search(self, task: Task, depth: int) -> SearchResult:
         """The run and the ranks; ties by product id."""
         assert task.gallery.ids is not None
         products = task.catalogue.products
@@ -110,7 +110,7 @@ class Bm25:
             depth,
             {"search": "bm25s", **self.card},
         )
-        return Searched(run, ranks_of(task, queries, places))
+        return SearchResult(run, ranks_of(task, queries, places))
 
     def ranked(self, titles: list[str], queries: list[str]) -> Iterator[tuple[Ints, Floats]]:
         """For each query the rows of all titles that share a word with it, best first, and their scores.

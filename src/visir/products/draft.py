@@ -1,17 +1,16 @@
-"""What a reader of catalogues hands over: products to be, and everything it set aside, counted."""
+"""What a reader of catalogues hands over: products to be, and everything it rejected, counted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
-from visir.collections.draft import Draft
-from visir.collections.readers.locate import place_images
+from visir.collections.draft import SourceDraft
+from visir.collections.readers.rows import RowFault
 from visir.errors import CollectionError
-from visir.records.catalogue import ATTRIBUTES, Catalogue, plant
+from visir.records.catalogue import ATTRIBUTES, Catalogue, register_path
 from visir.records.columns import text_column
 
 DEEPEST = 64
@@ -22,41 +21,55 @@ _CHUNK_ROWS, _CHUNK_CHARACTERS = 1 << 18, 1 << 26
 
 
 @dataclass
-class ProductDraft:
+class ProductDraft(SourceDraft):
     """A catalogue before its pictures are placed.
 
     Real catalogues have bad rows by the hundred, so a bad row is no reason to stop: it is set aside, counted by what is
-    wrong with it, and told in the catalogue's `notes` with the places of the first few. Nothing is dropped silently,
-    and nothing is mended beyond white space at the ends of category names, titles and attributes.
+    wrong with it, and listed in the catalogue's `notes` with the places of the first few. Nothing is dropped silently,
+    and nothing is changed but white space at the ends of category names, titles and attributes.
 
-    What is kept lies in columns from the start: a list of tuples per product would take several times the memory of the
+    Products lie in columns from the start: a list of tuples per product would take several times the memory of the
     catalogue that it becomes.
+
+    Args:
+        rejected: What is left out (in the plural) → the places of the first few.
+        counts: What is left out → how often.
     """
 
-    name: str
-    root: Path
-    source: str
-    asides: dict[str, list[str]] = field(default_factory=dict)
+    rejected: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._pictures = Draft(self.name, self.root, self.source)
-        self._seen: set[str] = set()
+        self._ids: set[str] = set()
         self._categories: dict[str, tuple[str, str | None]] = {}
-        self._paths: dict[tuple[str, ...], str] = {}
-        self._leaves: list[str] = []
+        self._category_ids: dict[tuple[str, ...], str] = {}
+        self._category_of_product: list[str] = []
         self._titles: list[str | None] = []
-        self._attributes = _Attributes(self.name)
+        self._attributes = _AttributeColumns(self.name)
 
     def __len__(self) -> int:
-        return len(self._leaves)
+        return len(self.ids)
 
-    def aside(self, what: str, place: str, count: int = 1) -> None:
-        """Count something that is left out (`what`, in the plural) and keep where the first few are."""
-        self.counts[what] = self.counts.get(what, 0) + count
-        places = self.asides.setdefault(what, [])
+    def reject(self, problem: str, place: str, count: int = 1) -> None:
+        """Count something that is left out.
+
+        Args:
+            problem: What is wrong with it, in the plural: "rows without a product id".
+            place: Where it stands: "line 7".
+            count: How many there are at this place.
+        """
+        self.counts[problem] = self.counts.get(problem, 0) + count
+        places = self.rejected.setdefault(problem, [])
         if len(places) < _EXAMPLES:
             places.append(place if len(place) <= _LONGEST else f"{place[:_LONGEST]}…")
+
+    def reject_row(self, fault: RowFault, place: str, detail: str) -> None:
+        """Count a row that cannot be read, as `visir.collections.readers.rows.read_rows` reports it."""
+        self.reject(fault.many, f"{place}: {detail}")
+
+    def fault(self, text: str) -> None:
+        """Count a picture that cannot be placed; the product stays."""
+        self.reject("pictures that could be several files (the first is taken)", text)
 
     def add(
         self,
@@ -68,103 +81,106 @@ class ProductDraft:
         attributes: Iterable[tuple[object, object]] = (),
         picture: object = None,
     ) -> None:
-        """One product as the source has it, at `place` ("line 7"), unless something forbids.
+        """Add one product as the source has it, unless something forbids.
 
-        - `path`: list of category names from the most general on. A product without one is set aside: whether it is
-          relevant to a query is unknown.
-        - `attributes`: (name, value) pairs; numbers become text; empty ones and repetitions are counted and left out
-        - `picture`: a file name, or the address it was downloaded from, whose last part is the file name
+        Args:
+            place: Where it stands: "line 7".
+            identifier: Its id; a number becomes text.
+            path: List of category names from the most general on. A product without one is rejected: whether it is
+                relevant to a query is unknown.
+            title: Its title; None or blank for none.
+            attributes: (name, value) pairs; numbers become text; empty ones and repetitions are counted and left out.
+            picture: A file name, or the address it was downloaded from, whose last part is the file name.
         """
-        one = None if isinstance(identifier, (dict, list)) else text_of(identifier)
-        if one is None:
-            self.aside("rows without a product id", place)
-        elif one in self._seen:
-            self.aside("rows with the id of an earlier product", f"{place}: {one!r}")
+        product = None if isinstance(identifier, (dict, list)) else text_of(identifier)
+        if product is None:
+            self.reject("rows without a product id", place)
+        elif product in self._ids:
+            self.reject("rows with the id of an earlier product", f"{place}: {product!r}")
         elif not path:
-            self.aside("products without a category", f"{place}: {one!r}")
+            self.reject("products without a category", f"{place}: {product!r}")
         elif not isinstance(path, list) or not all(isinstance(name, str) and name.strip() for name in path):
-            self.aside("products with an unreadable category path", f"{place}: {one!r}: {_start(path)}")
+            self.reject("products with an unreadable category path", f"{place}: {product!r}: {_start(path)}")
         elif len(path) > DEEPEST:
-            self.aside(
-                f"products with a category path of more than {DEEPEST} levels", f"{place}: {one!r}: {len(path):,}"
+            self.reject(
+                f"products with a category path of more than {DEEPEST} levels", f"{place}: {product!r}: {len(path):,}"
             )
         else:
-            self._seen.add(one)
-            label = f"{place}: {one!r}"
-            self._pictures.add_image(one, _file_name(self._plain("pictures that are no file name", label, picture)))
+            self._ids.add(product)
+            label = f"{place}: {product!r}"
+            self.ids.append(product)
+            self.names.append(_file_name(self._plain("pictures that are no file name", label, picture)))
             names = tuple(name.strip() for name in path)
-            self._leaves.append(self._paths.get(names) or self._paths.setdefault(names, plant(names, self._categories)))
+            if names not in self._category_ids:
+                self._category_ids[names] = register_path(names, self._categories)
+            self._category_of_product.append(self._category_ids[names])
             self._titles.append(text_of(self._plain("titles that are not text", label, title)))
-            self._attributes.add(one, self._clean(label, attributes))
+            self._attributes.add(product, self._clean(label, attributes))
 
-    def build(self, images: object = None) -> Catalogue:
-        """Place the pictures (as `place_images` does for collections) and make the catalogue.
-
-        Raises `CollectionError` when no product is left.
-        """
+    def build(self) -> Catalogue:
+        """The catalogue; raises `CollectionError` when no product is left."""
         notes = [
-            f"set aside: {count:,} {what} ({'; '.join(self.asides[what])}{'; …' if count > _EXAMPLES else ''})"
-            for what, count in self.counts.items()
+            f"set aside: {count:,} {problem} ({'; '.join(self.rejected[problem])}{'; …' if count > _EXAMPLES else ''})"
+            for problem, count in self.counts.items()
         ]
-        if not self._leaves:
+        if not self.ids:
             reasons = "".join(f"\n  - {note}" for note in notes)
             raise CollectionError(
                 f"{self.name} ({self.source}): no products in it.{reasons}", hint="right file, format?"
             )
-        place_images(self._pictures, images)
-        pictures, categories = self._pictures, self._categories
+        categories = self._categories
         return Catalogue(
             self.name,
             pa.table(
                 {
-                    "id": text_column(pictures.ids, self.name),
-                    "title": text_column(self._titles, self.name),
-                    "path": text_column(pictures.paths, self.name),
-                    "archive": text_column(pictures.archives, self.name),
-                    "category_id": text_column(self._leaves, self.name),
+                    "id": self.column(self.ids),
+                    "title": self.column(self._titles),
+                    "path": self.column(self.paths),
+                    "archive": self.column(self.archives),
+                    "category_id": self.column(self._category_of_product),
                 }
             ),
             self._attributes.table(),
             pa.table(
                 {
-                    "id": text_column(list(categories), self.name),
-                    "name": text_column([name for name, _ in categories.values()], self.name),
-                    "parent": text_column([above for _, above in categories.values()], self.name),
+                    "id": self.column(list(categories)),
+                    "name": self.column([name for name, _ in categories.values()]),
+                    "parent": self.column([parent for _, parent in categories.values()]),
                 }
             ),
             self.root.absolute(),
-            "; ".join([self.source, *pictures.notes]),
+            self.described_source(),
             tuple(notes),
         )
 
-    def _plain(self, what: str, place: str, value: object) -> object:
+    def _plain(self, problem: str, place: str, value: object) -> object:
         """The value unless it is a structure, which is counted."""
         if isinstance(value, (dict, list)):
-            self.aside(f"{what} (the product is kept)", f"{place}: {_start(value)}")
+            self.reject(f"{problem} (the product is kept)", f"{place}: {_start(value)}")
             return None
         return value
 
     def _clean(self, place: str, attributes: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
-        kept: dict[tuple[str, str], None] = {}
+        pairs: dict[tuple[str, str], None] = {}
         for name, values in attributes:
             label = text_of(name)
             for value in values if isinstance(values, list) else [values]:
                 if isinstance(value, (dict, list)):
-                    self.aside("attributes that are not text", f"{place}: {label!r}")
+                    self.reject("attributes that are not text", f"{place}: {label!r}")
                     continue
                 text = text_of(value)
                 if label is None:
-                    self.aside("attributes without a name", place)
+                    self.reject("attributes without a name", place)
                 elif text is None:
-                    self.aside("attributes without a value", f"{place}: {label!r}")
-                elif (label, text) in kept:
-                    self.aside("repetitions of an attribute of the same product", f"{place}: {label!r}")
+                    self.reject("attributes without a value", f"{place}: {label!r}")
+                elif (label, text) in pairs:
+                    self.reject("repetitions of an attribute of the same product", f"{place}: {label!r}")
                 else:
-                    kept[label, text] = None
-        return list(kept)
+                    pairs[label, text] = None
+        return list(pairs)
 
 
-class _Attributes:
+class _AttributeColumns:
     """The attributes' table in the making: Python's texts become a chunk of columns every now and then."""
 
     def __init__(self, name: str) -> None:

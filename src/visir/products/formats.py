@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from visir.products.descriptor import CatalogueFormat
+from visir.collections.descriptor import Format
 from visir.products.generated import FORMAT as GENERATED
 from visir.products.readers import abo, amazon, fashion, flipkart, table
 from visir.registry import Registry
 
-FORMATS: Registry[CatalogueFormat] = Registry("catalogue format")
+FORMATS: Registry[Format] = Registry("catalogue format")
 
-for _one in (flipkart.FORMAT, fashion.FORMAT, amazon.FORMAT, abo.FORMAT, table.FORMAT, GENERATED):
-    FORMATS.add(_one.name, _one)
+for _format in (flipkart.FORMAT, fashion.FORMAT, amazon.FORMAT, abo.FORMAT, table.FORMAT, GENERATED):
+    FORMATS.add(_format.name, _format)

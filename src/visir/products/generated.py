@@ -20,14 +20,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from visir.collections.descriptor import Option
+from visir.collections.descriptor import Format, Option
 from visir.collections.scenes import SCHEME
 from visir.collections.scenes.animals import ANIMALS
 from visir.collections.scenes.facts import SUBJECTS
 from visir.collections.scenes.render import LARGEST, SMALLEST
 from visir.collections.scenes.vehicles import VEHICLES
 from visir.errors import CollectionError, raise_faults
-from visir.products.descriptor import CatalogueFormat
 from visir.records.catalogue import Catalogue, path_id
 from visir.splitmix import seed_of, splitmix64
 
@@ -67,7 +66,7 @@ def planted(n: int, *, seed: int = 0, size: int = 128, noise: float = 0.2, unsee
 
     Raises `CollectionError` that lists everything wrong with the arguments.
     """
-    _refuse(n, seed, size, noise, unseen)
+    _check_arguments(n, seed, size, noise, unseen)
     subjects = _drawn(seed, _SUBJECT, n) % np.uint64(len(SUBJECTS))
     materials = _drawn(seed, _MATERIAL, n) % np.uint64(len(MATERIALS))
     makers = _drawn(seed, _MAKER, n) % np.uint64(len(MAKERS))
@@ -122,7 +121,7 @@ def _drawn(seed: int, stream: int, n: int) -> npt.NDArray[np.uint64]:
     return splitmix64(seed_of(seed, stream), np.arange(n))
 
 
-def _refuse(n: int, seed: int, size: int, noise: float, unseen: int) -> None:
+def _check_arguments(n: int, seed: int, size: int, noise: float, unseen: int) -> None:
     faults = [
         fault
         for wrong, fault in (
@@ -137,7 +136,7 @@ def _refuse(n: int, seed: int, size: int, noise: float, unseen: int) -> None:
     raise_faults(CollectionError, "generated products", faults)
 
 
-FORMAT = CatalogueFormat(
+FORMAT = Format(
     name="generated",
     title="generated products with planted structure",
     layout="generated:NUMBER; nothing on disk: pictures are drawn when looked at",

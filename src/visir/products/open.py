@@ -1,67 +1,47 @@
-"""The door: a path becomes a catalogue."""
+"""A path or a short text becomes a catalogue."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from visir.collections.readers.garbage import collector_paused
-from visir.errors import CollectionError
-from visir.products.descriptor import CatalogueFormat
+from visir.collections.sources import SourceKind, find_source
+from visir.products.draft import ProductDraft
 from visir.products.formats import FORMATS
 from visir.records import Catalogue
 
+CATALOGUES = SourceKind("catalogue", "catalogues", FORMATS, without_path="generated products need none: generated:2000")
+
 
 def open_catalogue(
-    path_or_spec: str | Path, *, format: str | None = None, images: object = None, **options: Any
+    path_or_spec: str | Path | Catalogue, *, format: str | None = None, images: object = None, **options: Any
 ) -> Catalogue:
-    """Open a catalogue of any known layout (plain, `.gz` or `.xz`), its format told from its content.
+    """Open a catalogue of any known layout.
 
-    - `path_or_spec`: a file, a folder with one such file in it (or laid out as ABO's), or "format:path";
-      "generated:2000" makes 2,000 products
-    - `images`: where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
-      the source, and what was found is told in the catalogue's `source`. "none" goes without.
-    - `options`: those of the format
+    What cannot be used is left out and counted in the catalogue's `notes`.
 
-    What cannot be used is set aside and counted in the catalogue's `notes`. Raises `CollectionError` when nothing can.
+    Args:
+        path_or_spec: A file (plain, `.gz` or `.xz`), a folder with one such file in it (or laid out as ABO's), or a
+            `Catalogue`; the format is told from the content. `"format:path"` names the format; `"generated:2000"` makes
+            2,000 products. Options may follow as in a web address: `"products:shop.csv?separator=/&images=photos.zip"`.
+            A file or folder elsewhere (`"s3://bucket/shop.jsonl"`; needs `visir[remote]`) is copied into the cache.
+        format: The name of the format, when it cannot be told.
+        images: Where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
+            the source; the catalogue's `source` says where they were found. "none" goes without.
+        **options: Those of the format; `visir data formats` lists them.
+
+    Raises:
+        CollectionError: Where no product can be used.
+
+    Example:
+        >>> catalogue = open_catalogue("generated:20")
+        >>> catalogue.products.num_rows, catalogue.categories.num_rows
+        (20, 113)
+        >>> catalogue.products["title"][2].as_py(), catalogue.products["category_id"][0].as_py()
+        ('Hollis 102 teapot', 'Vehicles > Rockets > Tin rockets')
     """
-    text = str(path_or_spec)
-    name, colon, rest = text.partition(":")
-    if colon and not Path(text).exists() and name in FORMATS:
-        if format not in (None, name):
-            raise CollectionError(f"{text!r} names the format {name!r}, and format={format!r} another.")
-        format, text = name, rest
-    path = Path(text)
-    if format is None and not path.exists():
-        raise CollectionError(
-            f"{path}: no such file or folder.", hint="check the path; generated products need none: generated:2000"
-        )
-    found, path = (FORMATS.get(format), path) if format is not None else _sniffed(path)
-    if path.is_dir() and not found.folder:
-        raise CollectionError(f"{path}: a folder; {found.name} is a file.", hint=f"layout: {found.layout}")
-    with collector_paused():
-        read = found.read(path, **found.resolve(options))
-    if isinstance(read, Catalogue):
-        if images is not None:
-            raise CollectionError(f"{found.name} has its own pictures; images= does not apply.")
-        return read
-    return read.build(images)
-
-
-def _sniffed(path: Path) -> tuple[CatalogueFormat, Path]:
-    whole = _first(path) if path.is_dir() else None
-    if whole is not None:
-        return whole, path
-    files = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
-    inside = [(found, file) for file in files if (found := _first(file)) is not None]
-    if len(inside) == 1:
-        return inside[0]
-    if inside:
-        listing = ", ".join(f"{one.name}:{file}" for one, file in inside)
-        raise CollectionError(f"{path}: several catalogues in this folder.", hint=f"name one of: {listing}")
-    known = "; ".join(f"{name}: {one.layout}" for name, one in FORMATS.items())
-    raise CollectionError(f"{path}: no known layout of catalogues.", hint=f"name it with format=; known: {known}")
-
-
-def _first(path: Path) -> CatalogueFormat | None:
-    return next((one for _, one in FORMATS.items() if one.folder == path.is_dir() and one.sniff(path)), None)
+    if isinstance(path_or_spec, Catalogue):
+        return path_or_spec
+    source = find_source(str(path_or_spec), CATALOGUES, format)
+    contents = source.read(images=source.take("images", images), **options)
+    return contents.build() if isinstance(contents, ProductDraft) else contents

@@ -20,7 +20,7 @@ from visir.evaluation.scoring import versions
 from visir.products.errors import first_answers, hits
 from visir.products.evaluate import CategoryEvaluation, Trial
 from visir.products.relevance import Setting
-from visir.storage import Change, FolderKind, new_folder
+from visir.storage import FolderChange, FolderKind, new_folder
 
 CATEGORIES_RESULT = FolderKind(
     "categories-result", "an evaluation of categories", remedy="visir categories evaluate … --out FOLDER"
@@ -41,7 +41,7 @@ def save(evaluation: CategoryEvaluation, folder: str | Path) -> Path:
     return Path(folder)
 
 
-def write_result(change: Change, evaluation: CategoryEvaluation) -> None:
+def write_result(change: FolderChange, evaluation: CategoryEvaluation) -> None:
     """Write the three files into a folder that is being made."""
     pieces = [(system, setting, trial) for (system, setting), trials in evaluation.trials.items() for trial in trials]
     for name, made in (("per_query.parquet", _per_query), ("answers.parquet", _answers)):

@@ -14,7 +14,7 @@ from visir.errors import ConfigurationError, nearest
 from visir.products.split import Mask
 from visir.products.task import Task
 from visir.records import Embeddings, Gallery, Ranks
-from visir.search.exact import Searched, search
+from visir.search.exact import SearchResult, search
 
 
 class System(Protocol):
@@ -39,7 +39,7 @@ class System(Protocol):
         """Whether it can take part; a model trained for one setting says no to the others."""
         ...
 
-    def search(self, task: Task, depth: int) -> Searched:
+    def search(self, task: Task, depth: int) -> SearchResult:
         """The run (queries as in `task.qrels`, gallery `task.gallery`) and the ranks of all relevant products."""
         ...
 
@@ -72,7 +72,7 @@ class Dense:
         """Vectors answer any task."""
         return True
 
-    def search(self, task: Task, depth: int) -> Searched:
+    def search(self, task: Task, depth: int) -> SearchResult:
         """Exact search; ties by product id."""
         asked = self.categories.rows([task.tree.ids[row] for row in task.rows])
         queries = Embeddings(
@@ -88,7 +88,8 @@ class Dense:
         candidates = Gallery.of("image", there, task.gallery.description)
         found = search(queries, self.products, "t2i", gallery=candidates, depth=depth, qrels=task.qrels, name=self.name)
         assert found.ranks is not None
-        return Searched(replace(found.run, gallery=task.gallery), replace(found.ranks, gallery_size=task.gallery.size))
+        ranks = replace(found.ranks, gallery_size=task.gallery.size)
+        return SearchResult(replace(found.run, gallery=task.gallery), ranks)
 
     def seen(self, task: Task) -> Mask | None:
         """Of trained vectors, what they were trained with."""
@@ -111,10 +112,10 @@ class Trained:
         """Whether there is a model for this split and setting."""
         return (task.split.name, task.setting) in self.members
 
-    def search(self, task: Task, depth: int) -> Searched:
+    def search(self, task: Task, depth: int) -> SearchResult:
         """By the model of this split and setting."""
         found = self._member(task).search(task, depth)
-        return Searched(replace(found.run, name=self.name), found.ranks)
+        return SearchResult(replace(found.run, name=self.name), found.ranks)
 
     def seen(self, task: Task) -> Mask | None:
         """What the model of this split and setting was trained with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,18 @@ from visir.products.model.trained import LAYOUT, CategoriesModel, load_categorie
 from visir.products.pairs import drawn_categories
 from visir.products.tree import CategoryTree
 from visir.products.vectors import CatalogueVectors
-from visir.training.facts import facts_of
-from visir.training.fit import Report, fit
-from visir.training.folder import RECIPE_FILE, check_free, taken
-from visir.training.inputs.base import Examples
+from visir.training.checkpoint import Checkpoint
+from visir.training.dual_encoder import DualEncoder
+from visir.training.fit import FitResult, Report
+from visir.training.folder import RECIPE_FILE, check_free
+from visir.training.inputs.base import TrainingExamples
 from visir.training.inputs.vectors import VectorSource
 from visir.training.objectives.objective import Objective
 from visir.training.settings import to_toml
 
 UNIT = "products"
+TASKS = ("category to product", "product to category")
+"""What validation calls its two directions."""
 
 
 def train_categories(
@@ -48,38 +52,35 @@ def train_categories(
     - `report`: called after each epoch
 
     An epoch sees every product once, with the category that `drawn_categories(…, recipe.setting, recipe.seed)` gives
-    it. In the curve and in the validation figures "i2t" is category to product and "t2i" product to category, among the
-    categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders' cards,
+    it. In the curve and in the validation figures the tasks are "category to product" and "product to category", among
+    the categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders' cards,
     recipe, figures), `recipe.toml`, `curve.json` and `steps.jsonl`.
 
-    It is the loop of every other training (`visir.training.fit`): a category takes the place of an image, and the
-    products that were paired with it that of its captions. Raises `VisirError` when `out` holds something already,
+    It is the loop of every other training (`visir.training.fit`): a category is an anchor, and the products that were
+    paired with it are its positives. Raises `VisirError` when `out` holds something already,
     `TrainingError` when the loss is NaN or infinite.
     """
-    out = Path(out)
-    check_free(out, resume)
+    checkpoint = Checkpoint(Path(out), LAYOUT, recipe_text(recipe), resume)
+    check_free(Path(out), resume)
     began = time.perf_counter()
     category, product, objective = build(recipe, train)
     learnt, checked = examples_of(recipe, train, validation)
-    prepared = time.perf_counter() - began
-    with taken(out, LAYOUT, resume) as folder:
-        folder.begin(recipe_text(recipe))
-        fitted = fit(
-            recipe,
-            {"image": category, "text": product},
-            objective,
-            learnt,
-            checked,
-            folder=folder,
-            resume=resume,
-            report=report,
-            unit=UNIT,
-        )
-        facts = facts_of(recipe, learnt, checked, fitted, prepared=prepared)
+    model = CategoriesModel(category, product, _cards(recipe, train))
+
+    def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:
         for part, examples in (("trained_on", learnt), ("validated_on", checked)):
             facts[part] = {**examples.origin, "products": len(examples)}
-        model = CategoriesModel(category, product, _cards(recipe, train))
-        folder.finish(LAYOUT, lambda path: write_files(path, model, facts), recipe_text(recipe), fitted.curve)
+        return write_files(path, model, facts)
+
+    checkpoint.train(
+        recipe,
+        DualEncoder({"category": category, "product": product}, objective, TASKS),
+        learnt,
+        checked,
+        write,
+        prepared=time.perf_counter() - began,
+        report=report,
+    )
     return load_categories_model(out)
 
 
@@ -100,7 +101,7 @@ def build(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> tuple[Tower, P
 
 def examples_of(
     recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors
-) -> tuple[Examples, Examples]:
+) -> tuple[TrainingExamples, TrainingExamples]:
     """The pairs of both parts as the loop takes them.
 
     In training every category of the tree can be an owner; in validation those of either part's pairs are candidates,
@@ -114,13 +115,14 @@ def examples_of(
     asked = np.unique(np.concatenate(drawn))
     origin = {"setting": recipe.setting, "encoders": {name: one.fingerprint for name, one in train.cards.items()}}
     learnt, checked = (
-        Examples(
-            images=VectorSource([part.categories[rows] if rows is not None else part.categories]),
-            texts=ProductSource(part, recipe.product.modalities, mean=mean),
-            owners=owners,
-            captions=part.catalogue.products["id"].to_pylist(),
+        TrainingExamples(
+            anchors=VectorSource([part.categories[rows] if rows is not None else part.categories]),
+            positives=ProductSource(part, recipe.product.modalities, mean=mean),
+            anchor_rows=owners,
+            ids=part.catalogue.products["id"].to_pylist(),
             origin={"catalogue": part.catalogue.fingerprint, **origin},
             classes=CategoryTree.of(part.catalogue).rows(part.catalogue.products["category_id"]),
+            unit=UNIT,
         )
         for part, owners, rows in ((train, drawn[0], None), (validation, np.searchsorted(asked, drawn[1]), asked))
     )

@@ -10,7 +10,7 @@ from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard
 from visir.records.gallery import Gallery, modality_of
-from visir.records.items import Items, Modality, Role
+from visir.records.items import HasImages, Items, Modality, Role
 from visir.records.protocol import UNDECLARED, Protocol, Recall, Ties, gallery_line
 from visir.records.qrels import Qrels
 from visir.records.ranks import Ranks
@@ -18,13 +18,15 @@ from visir.records.result import Result
 from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
 from visir.records.sparse import SparseEmbeddings, Vocabulary
-from visir.records.task import Pools, QrelsByName, Task, task_name
+from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
+from visir.records.task_file import TaskFile
 
 __all__ = [
     "CAPTIONS",
     "IMAGES",
     "JUDGEMENTS",
     "LINKS",
+    "PLAIN",
     "SIDES",
     "TASKS",
     "UNDECLARED",
@@ -34,6 +36,7 @@ __all__ = [
     "Embeddings",
     "EncoderCard",
     "Gallery",
+    "HasImages",
     "Injected",
     "Items",
     "Modality",
@@ -49,6 +52,7 @@ __all__ = [
     "Shortcuts",
     "SparseEmbeddings",
     "Task",
+    "TaskFile",
     "Ties",
     "Vocabulary",
     "gallery_line",

@@ -71,7 +71,7 @@ class Catalogue:
     def __post_init__(self) -> None:
         for table, schema in (("products", PRODUCTS), ("attributes", ATTRIBUTES), ("categories", CATEGORIES)):
             object.__setattr__(self, table, conform(getattr(self, table), schema, f"{self.name}: {table}"))
-        self._refuse_faults()
+        self._check()
 
     @classmethod
     def of(
@@ -102,13 +102,17 @@ class Catalogue:
             if values is not None and len(values) != len(ids):
                 raise CollectionError(f"{name}: {len(ids)} ids, but {len(values)} {column}.")
         without = [ids[row] for row, path in enumerate(paths) if not path]
-        raise_faults(CollectionError, name, [f"product {_short(one)} has no category" for one in without])
+        raise_faults(CollectionError, name, [f"product {_short(product_id)} has no category" for product_id in without])
         categories: dict[str, tuple[str, str | None]] = {}
         known: dict[tuple[str, ...], str] = {}
-        leaves = [known.get(key) or known.setdefault(key, plant(key, categories)) for key in map(tuple, paths)]
+        leaves = [known.get(key) or known.setdefault(key, register_path(key, categories)) for key in map(tuple, paths)]
         for path in extra_paths:
-            plant(path, categories)
-        pairs = [(one, *pair) for one, own in zip(ids, attributes or [()] * len(ids), strict=True) for pair in own]
+            register_path(path, categories)
+        pairs = [
+            (identifier, *pair)
+            for identifier, own in zip(ids, attributes or [()] * len(ids), strict=True)
+            for pair in own
+        ]
         nothing = [None] * len(ids)
         return cls(
             name,
@@ -208,24 +212,26 @@ class Catalogue:
         ):
             long = pc.greater(pc.fill_null(pc.utf8_length(texts), 0), LONG)
             lengths = pc.utf8_length(texts.filter(long)).to_pylist()
-            named = [f"{_short(one)} ({n:,})" for one, n in zip(owners.filter(long).to_pylist(), lengths, strict=True)]
+            named = [
+                f"{_short(owner)} ({n:,})" for owner, n in zip(owners.filter(long).to_pylist(), lengths, strict=True)
+            ]
             lines.append(_told(f"{what} longer than {LONG:,} characters (models cut them, visir does not)", named))
         return [line for line in lines if line]
 
     def _inhabited(self) -> np.ndarray:
         """(categories,) bool: whether a product belongs to the category or to one below it."""
         ids, parents = self.categories["id"], self.categories["parent"]
-        index = {one: row for row, one in enumerate(ids.to_pylist())}
-        above = [index.get(one, -1) for one in parents.to_pylist()]
+        index = {identifier: row for row, identifier in enumerate(ids.to_pylist())}
+        above = [index.get(parent, -1) for parent in parents.to_pylist()]
         alive = np.zeros(len(index), dtype=np.bool_)
-        for one in pc.unique(self.products["category_id"]).to_pylist():
-            row = index[one]
+        for category_id in pc.unique(self.products["category_id"]).to_pylist():
+            row = index[category_id]
             while row >= 0 and not alive[row]:
                 alive[row] = True
                 row = above[row]
         return alive
 
-    def _refuse_faults(self) -> None:
+    def _check(self) -> None:
         faults: list[str] = []
         for kind, kinds, table in (("product", "products", self.products), ("category", "categories", self.categories)):
             ids = table["id"]
@@ -234,9 +240,9 @@ class Catalogue:
             counts = pc.value_counts(ids)
             twice = counts.filter(pc.greater(pc.struct_field(counts, "counts"), 1)).to_pylist()
             faults += [
-                f"duplicate {kind} id {_short(one['values'])} ({one['counts']} times)"
-                for one in twice
-                if one["values"] not in (None, "")
+                f"duplicate {kind} id {_short(repeated['values'])} ({repeated['counts']} times)"
+                for repeated in twice
+                if repeated["values"] not in (None, "")
             ]
         products, categories, attributes = self.products, self.categories, self.attributes
         known = pc.unique(categories["id"])
@@ -248,7 +254,7 @@ class Catalogue:
             for row in lost.to_pylist()
         ]
         nameless = categories["id"].filter(_blank(pc.utf8_trim_whitespace(categories["name"])))
-        faults += [f"category {_short(one)} has no name" for one in nameless.to_pylist()]
+        faults += [f"category {_short(repeated)} has no name" for repeated in nameless.to_pylist()]
         orphans = categories.filter(
             pc.and_(pc.is_valid(categories["parent"]), pc.invert(pc.is_in(categories["parent"], known)))
         )
@@ -262,15 +268,15 @@ class Catalogue:
         ]
         strange = attributes.filter(pc.invert(pc.is_in(attributes["product_id"], pc.unique(products["id"]))))
         faults += [
-            f"attribute {_short(name)} belongs to product {_short(one)}, which is not in the catalogue"
-            for one, name in zip(strange["product_id"].to_pylist(), strange["name"].to_pylist(), strict=True)
+            f"attribute {_short(name)} belongs to product {_short(product_id)}, which is not in the catalogue"
+            for product_id, name in zip(strange["product_id"].to_pylist(), strange["name"].to_pylist(), strict=True)
         ]
         for column in ("name", "value"):
             empty = attributes.filter(_blank(pc.utf8_trim_whitespace(attributes[column])))
             other = "value" if column == "name" else "name"
             faults += [
-                f"product {_short(one)} has an attribute without a {column} ({other} {_short(text)})"
-                for one, text in zip(empty["product_id"].to_pylist(), empty[other].to_pylist(), strict=True)
+                f"product {_short(product_id)} has an attribute without a {column} ({other} {_short(text)})"
+                for product_id, text in zip(empty["product_id"].to_pylist(), empty[other].to_pylist(), strict=True)
             ]
         raise_faults(
             CollectionError,
@@ -285,10 +291,10 @@ def path_id(names: Sequence[str]) -> str:
 
     A ">" within a name is doubled, so that different paths have different ids.
     """
-    return " > ".join(one.replace(">", ">>") for one in names)
+    return " > ".join(name.replace(">", ">>") for name in names)
 
 
-def plant(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
+def register_path(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
     """Add the categories of one path to {id: (name, parent)}, and return the id of the last."""
     above: str | None = None
     for level, label in enumerate(path, start=1):

@@ -74,7 +74,7 @@ class Collection:
     def __post_init__(self) -> None:
         for table, schema in (("images", IMAGES), ("captions", CAPTIONS), ("judgements", JUDGEMENTS)):
             object.__setattr__(self, table, conform(getattr(self, table), schema, f"{self.name}: {table}"))
-        self._refuse_faults()
+        self._check()
 
     @classmethod
     def build(
@@ -133,23 +133,23 @@ class Collection:
         if name is None or name == "all":
             return self
         wanted = name.split("+")
-        for one in wanted:
-            if one not in self.splits:
-                raise CollectionError(f"{self.name}: unknown split {one!r}", hint=nearest(one, self.splits))
+        for part in wanted:
+            if part not in self.splits:
+                raise CollectionError(f"{self.name}: unknown split {part!r}", hint=nearest(part, self.splits))
         return self.keep_images(pc.is_in(self.images["split"], pa.array(wanted)))
 
     def keep_images(self, keep: pa.ChunkedArray | pa.Array | np.ndarray) -> Collection:
         """The part whose images are true in the boolean mask `keep`, with their captions and judgements."""
         images = self.images.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
-        kept = pc.unique(images["id"])
-        captions = self.captions.filter(pc.is_in(self.captions["image_id"], kept))
+        image_ids = pc.unique(images["id"])
+        captions = self.captions.filter(pc.is_in(self.captions["image_id"], image_ids))
         judged = pc.and_(
-            pc.is_in(self.judgements["image_id"], kept),
+            pc.is_in(self.judgements["image_id"], image_ids),
             pc.is_in(self.judgements["caption_id"], pc.unique(captions["id"])),
         )
         facts = self.facts
         if facts is not None:
-            facts = facts.filter(pc.is_in(facts["image_id"], kept))
+            facts = facts.filter(pc.is_in(facts["image_id"], image_ids))
         caption_facts = self.caption_facts
         if caption_facts is not None:
             caption_facts = caption_facts.filter(pc.is_in(caption_facts["caption_id"], pc.unique(captions["id"])))
@@ -160,7 +160,7 @@ class Collection:
             judgements=self.judgements.filter(judged),
             facts=facts,
             caption_facts=caption_facts,
-            injected=None if self.injected is None else self.injected.keep(kept, pc.unique(captions["id"])),
+            injected=None if self.injected is None else self.injected.keep(image_ids, pc.unique(captions["id"])),
         )
 
     def with_judgements(self, judgements: pa.Table) -> Collection:
@@ -266,16 +266,16 @@ class Collection:
             "source": self.source,
         }
 
-    def _refuse_faults(self) -> None:
+    def _check(self) -> None:
         faults: list[str] = []
         for kind, table in (("image", self.images), ("caption", self.captions)):
             ids = table["id"]
             if ids.null_count or pc.any(pc.equal(ids, "")).as_py():
                 faults.append(f"{kind}s without an id")
-            faults += [f"duplicate {kind} id {one!r}" for one in _duplicates(ids)]
+            faults += [f"duplicate {kind} id {duplicate!r}" for duplicate in _duplicates(ids)]
         if self.captions["text"].null_count:
             without = self.captions.filter(pc.is_null(self.captions["text"]))["id"]
-            faults += [f"caption {one!r} has no text (null)" for one in without.to_pylist()]
+            faults += [f"caption {caption_id!r} has no text (null)" for caption_id in without.to_pylist()]
         orphans = self.captions.filter(pc.invert(pc.is_in(self.captions["image_id"], pc.unique(self.images["id"]))))
         faults += [
             f"caption {row['id']!r} belongs to image {row['image_id']!r}, which is not in the collection"

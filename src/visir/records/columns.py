@@ -47,7 +47,7 @@ def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     return table.select(schema.names).cast(schema).combine_chunks()
 
 
-def refuse_repeats(ids: pa.StringArray, where: str) -> None:
+def check_unique(ids: pa.StringArray, where: str) -> None:
     """Raise `EmbeddingError` naming ids that stand more than once."""
     if pc.count_distinct(ids).as_py() == len(ids):
         return
@@ -57,15 +57,15 @@ def refuse_repeats(ids: pa.StringArray, where: str) -> None:
 
 def rows_of(wanted: object, ids: pa.StringArray, vectors: str) -> NDArray[np.int64]:
     """(n,) where each wanted id stands in `ids`; `EmbeddingError` naming those that do not ("no `vectors` for …")."""
-    asked = strings(wanted)
-    found = pc.index_in(asked, ids)
-    if found.null_count:
-        missing = asked.filter(pc.is_null(found)).to_pylist()
+    requested = strings(wanted)
+    positions = pc.index_in(requested, ids)
+    if positions.null_count:
+        missing = requested.filter(pc.is_null(positions)).to_pylist()
         raise EmbeddingError(
             f"no {vectors} for {len(missing)} ids: "
             + ", ".join(map(repr, missing[:5]))
             + (", …" if len(missing) > 5 else ""),
             hint="encode the whole split, or restrict the gallery to what was encoded",
         )
-    rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+    rows: NDArray[np.int64] = positions.to_numpy().astype(np.int64)
     return rows

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
-from visir.records.columns import refuse_repeats, rows_of, strings
+from visir.records.columns import check_unique, rows_of, strings
 from visir.records.items import Modality
 
 _BLOCK = 65_536  # rows looked at in one go, so that a memory-mapped matrix never has to fit in memory
@@ -125,7 +125,7 @@ class Embeddings:
             )
         if len(self.ids) != len(self.vectors):
             raise EmbeddingError(f"{where}: {len(self.ids)} ids for {len(self.vectors)} vectors.")
-        refuse_repeats(self.ids, where)
+        check_unique(self.ids, where)
         for start in range(0, len(self.vectors), _BLOCK):
             bad = ~np.isfinite(self.vectors[start : start + _BLOCK]).all(axis=1)
             if bad.any():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,20 @@ Role = Literal["query", "document"]
 """What an item is used for. Models with prompts embed the two roles in different ways."""
 PLACES = pa.schema([("path", pa.string()), ("archive", pa.string())])
 """Where the bytes of an image are: a path, inside an archive when that is not null."""
+
+
+class HasImages(Protocol):
+    """What a reader of images needs to know: `Items` have it, and so has a `Collection`."""
+
+    @property
+    def images(self) -> pa.Table:
+        """Columns `id`, `path` and `archive`, one row per image."""
+        ...
+
+    @property
+    def root(self) -> Path:
+        """The folder to which paths and archives are relative."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,7 +81,7 @@ class Protocol:
                 continue
             label = name.replace("_", " ")
             if isinstance(value, dict):
-                rows += [(f"{label} {key}", str(one)) for key, one in value.items()]
+                rows += [(f"{label} {key}", str(entry)) for key, entry in value.items()]
             else:
                 rows.append((label, str(value)))
         return [*rows, ("protocol", self.fingerprint[:12])]

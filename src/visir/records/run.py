@@ -63,7 +63,7 @@ class Run:
                 f"{where}: scores rise inside the answer to query {self._query_of(int(rising[0]) + 1)!r}.",
                 hint="sort each answer by falling score, or build it with Run.ranked",
             )
-        self._refuse_repeats(where)
+        self._check_no_repeats(where)
 
     @classmethod
     def ranked(
@@ -139,12 +139,12 @@ class Run:
             }
         )
 
-    def _refuse_repeats(self, where: str) -> None:
+    def _check_no_repeats(self, where: str) -> None:
         lengths = np.diff(self.offsets)
         if len(lengths) and (lengths == lengths[0]).all():  # the usual case: short rows sort faster than one long list
             rows = np.sort(self.indices.reshape(len(self), lengths[0]), axis=1)
-            found = np.argwhere(rows[:, 1:] == rows[:, :-1])
-            repeats = [(int(query), int(rows[query, at])) for query, at in found[:1]]
+            repeated = np.argwhere(rows[:, 1:] == rows[:, :-1])
+            repeats = [(int(query), int(rows[query, at])) for query, at in repeated[:1]]
         else:
             pairs = np.repeat(np.arange(len(self), dtype=np.int64), lengths) * len(self.documents) + self.indices
             pairs.sort()

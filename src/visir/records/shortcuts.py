@@ -97,10 +97,10 @@ class Shortcuts:
     def __str__(self) -> str:
         """As `parse` takes it; what is as usual is left out."""
         usual = type(self)()
-        said = {one: value for one, value in asdict(self).items() if value != getattr(usual, one)}
-        kind = said.pop("kind", "unique")
-        said.pop("bits", None)
-        query = "&".join(f"{key}={value}" for key, value in said.items())
+        changed = {name: value for name, value in asdict(self).items() if value != getattr(usual, name)}
+        kind = changed.pop("kind", "unique")
+        changed.pop("bits", None)
+        query = "&".join(f"{key}={value}" for key, value in changed.items())
         return (kind if kind == "unique" else f"bits:{self.bits}") + (f"?{query}" if query else "")
 
 
@@ -134,8 +134,8 @@ class Injected:
     def fingerprint(self) -> str:
         """A hash over everything that pictures and captions carry."""
         carried = [hash_columns([table.column(0), table["place"]]) for table in (self.images, self.captions)]
-        said = {"shortcuts": str(self.shortcuts), "count": self.count, "assignment": self.assignment}
-        return hash_json({**said, "carried": carried})
+        described = {"shortcuts": str(self.shortcuts), "count": self.count, "assignment": self.assignment}
+        return hash_json({**described, "carried": carried})
 
     def on(self, modality: str) -> bool:
         """Whether pictures ("image") or captions ("text") carry them."""
@@ -153,9 +153,9 @@ class Injected:
 
     def __str__(self) -> str:
         """One line for the protocol: whatever a number depends on."""
-        one = self.shortcuts
-        kind = "unique" if one.kind == "unique" else f"{one.bits} bits"
-        spaced = "evenly spaced" if one.placement == "even" else one.placement
-        return f"{kind} per {one.per} on {one.on}, {one.digits} digits, {spaced}, seed {one.seed}" + (
+        carried = self.shortcuts
+        kind = "unique" if carried.kind == "unique" else f"{carried.bits} bits"
+        spaced = "evenly spaced" if carried.placement == "even" else carried.placement
+        return f"{kind} per {carried.per} on {carried.on}, {carried.digits} digits, {spaced}, seed {carried.seed}" + (
             "" if self.assignment is None else f", assignment {self.assignment}"
         )

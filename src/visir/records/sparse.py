@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_columns
-from visir.records.columns import refuse_repeats, rows_of, strings
+from visir.records.columns import check_unique, rows_of, strings
 from visir.records.embeddings import EncoderCard
 from visir.records.items import Modality
 
@@ -37,7 +37,11 @@ class Vocabulary:
         if len(self.terms) == 0 or len(self.usable) != len(self.terms):
             raise EmbeddingError(f"vocabulary {self.name}: {len(self.terms)} terms, {len(self.usable)} flags.")
         if pc.count_distinct(self.terms).as_py() != len(self.terms):
-            twice = [one["values"] for one in pc.value_counts(self.terms).to_pylist() if one["counts"] > 1][:5]
+            twice = [
+                value_count["values"]
+                for value_count in pc.value_counts(self.terms).to_pylist()
+                if value_count["counts"] > 1
+            ][:5]
             raise EmbeddingError(f"vocabulary {self.name}: terms repeat: {', '.join(map(repr, twice))}.")
 
     def __len__(self) -> int:
@@ -85,13 +89,13 @@ class SparseEmbeddings:
                 f"{where}: {m} terms ({self.terms.dtype}, int32 wanted) for {len(self.values)} weights "
                 f"({self.values.dtype}, float32 wanted)."
             )
-        refuse_repeats(self.ids, where)
-        self._refuse(where, ~(np.isfinite(self.values) & (self.values > 0)), "weights that are not finite and positive")
+        check_unique(self.ids, where)
+        self._check(where, ~(np.isfinite(self.values) & (self.values > 0)), "weights that are not finite and positive")
         outside = (self.terms < 0) | (self.terms >= len(self.vocabulary))
-        self._refuse(where, outside, f"terms outside of the vocabulary's 0 to {len(self.vocabulary) - 1}")
+        self._check(where, outside, f"terms outside of the vocabulary's 0 to {len(self.vocabulary) - 1}")
         first = np.zeros(m + 1, bool)
         first[self.offsets] = True
-        self._refuse(where, np.r_[False, (np.diff(self.terms) <= 0) & ~first[1:m]][:m], "terms out of order")
+        self._check(where, np.r_[False, (np.diff(self.terms) <= 0) & ~first[1:m]][:m], "terms out of order")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -106,9 +110,9 @@ class SparseEmbeddings:
         part = slice(int(self.offsets[at]), int(self.offsets[at + 1]))
         return self.terms[part], self.values[part]
 
-    def words(self, one: str, k: int | None = None) -> list[tuple[str, float]]:
+    def words(self, item_id: str, k: int | None = None) -> list[tuple[str, float]]:
         """The heaviest `k` terms of an id (all by default) in words with their weights; ties by term number."""
-        terms, values = self.row(int(self.rows([one])[0]))
+        terms, values = self.row(int(self.rows([item_id])[0]))
         order = np.argsort(-values, kind="stable")[:k]
         named = self.vocabulary.terms.take(pa.array(terms[order])).to_pylist()
         return list(zip(named, map(float, values[order]), strict=True))
@@ -159,7 +163,7 @@ class SparseEmbeddings:
         offsets, terms = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
         return cls(modality, strings(ids), offsets, terms, rows.data, vocabulary, encoder)
 
-    def _refuse(self, where: str, bad: NDArray[np.bool_], what: str) -> None:
+    def _check(self, where: str, bad: NDArray[np.bool_], what: str) -> None:
         if not bad.any():
             return
         rows = np.unique(np.searchsorted(self.offsets, np.flatnonzero(bad), side="right") - 1)

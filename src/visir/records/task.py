@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,8 @@ from visir.records.gallery import Gallery
 from visir.records.items import Items, Modality
 from visir.records.qrels import Qrels
 
+PLAIN = "none"
+"""The condition of queries that nothing was done to, as the logs of the brittleness paper name it."""
 _LETTERS: dict[Modality, str] = {"text": "t", "image": "i", "text+image": "it"}
 
 
@@ -136,10 +138,12 @@ class Task:
         queries: What is searched with.
         documents: What is searched; all of them are candidates of every query, unless there are `pools`.
         qrels: Judgements by name; the first name is the default. Queries without judgements are not measured.
-        pools: The candidates of each query, where they are not all documents.
+        pools: The candidates of each query, where they are not the same for all.
+        candidates: The documents that may be found, where they are not all of them (one fold, one caption per image).
         source: The collection, catalogue or folder from which the task comes.
         source_fingerprint: The hash of that source, for the protocol.
         split: The part of the source that this is; "all" when it is the whole.
+        condition: What was done to the queries: "none", or the name of a perturbation.
 
     Example:
         >>> queries = Items.of_texts({"q1": "a boat"}, title="queries")
@@ -156,7 +160,8 @@ class Task:
     source: str = ""
     source_fingerprint: str = ""
     split: str = "all"
-    description: str = field(default="", kw_only=True)
+    candidates: Gallery | None = None
+    condition: str = PLAIN
 
     def __post_init__(self) -> None:
         if self.pools is None:
@@ -195,7 +200,15 @@ class Task:
             )
         return self.qrels[name]
 
-    def gallery(self, description: str | None = None) -> Gallery:
-        """All documents as the declared candidates."""
-        described = description or self.description or f"all {self.documents.title}"
-        return Gallery.of(self.documents.modality, self.documents.ids, described, title=self.documents.title)
+    def asked(self, relevance: str | None = None) -> pa.StringArray:
+        """The ids of the queries that are measured: those that are judged, as far as the task has them."""
+        judged = self.judgements(relevance).queries
+        return judged.filter(pc.is_in(judged, self.queries.ids))
+
+    @cached_property
+    def gallery(self) -> Gallery:
+        """The declared candidates: `candidates`, or all documents."""
+        if self.candidates is not None:
+            return self.candidates
+        title = self.documents.title
+        return Gallery.of(self.documents.modality, self.documents.ids, f"all {title}", title=title)

@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw
 
 from visir.reports.shortcut_sheet import _font
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
-from visir.robustness.draw import Draw
+from visir.robustness.random_stream import RandomStream
 from visir.storage import new_file
 
 _GAP, _LINE, _LEFT = 12, 20, 150
@@ -32,7 +32,9 @@ def contact_sheet(picture: Image.Image, name: str, *, seed: int = 0, side: int =
         draw.text((_GAP, top), one.title, _INK, label)
         draw.text((_GAP, top + _LINE), key, _SOFT, small)
         for column in range(columns):
-            shown = picture if column == 0 else one.change(picture, Draw(seed, key, name), SEVERITIES[column - 1])
+            shown = (
+                picture if column == 0 else one.change(picture, RandomStream(seed, key, name), SEVERITIES[column - 1])
+            )
             left = _LEFT + column * (wide + _GAP)
             sheet.paste(shown.resize((wide, high), Image.Resampling.LANCZOS), (left, top))
             said = "as it is" if column == 0 else f"{column}: {one.said(column)}"

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 from visir.errors import VisirError
 from visir.records import Collection
 from visir.reports.page import write_page
-from visir.shortcuts.preview import Pair
+from visir.shortcuts.preview import PreviewPair
 from visir.storage import new_file
 
 SUFFIXES = (".html", ".png")
@@ -22,7 +22,9 @@ _LINES = 5
 _INK, _SOFT, _MARK, _BACK = (27, 33, 44), (89, 98, 111), (255, 226, 138), (248, 248, 245)
 
 
-def write_sheet(path: str | Path, pairs: Sequence[Pair], collection: Collection, *, replace: bool = False) -> Path:
+def write_sheet(
+    path: str | Path, pairs: Sequence[PreviewPair], collection: Collection, *, replace: bool = False
+) -> Path:
     """Write the sheet, whose kind is told by the name, and return its path.
 
     - `.html`: one page that needs no network, no script and no other file. Pictures are PNG, so every pixel is the
@@ -68,11 +70,11 @@ def _uri(picture: Image.Image) -> str:
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
-def _label(pair: Pair) -> str:
+def _label(pair: PreviewPair) -> str:
     return f"tuple {pair.place:,} · number {pair.number:,}"
 
 
-def _drawn(pairs: Sequence[Pair], title: str, subtitle: str) -> Image.Image:
+def _drawn(pairs: Sequence[PreviewPair], title: str, subtitle: str) -> Image.Image:
     """The sheet as one picture: as many columns as fit the width, text below each picture."""
     heading, font, small = (_font(size) for size in (22, 14, 12))
     # Small inputs are enlarged by whole factors, so that one pixel of the model stays one square.
@@ -107,7 +109,7 @@ def _drawn(pairs: Sequence[Pair], title: str, subtitle: str) -> Image.Image:
     return sheet
 
 
-def _wrapped(pair: Pair, font: ImageFont.FreeTypeFont, width: int) -> list[list[tuple[str, bool]]]:
+def _wrapped(pair: PreviewPair, font: ImageFont.FreeTypeFont, width: int) -> list[list[tuple[str, bool]]]:
     """Lines of (word, whether it belongs to the shortcut). What is too long loses words, never digits."""
     words = [(word, False) for word in pair.text.split()]
     fitting = sum(len(line) for line in _lines(words, font, width)[:_LINES])

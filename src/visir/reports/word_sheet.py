@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from visir.errors import VisirError
 from visir.reports.library import cut
 from visir.reports.page import write_page
-from visir.sparse.said import Said
+from visir.sparse.top_terms import TopTerms
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -32,7 +32,7 @@ class _Word:
     is_piece: bool
 
 
-def write_word_sheet(path: str | Path, cards: Sequence[Said], *, title: str, subtitle: str) -> Path:
+def write_word_sheet(path: str | Path, cards: Sequence[TopTerms], *, title: str, subtitle: str) -> Path:
     """Write the page and return its path: no network, no script, no other file; everything shown is escaped.
 
     The same cards give the same bytes. Raises `VisirError` for a name that does not end in `.html`.
@@ -55,7 +55,7 @@ def check_suffix(path: Path) -> None:
         raise VisirError(f"{path}: the sheet is a page (.html).", hint=f"for example {path.with_suffix('.html').name}")
 
 
-def _sized(said: Said | None) -> list[_Word]:
+def _sized(said: TopTerms | None) -> list[_Word]:
     """Words from heavy to light, their size by their weight over the heaviest one's."""
     if said is None or not said.words:
         return []

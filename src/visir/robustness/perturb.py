@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from visir.errors import CollectionError, ConfigurationError, VisirError, nearest
 from visir.records import Collection, strings
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation, Profile, find
+from visir.robustness.random_stream import RandomStream
 
 ORIGINAL = "original_text"
 CHANGED = "text_changed"
@@ -78,7 +78,7 @@ def perturb_texts(
         change = _change(step, profile)
         after = pa.array(
             [
-                change(caption, Draw(seed, step.name, key), severity)
+                change(caption, RandomStream(seed, step.name, key), severity)
                 for caption, key in zip(_captions(after, step), keys, strict=True)
             ],
             pa.string(),
@@ -136,7 +136,7 @@ def coverage(collection: Collection) -> float:
     return float(pc.mean(facts[CHANGED]).as_py() or 0.0) if facts.num_rows else float("nan")
 
 
-def _change(step: Perturbation, profile: Profile) -> Callable[[Sentence, Draw, int], str]:
+def _change(step: Perturbation, profile: Profile) -> Callable[[TaggedCaption, RandomStream, int], str]:
     if profile == "sound":
         return step.change
     if step.paper is None:
@@ -146,12 +146,12 @@ def _change(step: Perturbation, profile: Profile) -> Callable[[Sentence, Draw, i
     return step.paper
 
 
-def _captions(texts: pa.StringArray, step: Perturbation) -> list[Sentence]:
+def _captions(texts: pa.StringArray, step: Perturbation) -> list[TaggedCaption]:
     if step.needs_words:
         from visir.robustness.language.tagging import cut
 
         return cut(texts).sentences()
-    return [Sentence(text, (), (), (), ()) for text in texts.to_pylist()]
+    return [TaggedCaption(text, (), (), (), ()) for text in texts.to_pylist()]
 
 
 def _what(name: str, steps: Sequence[Perturbation], severity: int, seed: int, profile: Profile) -> str:

@@ -14,7 +14,7 @@ from visir.records import EncoderCard, Gallery, Modality, Run, task_name
 
 
 @dataclass(frozen=True)
-class Found:
+class Hits:
     """Parallel columns: the query (its place), the document (its place in the gallery, -1 for deleted), the score."""
 
     queries: NDArray[np.int64]
@@ -22,16 +22,16 @@ class Found:
     scores: NDArray[np.float32]
 
     @classmethod
-    def joined(cls, some: list[Found]) -> Found:
+    def joined(cls, some: list[Hits]) -> Hits:
         """All of them."""
         if not some:
             return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
         if len(some) == 1:
             return some[0]
-        return cls(*(np.concatenate([getattr(one, name) for one in some]) for name in cls.__dataclass_fields__))
+        return cls(*(np.concatenate([getattr(hits, name) for hits in some]) for name in cls.__dataclass_fields__))
 
 
-def refuse_overflow(run: Run) -> Run:
+def check_finite_scores(run: Run) -> Run:
     """The run, unless a score is not a finite number: what does not fit into float32 can be in no order.
 
     Every search passes this, exact and indexed. Raises `EmbeddingError` naming the first such pair.
@@ -48,7 +48,7 @@ def refuse_overflow(run: Run) -> Run:
 
 
 def run_of(
-    found: Found,
+    hits: Hits,
     queries: pa.StringArray,
     by: tuple[Modality, EncoderCard],
     gallery: Gallery,
@@ -63,21 +63,21 @@ def run_of(
     A query for which nothing was found is answered with nothing. Raises `EmbeddingError` for a score beyond float32.
     """
     modality, encoder = by
-    alive = found.places >= 0
-    query, place, score = found.queries[alive], found.places[alive], found.scores[alive] + np.float32(0)  # no -0
+    alive = hits.places >= 0
+    query, place, score = hits.queries[alive], hits.places[alive], hits.scores[alive] + np.float32(0)  # no -0
     order = np.lexsort((place, -score, query))
     query, place, score = query[order], place[order], score[order]
     counts = np.bincount(query, minlength=len(queries))
     rank = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
-    kept = rank < k
+    within = rank < k
     run = Run(
         name=" + ".join(dict.fromkeys([encoder.name, held_by.name])),
         task=task_name(modality, gallery.modality),
         queries=queries,
         offsets=np.concatenate([[0], np.cumsum(np.minimum(counts, k))]).astype(np.int64),
         documents=gallery.ids,
-        indices=place[kept].astype(np.int32),
-        scores=score[kept],
+        indices=place[within].astype(np.int32),
+        scores=score[within],
         gallery=gallery,
         depth=k,
         provenance={
@@ -86,4 +86,4 @@ def run_of(
             "candidates": {"encoder": held_by.name, "fingerprint": held_by.fingerprint},
         },
     )
-    return refuse_overflow(run)
+    return check_finite_scores(run)

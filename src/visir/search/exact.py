@@ -24,18 +24,18 @@ from visir.records import (
     strings,
     task_name,
 )
-from visir.search.answers import refuse_overflow
+from visir.search.answers import check_finite_scores
 from visir.search.depth import check_depth
-from visir.search.scan import Answers, Asked, scan
+from visir.search.scan import Answers, SearchState, scan
 from visir.search.sparse import scan as sparse
-from visir.search.vectors import Side, Similarity, refuse_unlike
+from visir.search.vectors import Side, Similarity, check_same_dimension
 
 Vectors: TypeAlias = Embeddings | SparseEmbeddings
 """What is searched: dense vectors, or weighted words; both sides of one kind."""
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchResult:
     """What a search returns: the `run`, cut at its depth, and the `ranks` of all positives to the end of the gallery
     (None when no judgements were given).
     """
@@ -59,8 +59,8 @@ class _Plan:
         if self.qrels is None:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
         positive = self.qrels.grades > 0
-        asked = np.repeat(np.arange(len(self.qrels)), np.diff(self.qrels.offsets))
-        return asked[positive], _places(self.qrels.documents, self.gallery.ids)[positive], self.qrels.grades[positive]
+        query = np.repeat(np.arange(len(self.qrels)), np.diff(self.qrels.offsets))
+        return query[positive], _places(self.qrels.documents, self.gallery.ids)[positive], self.qrels.grades[positive]
 
 
 def search(
@@ -74,7 +74,7 @@ def search(
     ties: Ties = "id",
     qrels: Qrels | None = None,
     name: str | None = None,
-) -> Searched:
+) -> SearchResult:
     """Search one task: "t2i" (queries are texts, candidates images) or "i2t".
 
     - `gallery`: the declared candidates (default: all of `candidates`); each must have a vector.
@@ -109,7 +109,7 @@ def search_both(
     ties: Ties = "id",
     qrels: Mapping[str, Qrels] | None = None,
     name: str | None = None,
-) -> dict[str, Searched]:
+) -> dict[str, SearchResult]:
     """Search both tasks; where each side's queries are among the other task's candidates, in one pass.
 
     `galleries` and `qrels` are per task; everything else is as in `search`, and so are the results, bit by bit.
@@ -132,7 +132,7 @@ def search_both(
     }
 
 
-def similarity_of(asked: Similarity | None, first: Vectors, second: Vectors) -> Similarity:
+def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors) -> Similarity:
     """How two sides are scored: as asked for; otherwise "cosine" for dense vectors, "dot" for sparse ones.
 
     A cosine of sparse vectors is refused, not quietly made a dot product: their lengths are learnt (a sharp image has
@@ -140,15 +140,15 @@ def similarity_of(asked: Similarity | None, first: Vectors, second: Vectors) -> 
     computes. Raises `EmbeddingError` for that, and for a dense side against a sparse one.
     """
     if isinstance(first, SparseEmbeddings) != isinstance(second, SparseEmbeddings):
-        one, other = (first, second) if isinstance(first, SparseEmbeddings) else (second, first)
+        sparse_side, dense_side = (first, second) if isinstance(first, SparseEmbeddings) else (second, first)
         raise EmbeddingError(
-            f"{one.modality} embeddings by {one.encoder.name} are sparse, {other.modality} embeddings by "
-            f"{other.encoder.name} dense: they are not of one space.",
+            f"{sparse_side.modality} embeddings by {sparse_side.encoder.name} are sparse, "
+            f"{dense_side.modality} embeddings by {dense_side.encoder.name} dense: they are not of one space.",
             hint="encode both sides with one encoder",
         )
     if not isinstance(first, SparseEmbeddings):
-        return asked or "cosine"
-    if asked == "cosine":
+        return requested or "cosine"
+    if requested == "cosine":
         raise EmbeddingError(
             f"sparse vectors (by {first.encoder.name}) are scored by their dot product; a cosine was asked for.",
             hint="leave the similarity out, or ask for 'dot'",
@@ -158,7 +158,7 @@ def similarity_of(asked: Similarity | None, first: Vectors, second: Vectors) -> 
 
 def _one(
     plan: _Plan, queries: Vectors, candidates: Vectors, depth: int, similarity: Similarity, ties: Ties, name: str
-) -> Searched:
+) -> SearchResult:
     forward = _asked(plan, plan.queries, depth)
     (answers,) = _scan(queries, plan.queries, candidates, plan.gallery.ids, similarity, forward, None, ties)
     return _searched(plan, forward, answers, name, depth, similarity, queries, candidates)
@@ -170,18 +170,18 @@ def _scan(
     columns: Vectors,
     column_ids: pa.StringArray | None,
     similarity: Similarity,
-    forward: Asked,
-    backward: Asked | None,
+    forward: SearchState,
+    backward: SearchState | None,
     ties: Ties,
 ) -> list[Answers]:
     """The scan for the kind of vectors that both sides are of."""
     if isinstance(rows, SparseEmbeddings) and isinstance(columns, SparseEmbeddings):
-        sparse.refuse_unlike(rows, columns)
+        sparse.check_same_vocabulary(rows, columns)
         down = sparse.SparseSide(rows, _rows(rows, row_ids))
         across = sparse.SparseSide(columns, _rows(columns, column_ids))
         return sparse.scan(down, across, forward, backward, ties)
     assert isinstance(rows, Embeddings) and isinstance(columns, Embeddings), "similarity_of refuses a mixture"
-    refuse_unlike(rows, columns)
+    check_same_dimension(rows, columns)
     left, right = Side(rows, _rows(rows, row_ids), similarity), Side(columns, _rows(columns, column_ids), similarity)
     return scan(left, right, forward, backward, ties)
 
@@ -199,39 +199,39 @@ def _plan(
             hint="make one with Task.gallery(), Collection.image_gallery() or Collection.caption_gallery()",
         )
     # Sorted by id: the same searches, the same run, in whatever order the vectors were encoded.
-    asked = queries.ids.take(pc.sort_indices(queries.ids)) if qrels is None else qrels.queries
-    if len(asked) == 0:
+    query_ids = queries.ids.take(pc.sort_indices(queries.ids)) if qrels is None else qrels.queries
+    if len(query_ids) == 0:
         raise RunError(f"{task} search: there is no query.", hint="is the split, or the filter, right?")
-    return _Plan(task, asked, gallery, qrels)
+    return _Plan(task, query_ids, gallery, qrels)
 
 
-def _asked(plan: _Plan, row_ids: pa.StringArray, depth: int) -> Asked:
+def _asked(plan: _Plan, row_ids: pa.StringArray, depth: int) -> SearchState:
     """The plan in numbers; `row_ids` are the ids of the rows on the query side, in order."""
     check_depth(depth, "depth")
-    asked, document, _ = plan.positives
+    query, document, _ = plan.positives
     inside = document >= 0
-    counts = np.bincount(asked[inside], minlength=len(plan.queries))
+    counts = np.bincount(query[inside], minlength=len(plan.queries))
     # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Asked(_places(row_ids, plan.queries), offsets, document[inside], min(depth, plan.gallery.size))
+    return SearchState(_places(row_ids, plan.queries), offsets, document[inside], min(depth, plan.gallery.size))
 
 
 def _searched(
     plan: _Plan,
-    asked: Asked,
+    state: SearchState,
     answers: Answers,
     name: str,
     depth: int,
     similarity: Similarity,
     queries: Vectors,
     candidates: Vectors,
-) -> Searched:
+) -> SearchResult:
     indices, scores = answers
     run = Run(
         name=name,
         task=plan.task,
         queries=plan.queries,
-        offsets=np.arange(len(plan.queries) + 1, dtype=np.int64) * asked.depth,
+        offsets=np.arange(len(plan.queries) + 1, dtype=np.int64) * state.depth,
         documents=plan.gallery.ids,
         indices=indices.ravel(),
         scores=scores.ravel(),
@@ -239,13 +239,13 @@ def _searched(
         depth=depth,
         provenance=_provenance(similarity, queries, candidates),
     )
-    return Searched(refuse_overflow(run), None if plan.qrels is None else _ranks(plan, plan.qrels, asked))
+    return SearchResult(check_finite_scores(run), None if plan.qrels is None else _ranks(plan, plan.qrels, state))
 
 
-def _ranks(plan: _Plan, qrels: Qrels, asked: Asked) -> Ranks:
+def _ranks(plan: _Plan, qrels: Qrels, state: SearchState) -> Ranks:
     query, place, grades = plan.positives
     ranks = np.zeros(len(place), np.int64)
-    ranks[place >= 0] = asked.better + 1
+    ranks[place >= 0] = state.better + 1
     order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
     offsets = np.concatenate([[0], np.cumsum(qrels.positives)]).astype(np.int64)
     return Ranks(qrels.queries, offsets, ranks[order], grades[order], None, plan.gallery.size)
@@ -256,8 +256,8 @@ def _places(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int
     if ids.equals(among):  # the usual case: all queries of one task are all candidates of the other
         return np.arange(len(ids))
     places = pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False)
-    found: NDArray[np.int64] = places.astype(np.int64)
-    return found
+    positions: NDArray[np.int64] = places.astype(np.int64)
+    return positions
 
 
 def _rows(embeddings: Vectors, ids: pa.StringArray | None) -> NDArray[np.int64]:

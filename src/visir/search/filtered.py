@@ -33,7 +33,7 @@ class Filters(Protocol):
         """The best `k` of `allowed` for each query."""
 
 
-class Among:
+class FilteredIndex:
     """A set of allowed documents of an index, prepared once and searched many times.
 
     - `allowed`: ids, in any order, each once; those that are not in the index are candidates that nothing finds
@@ -106,12 +106,12 @@ class Among:
         open_queries, answered = queries, []
         while True:
             run = self.index.search(open_queries, wanted, **options)
-            kept = self._kept(run)
+            entries = self._allowed_entries(run)
             query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
-            counts = np.bincount(query[kept], minlength=len(run))
+            counts = np.bincount(query[entries], minlength=len(run))
             done = (counts >= min(k, len(self.here))) | (np.diff(run.offsets) < wanted) | (wanted >= self.size)
             if done.any():
-                answered.append(part_of(run, kept & done[query], done))
+                answered.append(part_of(run, entries & done[query], done))
             if done.all():
                 break
             open_queries = open_queries.select(run.queries.filter(pa.array(~done)))
@@ -120,15 +120,15 @@ class Among:
         about = {**run.provenance, "filtered": len(self.allowed)}
         return replace(whole, gallery=self.gallery, depth=k, provenance=about)
 
-    def _kept(self, run: Run) -> NDArray[np.bool_]:
+    def _allowed_entries(self, run: Run) -> NDArray[np.bool_]:
         """Which entries of a run are allowed."""
         if self._mask is None or self._mask[0] is not run.documents:  # an index lists its ids as one object
             if self._rows is not None and run.documents.equals(self.index.ids):
-                found = np.zeros(len(run.documents), np.bool_)
-                found[self._rows] = True
+                allowed = np.zeros(len(run.documents), np.bool_)
+                allowed[self._rows] = True
             else:
-                found = pc.is_in(run.documents, self.here).to_numpy(zero_copy_only=False)
-            self._mask = (run.documents, found)
+                allowed = pc.is_in(run.documents, self.here).to_numpy(zero_copy_only=False)
+            self._mask = (run.documents, allowed)
         mask: NDArray[np.bool_] = self._mask[1][run.indices]
         return mask
 
@@ -139,8 +139,8 @@ class Among:
 
 
 def search_among(index: Index[Any], queries: Vectors, allowed: object, k: int = 10, **options: Any) -> Run:
-    """The best `k` documents of each query among `allowed` ids: `Among(index, allowed).search(queries, k)`."""
-    return Among(index, allowed).search(queries, k, **options)
+    """The best `k` documents of each query among `allowed` ids: `FilteredIndex(index, allowed).search(queries, k)`."""
+    return FilteredIndex(index, allowed).search(queries, k, **options)
 
 
 def part_of(run: Run, entries: NDArray[np.bool_], queries: NDArray[np.bool_]) -> Run:
@@ -160,13 +160,13 @@ def _joined(runs: list[Run]) -> Run:
     """Runs over other queries of one index, as one, in order of query ids."""
     if len(runs) == 1:
         return runs[0]
-    queries = pa.concat_arrays([one.queries for one in runs])
+    queries = pa.concat_arrays([run.queries for run in runs])
     order = pc.sort_indices(queries).to_numpy().astype(np.int64)
-    lengths = np.concatenate([np.diff(one.offsets) for one in runs])
+    lengths = np.concatenate([np.diff(run.offsets) for run in runs])
     starts = np.concatenate([[0], np.cumsum(lengths)])[:-1][order]
     offsets = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
     flat = np.repeat(starts - offsets[:-1], lengths[order]) + np.arange(offsets[-1])
-    indices, scores = (np.concatenate([getattr(one, name) for one in runs])[flat] for name in ("indices", "scores"))
+    indices, scores = (np.concatenate([getattr(run, name) for run in runs])[flat] for name in ("indices", "scores"))
     return replace(runs[0], queries=queries.take(pa.array(order)), offsets=offsets, indices=indices, scores=scores)
 
 
@@ -176,9 +176,9 @@ def _without_zeros(run: Run) -> Run:
 
 
 def _nothing(queries: Vectors, gallery: Gallery, k: int) -> Run:
-    asked = queries.ids.take(pc.sort_indices(queries.ids))
+    query_ids = queries.ids.take(pc.sort_indices(queries.ids))
     none = np.empty(0, np.int32)
     task = task_name(queries.modality, gallery.modality)
     assert gallery.ids is not None
-    return Run("nothing", task, asked, np.zeros(len(asked) + 1, np.int64), gallery.ids[:0], none,
+    return Run("nothing", task, query_ids, np.zeros(len(query_ids) + 1, np.int64), gallery.ids[:0], none,
                np.empty(0, np.float32), gallery, k, {"filtered": gallery.size})  # fmt: skip

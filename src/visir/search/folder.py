@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from visir.errors import VisirError
-from visir.storage import Change, FolderKind, Manifest, changing, check_new_folder, new_folder
+from visir.storage import FolderChange, FolderKind, Manifest, changing, check_new_folder, new_folder
 
 
 class IndexFolderError(VisirError):
@@ -55,7 +55,7 @@ def check_files(folder: Path, manifest: Manifest) -> None:
     manifest.check(folder, INDEX, hashed=lambda name: not name.endswith((".npy", ".parquet")))
 
 
-def changing_index(folder: Path, generation: int) -> AbstractContextManager[Change]:
+def changing_index(folder: Path, generation: int) -> AbstractContextManager[FolderChange]:
     """Be the only one who changes the index in `folder`.
 
     Args:
@@ -66,7 +66,7 @@ def changing_index(folder: Path, generation: int) -> AbstractContextManager[Chan
     return changing(folder, INDEX, busy=waiting, make=False, generation=generation)
 
 
-def new_index(folder: Path) -> AbstractContextManager[Change]:
+def new_index(folder: Path) -> AbstractContextManager[FolderChange]:
     """Make an index in a new or an empty folder."""
     return new_folder(folder, INDEX)
 

@@ -53,10 +53,10 @@ def fuse(
     """
     _check(runs, fusion, normalisation, weights)
     first = next(iter(runs.values()))
-    queries = pc.unique(pa.concat_arrays([one.queries for one in runs.values()]))
+    queries = pc.unique(pa.concat_arrays([run.queries for run in runs.values()]))
     queries = queries.take(pc.sort_indices(queries))
     # Of a large gallery only what the runs mention.
-    mentioned = [one.documents.take(pa.array(np.unique(one.indices))) for one in runs.values()]
+    mentioned = [run.documents.take(pa.array(np.unique(run.indices))) for run in runs.values()]
     documents = pc.unique(pa.concat_arrays(mentioned))
     documents = documents.take(pc.sort_indices(documents))
     default = 1.0 if fusion == "rrf" else 1.0 / len(runs)
@@ -82,7 +82,7 @@ def fuse(
     score = np.zeros(len(pair))
     np.add.at(score, at, gain)  # in the order of the systems, so that equal parts give equal sums
     query, document = pair // len(documents), pair % len(documents)
-    deep = depth or max(one.depth for one in runs.values())
+    deep = depth or max(run.depth for run in runs.values())
     order = np.lexsort((document, -score, query))
     counts = np.bincount(query, minlength=len(queries))
     rank = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -140,10 +140,10 @@ def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Ma
     raise_faults(ConfigurationError, "fusion", faults, hint="mend the options above")
     names = list(runs)
     for name in names[1:]:
-        one, other = runs[names[0]], runs[name]
-        if one.task != other.task or one.gallery.fingerprint != other.gallery.fingerprint:
+        first, run = runs[names[0]], runs[name]
+        if first.task != run.task or first.gallery.fingerprint != run.gallery.fingerprint:
             raise RunError(
-                f"{names[0]!r} and {name!r} did not search the same candidates: {one.task} over "
-                f"{one.gallery.size:,}, {other.task} over {other.gallery.size:,}.",
+                f"{names[0]!r} and {name!r} did not search the same candidates: {first.task} over "
+                f"{first.gallery.size:,}, {run.task} over {run.gallery.size:,}.",
                 hint="fuse runs over one gallery",
             )

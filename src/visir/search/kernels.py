@@ -249,20 +249,20 @@ def _take_top(
     for m in range(fill[q]):
         accepted[n + m] = keys[q, m]
     n += fill[q]
-    kept = min(n, k)
+    filled = min(n, k)
     if n > k:
         floor[q] = score_of(_keep_smallest(accepted, n, k))
         low = floor[q] - twice
         for m in range(k, n):
             if score_of(accepted[m]) >= low:
-                accepted[kept] = accepted[m]
-                kept += 1
-        if kept > keys.shape[1]:
+                accepted[filled] = accepted[m]
+                filled += 1
+        if filled > keys.shape[1]:
             crowded[q] = True
             return
-    for m in range(kept):
+    for m in range(filled):
         keys[q, m] = accepted[m]
-    fill[q] = kept
+    fill[q] = filled
 
 
 @njit
@@ -401,7 +401,7 @@ def scan_rows(
     start: int,
     stop: int,
     queries: Any,
-    asked: Any,
+    query_of: Any,
     keep: Any,
     slack: Any,
     vectors: Any,
@@ -419,7 +419,7 @@ def scan_rows(
 ) -> Any:
     """Scan rows `start:stop` of a tile of approximate scores.
 
-    Row r belongs to `queries[r]` and to query `asked[r]` (-1: to none), column c to candidate `first + c` with vector
+    Row r is of `queries[r]` and to query `query_of[r]` (-1: to none), column c to candidate `first + c` of vector
     `vectors[c]`. Scores of this tile are within `slack` of the exact ones, those of all tiles within `keep`. Returns
     what `_count_better` does.
     """
@@ -429,7 +429,7 @@ def scan_rows(
     room = np.empty(width, np.float32)
     looked = 0
     for r in range(start, stop):
-        q = asked[r]
+        q = query_of[r]
         if q < 0:
             continue
         _take_top(tile[r], keep, first, k, keys, fill, floor, crowded, q, accepted, room)
@@ -446,7 +446,7 @@ def scan_columns(
     start: int,
     stop: int,
     queries: Any,
-    asked: Any,
+    query_of: Any,
     keep: Any,
     slack: Any,
     vectors: Any,
@@ -484,7 +484,7 @@ def scan_columns(
                 for c in range(columns):
                     strip[c, r] = tile[r, at + c]
         for c in range(columns):
-            q = asked[at + c]
+            q = query_of[at + c]
             if q < 0:
                 continue
             scores = strip[c, :height]

@@ -50,8 +50,8 @@ class Kind:
     def described(self) -> type[Index[Any]]:
         """The class, whether or not what it needs is installed: to be asked for its settings, not to be built."""
         module, _, name = self.module.partition(":")
-        found: type[Index[Any]] = getattr(import_module(module), name)
-        return found
+        index_class: type[Index[Any]] = getattr(import_module(module), name)
+        return index_class
 
 
 KINDS: Registry[Kind] = Registry("kind of index")

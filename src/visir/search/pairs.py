@@ -19,12 +19,12 @@ def score_places(
     scores = np.empty(len(left_places), np.float32)
     for start in range(0, len(scores), _PAIRS):
         stop = min(start + _PAIRS, len(scores))
-        one, other = left.gather(left_places[start:stop]), right.gather(right_places[start:stop])
+        near, far = left.gather(left_places[start:stop]), right.gather(right_places[start:stop])
         out = scores[start:stop]
 
         def share(part: Share) -> None:
             a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
-            kernels.score_pairs(one[0], one[1][a:b], other[0], other[1][a:b], out[a:b])  # noqa: B023
+            kernels.score_pairs(near[0], near[1][a:b], far[0], far[1][a:b], out[a:b])  # noqa: B023
 
         spread(share)
     return scores

@@ -45,8 +45,10 @@ class Dense:
 
     def join(self, some: Sequence[Embeddings], ids: pa.StringArray) -> Embeddings:
         """All rows one after another, under these ids; mixed precisions become the widest, which changes no value."""
-        vectors = np.concatenate([one.vectors for one in some])
-        return Embeddings(some[0].modality, ids, vectors, some[0].encoder, all(one.normalised for one in some))
+        vectors = np.concatenate([embeddings.vectors for embeddings in some])
+        return Embeddings(
+            some[0].modality, ids, vectors, some[0].encoder, all(embeddings.normalised for embeddings in some)
+        )
 
     def space(self, vectors: Embeddings) -> dict[str, Any]:
         """The dimension."""
@@ -73,9 +75,11 @@ class Sparse:
 
     def join(self, some: Sequence[SparseEmbeddings], ids: pa.StringArray) -> SparseEmbeddings:
         """All rows one after another, under these ids."""
-        lengths = np.concatenate([np.diff(one.offsets) for one in some])
+        lengths = np.concatenate([np.diff(embeddings.offsets) for embeddings in some])
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        terms, values = (np.concatenate([getattr(one, name) for one in some]) for name in ("terms", "values"))
+        terms, values = (
+            np.concatenate([getattr(embeddings, name) for embeddings in some]) for name in ("terms", "values")
+        )
         return SparseEmbeddings(
             some[0].modality, ids, offsets, terms, values, some[0].vocabulary, some[0].encoder
         )  # fmt: skip

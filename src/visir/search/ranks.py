@@ -35,10 +35,10 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
             hint="are these the same split and task, and the same way of writing ids?",
         )
     positive = qrels.grades > 0
-    asked = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[positive]
+    query = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[positive]
     document = _codes(qrels.documents, run.documents)[positive]
-    ranks = _lookup(run, row[asked], document, _run_ranks(run, row, asked, document, ties))
-    order = np.lexsort((np.arange(len(ranks)), np.where(ranks == 0, np.iinfo(np.int64).max, ranks), asked))
+    ranks = _lookup(run, row[query], document, _run_ranks(run, row, query, document, ties))
+    order = np.lexsort((np.arange(len(ranks)), np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
     answered = np.diff(run.offsets)[row[row >= 0]]
     whole = bool((row >= 0).all() and (answered >= run.gallery.size).all())
     return Ranks(
@@ -53,8 +53,8 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
 
 def _codes(ids: pa.StringArray, among: pa.StringArray) -> NDArray[np.int64]:
     """(n,) the position of each id in `among`, -1 where it is not there."""
-    found = pc.fill_null(pc.index_in(ids, among), -1)
-    codes: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    positions = pc.fill_null(pc.index_in(ids, among), -1)
+    codes: NDArray[np.int64] = positions.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
 
 
@@ -69,30 +69,30 @@ def _lookup(
     run: Run, row: NDArray[np.int64], document: NDArray[np.int64], ranks: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """(p,) the rank of each wanted pair (query row, document); 0 where the run does not hold it."""
-    found = np.zeros(len(row), np.int64)
+    looked_up = np.zeros(len(row), np.int64)
     known = np.flatnonzero((row >= 0) & (document >= 0))
     if len(known) == 0:
-        return found
+        return looked_up
     # Sorting the few positives and asking each entry of the run for its place is cheaper than sorting the run.
     want = row[known] * len(run.documents) + document[known]
     order = np.argsort(want, kind="stable")
     have = _keys(run)
     at = np.minimum(np.searchsorted(want[order], have), len(want) - 1)
     held = want[order][at] == have
-    found[known[order[at[held]]]] = ranks[held]
-    return found
+    looked_up[known[order[at[held]]]] = ranks[held]
+    return looked_up
 
 
 def _run_ranks(
-    run: Run, row: NDArray[np.int64], asked: NDArray[np.int64], document: NDArray[np.int64], ties: Ties
+    run: Run, row: NDArray[np.int64], query: NDArray[np.int64], document: NDArray[np.int64], ties: Ties
 ) -> NDArray[np.int64]:
     """(m,) the rank of each entry of the run under the tie rule."""
     lengths = np.diff(run.offsets)
     position = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths)
     if ties == "id":
         return position + 1
-    known = (row[asked] >= 0) & (document >= 0)
-    positives = np.sort(row[asked][known] * len(run.documents) + document[known])
+    known = (row[query] >= 0) & (document >= 0)
+    positives = np.sort(row[query][known] * len(run.documents) + document[known])
     keys = _keys(run)
     at = np.minimum(np.searchsorted(positives, keys), max(len(positives) - 1, 0))
     positive = positives[at] == keys if len(positives) else np.zeros(len(keys), bool)

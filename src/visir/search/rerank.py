@@ -85,7 +85,7 @@ def rerank_runs(
     workers: int | None = None,
 ) -> Reranked:
     """Several runs as by `rerank`, together: a pair that both tasks ask for is scored once, and so is an image."""
-    refuse_second_stage(k, tail, fusion)
+    check_second_stage(k, tail, fusion)
     for run in runs.values():
         if run.depth < min(k, run.gallery.size):
             raise RunError(
@@ -112,7 +112,7 @@ def rerank_runs(
     return Reranked(made, matched.pairs, matched.computed, matched.seconds)
 
 
-def refuse_second_stage(k: int, tail: str, fusion: str) -> None:
+def check_second_stage(k: int, tail: str, fusion: str) -> None:
     """Raise `ConfigurationError` listing every faulty option."""
     faults = [fault] if (fault := depth_fault(k, "k_test")) else []
     for kind, value, known in (("tail", tail, get_args(Tail)), ("fusion", fusion, get_args(Fusion))):
@@ -124,23 +124,23 @@ def refuse_second_stage(k: int, tail: str, fusion: str) -> None:
 def _pairs(run: Run, collection: Collection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each entry of the run the row of its image, and the row of its caption, in the collection."""
     images, captions = collection.images["id"], collection.captions["id"]
-    asked, answers = (images, captions) if run.task == "i2t" else (captions, images)
-    query = _rows(run, run.queries, asked, "queries", collection)
-    document = _rows(run, run.documents, answers, "documents", collection)
+    query_ids, document_ids = (images, captions) if run.task == "i2t" else (captions, images)
+    query = _rows(run, run.queries, query_ids, "queries", collection)
+    document = _rows(run, run.documents, document_ids, "documents", collection)
     query, document = np.repeat(query, np.diff(run.offsets)), document[run.indices]
     return (query, document) if run.task == "i2t" else (document, query)
 
 
 def _rows(run: Run, ids: pa.StringArray, among: pa.ChunkedArray, kind: str, collection: Collection) -> Any:
-    found = pc.index_in(ids, among.combine_chunks())
-    if found.null_count:
-        missing = ids.filter(pc.is_null(found))
+    rows = pc.index_in(ids, among.combine_chunks())
+    if rows.null_count:
+        missing = ids.filter(pc.is_null(rows))
         raise RunError(
             f"run {run.name} ({run.task}): {len(missing):,} of its {len(ids):,} {kind} are not in the collection "
             f"{collection.name}, e.g. {missing[0].as_py()!r}; their pictures and texts are needed.",
             hint="is it the same split, and the same way of writing ids?",
         )
-    return found.to_numpy().astype(np.int64)
+    return rows.to_numpy().astype(np.int64)
 
 
 def _ordered(run: Run, scores: NDArray[np.float64]) -> Run:

@@ -50,7 +50,7 @@ class Rows(Generic[Vectors]):
     @cached_property
     def starts(self) -> NDArray[np.int64]:
         """(parts + 1,) the first row of each part, and the end."""
-        return np.concatenate([[0], np.cumsum([len(one) for one in self.parts])]).astype(np.int64)
+        return np.concatenate([[0], np.cumsum([len(part) for part in self.parts])]).astype(np.int64)
 
     @cached_property
     def live(self) -> NDArray[np.int64]:
@@ -87,15 +87,15 @@ class Rows(Generic[Vectors]):
 
         Raises `EmbeddingError` for another modality, encoder or space, and for ids that are there already.
         """
-        refuse_unlike(self.form, documents, self.parts[0], added=True)
-        refuse_there(documents.ids, self.ids)
+        check_fits_index(self.form, documents, self.parts[0], added=True)
+        check_not_indexed(documents.ids, self.ids)
         parts = list(self.parts)
         swallowed = [documents]
         while parts and len(parts[-1]) <= sum(map(len, swallowed)):
             swallowed.insert(0, parts.pop())
         dead = np.concatenate([self.dead, np.zeros(len(documents), np.bool_)])
         if len(swallowed) > 1:
-            ids = pa.concat_arrays([one.ids for one in swallowed])
+            ids = pa.concat_arrays([part.ids for part in swallowed])
             nameless = pa.array([f"\0{row}" for row in range(len(ids))], pa.string())
             gone = pa.array(dead[len(dead) - len(ids) :])
             swallowed = [self.form.join(swallowed, pc.if_else(gone, nameless, ids))]
@@ -139,10 +139,10 @@ class Rows(Generic[Vectors]):
 
     @property
     def _ids(self) -> pa.StringArray:
-        return pa.concat_arrays([one.ids for one in self.parts])
+        return pa.concat_arrays([part.ids for part in self.parts])
 
 
-def refuse_there(ids: pa.StringArray, held: pa.StringArray) -> None:
+def check_not_indexed(ids: pa.StringArray, held: pa.StringArray) -> None:
     """Raise `EmbeddingError` that names those of these ids that are held already."""
     there = ids.filter(pc.is_in(ids, held))
     if len(there):
@@ -155,9 +155,9 @@ def refuse_there(ids: pa.StringArray, held: pa.StringArray) -> None:
 def _searched(ids: pa.StringArray, held: pa.StringArray) -> NDArray[np.int64] | None:
     """Where each of a few ids stands among those that are held, which are sorted; None when one is not there."""
     places = np.empty(len(ids), np.int64)
-    for at, one in enumerate(ids.to_pylist()):
-        place = bisect_left(range(len(held)), one, key=lambda row: held[row].as_py())
-        if place == len(held) or held[place].as_py() != one:
+    for at, identifier in enumerate(ids.to_pylist()):
+        place = bisect_left(range(len(held)), identifier, key=lambda row: held[row].as_py())
+        if place == len(held) or held[place].as_py() != identifier:
             return None
         places[at] = place
     return places
@@ -166,18 +166,18 @@ def _searched(ids: pa.StringArray, held: pa.StringArray) -> NDArray[np.int64] | 
 def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
     """Where each of these ids stands among those that are held; unknown ids are an error that names them."""
     wanted = strings(ids)
-    found = pc.index_in(wanted, held)
-    if found.null_count:
-        missing = wanted.filter(pc.is_null(found))
+    positions = pc.index_in(wanted, held)
+    if positions.null_count:
+        missing = wanted.filter(pc.is_null(positions))
         raise EmbeddingError(
             f"{len(missing)} ids are not in the index: {_named(missing)}.",
             hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
         )
-    places: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+    places: NDArray[np.int64] = positions.to_numpy().astype(np.int64)
     return places
 
 
-def refuse_unlike(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
+def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
     """Raise `EmbeddingError` unless both are of one space and encoder; added documents must be of one modality too."""
     where = f"{given.modality} vectors by {given.encoder.name}"
     if added and given.modality != held.modality:

@@ -26,7 +26,7 @@ Taller blocks save work on the columns, which see fewer of them; lower ones are 
 TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2}
 
 
-class Asked:
+class SearchState:
     """The queries of one task, their positives, and what has been found so far.
 
     - `query_of`: (rows of the query side,) which query each row is, -1 if none; `row_of`: (queries,) the reverse
@@ -66,9 +66,9 @@ class Asked:
         ties: Ties,
     ) -> int:
         """Let a kernel scan a part of a block of approximate scores; what the near-equal ones have cost."""
-        asked = self.query_of[first_query : first_query + len(queries)]
+        query_of_row = self.query_of[first_query : first_query + len(queries)]
         looked: int = kernel(
-            tile, *part, queries, asked, *slacks, candidates, first_candidate, self.depth, self.keys, self.fill,
+            tile, *part, queries, query_of_row, *slacks, candidates, first_candidate, self.depth, self.keys, self.fill,
             self.floor, self.crowded, self.offsets, self.documents, self.known, self.better, TIES[ties],
         )  # fmt: skip
         return looked
@@ -80,7 +80,7 @@ Answers = tuple[NDArray[np.int32], NDArray[np.float32]]
 """(queries, depth) candidate places and their scores, best first."""
 
 
-def scan(rows: Side, columns: Side, forward: Asked, backward: Asked | None, ties: Ties) -> list[Answers]:
+def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState | None, ties: Ties) -> list[Answers]:
     """Score every row of one side with every row of the other, once, filling `forward` (rows ask, columns answer) and
     `backward` (columns ask, rows answer); the answers of each.
 
@@ -95,9 +95,9 @@ def scan(rows: Side, columns: Side, forward: Asked, backward: Asked | None, ties
     both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
     precise = False
     with Progress("searching", len(rows) * len(columns), "scores") as advance, one_blas_thread():
-        for asked, queries, candidates in both:
-            asked.known[:] = score_places(
-                queries, np.repeat(asked.row_of, np.diff(asked.offsets)), candidates, asked.documents
+        for state, queries, candidates in both:
+            state.known[:] = score_places(
+                queries, np.repeat(state.row_of, np.diff(state.offsets)), candidates, state.documents
             )
         for left in range(0, len(columns), width):
             across = columns.block(left, min(left + width, len(columns)))
@@ -110,7 +110,7 @@ def scan(rows: Side, columns: Side, forward: Asked, backward: Asked | None, ties
                 # twice as much, and leave next to nothing that is near.
                 precise = precise or looked > tile.size * dimension // 4
                 advance(tile.size)
-        return [_answers(asked, queries, candidates) for asked, queries, candidates in both]
+        return [_answers(state, queries, candidates) for state, queries, candidates in both]
 
 
 def _look(
@@ -119,8 +119,8 @@ def _look(
     top: int,
     across: NDArray[np.float32],
     left: int,
-    forward: Asked,
-    backward: Asked | None,
+    forward: SearchState,
+    backward: SearchState | None,
     slacks: Slacks,
     ties: Ties,
     precise: bool,
@@ -149,38 +149,38 @@ def _look(
     return sum(looked)
 
 
-def _answers(asked: Asked, queries: Side, candidates: Side) -> Answers:
+def _answers(state: SearchState, queries: Side, candidates: Side) -> Answers:
     """Score the kept candidates exactly, and put them in order."""
     for first in range(0, len(candidates), step := candidates.stride):
         block = candidates.block(first, min(first + step, len(candidates)))
-        for start in range(0, len(asked), queries.stride):
-            vectors, places = queries.gather(asked.row_of[start : start + queries.stride])
+        for start in range(0, len(state), queries.stride):
+            vectors, places = queries.gather(state.row_of[start : start + queries.stride])
 
             def share(part: Share) -> None:
                 a, b = piece(len(places), part)  # noqa: B023 (called before the next turn)
-                kernels.rescore(start + a, start + b, asked.keys, asked.fill, vectors, places[a:b], block, first)  # noqa: B023
+                kernels.rescore(start + a, start + b, state.keys, state.fill, vectors, places[a:b], block, first)  # noqa: B023
 
             spread(share)
-    _answer_crowded(asked, queries, candidates)
-    indices = np.empty((len(asked), asked.depth), np.int32)
-    scores = np.empty((len(asked), asked.depth), np.float32)
-    spread(lambda part: kernels.finish(*piece(len(asked), part), asked.depth, asked.keys, asked.fill, indices, scores))
+    _answer_crowded(state, queries, candidates)
+    indices = np.empty((len(state), state.depth), np.int32)
+    scores = np.empty((len(state), state.depth), np.float32)
+    spread(lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, state.fill, indices, scores))
     return indices, scores
 
 
-def _answer_crowded(asked: Asked, queries: Side, candidates: Side) -> None:
+def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None:
     """Queries with more near-equal scores than could be kept (copies by the hundred, a collapsed encoder): once more,
     with products in double precision, which leave next to nothing undecided.
     """
-    crowded = np.flatnonzero(asked.crowded)
-    asked.fill[crowded] = 0
+    crowded = np.flatnonzero(state.crowded)
+    state.fill[crowded] = 0
     slack = _slack_of_double(queries.embeddings.dimension, queries.longest * candidates.longest)
     for first in range(0, len(candidates) if len(crowded) else 0, BLOCK):
         block = candidates.block(first, min(first + BLOCK, len(candidates)))
         exact = block.astype(np.float64).T
         for start in range(0, len(crowded), CROWD):
             some = crowded[start : start + CROWD]
-            vectors, places = queries.gather(asked.row_of[some])
+            vectors, places = queries.gather(state.row_of[some])
 
             def share(part: Share) -> None:
                 a, b = piece(len(some), part)  # noqa: B023 (called before the next turn)
@@ -188,7 +188,7 @@ def _answer_crowded(asked: Asked, queries: Side, candidates: Side) -> None:
                 scores = own @ exact  # noqa: B023
                 for i in range(b - a):
                     kernels.take_exactly(
-                        some[a + i], asked.depth, asked.keys, asked.fill, scores[i], slack, own[i], block, first  # noqa: B023
+                        some[a + i], state.depth, state.keys, state.fill, scores[i], slack, own[i], block, first  # noqa: B023
                     )  # fmt: skip
 
             spread(share)

@@ -37,7 +37,7 @@ def settings_of(kind: str, type_: type[T], given: Mapping[str, Any]) -> T:
     Raises `ConfigurationError` that lists every fault: unknown names (with the nearest), values that cannot be read or
     are out of range.
     """
-    known = {one.name: one for one in fields(type_)}  # type: ignore[arg-type]
+    known = {field.name: field for field in fields(type_)}  # type: ignore[arg-type]
     values, faults = {}, []
     for name, value in given.items():
         if name not in known:
@@ -54,17 +54,21 @@ def searching(kind: str, settings: T, given: Mapping[str, Any]) -> T:
     """The settings of one search: the index's own, with those given. What the index was built with cannot be given."""
     every = fields(settings)  # type: ignore[arg-type]
     faults = [
-        f"{one.name}: is fixed when the index is built"
-        for one in every
-        if one.name in given and not one.metadata["search"]
+        f"{setting.name}: is fixed when the index is built"
+        for setting in every
+        if setting.name in given and not setting.metadata["search"]
     ]
     raise_faults(ConfigurationError, f"search in an index of kind {kind!r}", faults, hint="build another index")
-    return settings_of(kind, type(settings), {**{one.name: getattr(settings, one.name) for one in every}, **given})
+    return settings_of(
+        kind, type(settings), {**{setting.name: getattr(settings, setting.name) for setting in every}, **given}
+    )
 
 
 def described(type_: type[Any]) -> list[tuple[str, Any, str]]:
     """(name, default, what it does) of every setting."""
-    return [(one.name, one.default, one.metadata["about"]) for one in fields(type_) if one.default is not MISSING]
+    return [
+        (field.name, field.default, field.metadata["about"]) for field in fields(type_) if field.default is not MISSING
+    ]
 
 
 def _read(value: Any, default: Any, allowed: Mapping[str, Any]) -> tuple[Any, str]:

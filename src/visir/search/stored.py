@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import EncoderCard, Run, modality_of
-from visir.search.answers import Found, run_of
-from visir.search.asking import in_order
+from visir.search.answers import Hits, run_of
 from visir.search.folder import (
     BUILD_AGAIN,
     INDEX,
@@ -30,7 +29,8 @@ from visir.search.index import Index, IndexInfo, Vectors
 from visir.search.parts import Form
 from visir.search.rows import Rows
 from visir.search.settings import searching, settings_of
-from visir.storage import Change, Manifest, Scratch
+from visir.search.validate_queries import in_order
+from visir.storage import FolderChange, Manifest, Scratch
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,10 @@ class StoredIndex(Index[Vectors]):
         state = self._state
         ordered = in_order(self.form, queries, state.rows.parts[0], len(state.rows.live), k)
         settings = searching(self.kind, self.settings, options)
-        found = self._find(state.rows, state.built, ordered, min(k, len(state.rows.live)), settings)
+        hits = self._find(state.rows, state.built, ordered, min(k, len(state.rows.live)), settings)
         about = {"search": self.kind, **asdict(settings)}
         held = state.rows.parts[0].encoder
-        return run_of(found, ordered.ids, (queries.modality, queries.encoder), state.rows.gallery, k, held, about)
+        return run_of(hits, ordered.ids, (queries.modality, queries.encoder), state.rows.gallery, k, held, about)
 
     def info(self) -> IndexInfo:
         """What the index says of itself."""
@@ -163,7 +163,7 @@ class StoredIndex(Index[Vectors]):
         return self._state.rows.select(ids)
 
     @abstractmethod
-    def _find(self, rows: Rows[Vectors], built: Any, queries: Vectors, k: int, settings: Any) -> Found:
+    def _find(self, rows: Rows[Vectors], built: Any, queries: Vectors, k: int, settings: Any) -> Hits:
         """The best `k` documents of each query (more of them, in any order, are no harm)."""
 
     @abstractmethod
@@ -202,7 +202,9 @@ class StoredIndex(Index[Vectors]):
         with changing_index(self.folder, before.generation) as change:
             self._state = self._write_state(change, State(rows, build()), before)
 
-    def _write_state(self, change: Change, state: State[Vectors], before: State[Vectors] | None) -> State[Vectors]:
+    def _write_state(
+        self, change: FolderChange, state: State[Vectors], before: State[Vectors] | None
+    ) -> State[Vectors]:
         """Write what `before` has not written yet and make it count; the same state, memory-mapped from there."""
         generation = change.manifest.generation + 1
         first = state.rows.parts[0]

@@ -23,9 +23,9 @@ def best_of(work: Callable[[], T], times: int = 3) -> tuple[float, T]:
     seconds = []
     for _ in range(times):
         start = time.process_time()
-        found = work()
+        result = work()
         seconds.append(time.process_time() - start)
-    return min(seconds), found
+    return min(seconds), result
 
 
 def kth_scores(run: Run, k: int) -> NDArray[np.float64]:

@@ -84,10 +84,8 @@ class Side:
 
         spread(share)
         if self.similarity == "cosine":
-            self._refuse(
-                rows, lengths == 0, "are zero; they have no cosine", "search by dot product (--similarity dot)"
-            )
-            self._refuse(rows, ~np.isfinite(lengths), "are too large for float32", "scale the vectors down")
+            self._check(rows, lengths == 0, "are zero; they have no cosine", "search by dot product (--similarity dot)")
+            self._check(rows, ~np.isfinite(lengths), "are too large for float32", "scale the vectors down")
         return vectors
 
     def _longest(self) -> float:
@@ -96,11 +94,11 @@ class Side:
             stop = min(start + BLOCK, len(self))
             lengths = _lengths(self.block(start, stop))
             # A product of float32 that overflows on its way may end as NaN, and the pair be lost without a word.
-            self._refuse(self.rows[start:stop], ~(lengths <= LONGEST), "are too large for float32", "scale them down")
+            self._check(self.rows[start:stop], ~(lengths <= LONGEST), "are too large for float32", "scale them down")
             longest = max(longest, float(lengths.max()))
         return longest
 
-    def _refuse(self, rows: slice | NDArray[np.int64], bad: NDArray[np.bool_], what: str, hint: str) -> None:
+    def _check(self, rows: slice | NDArray[np.int64], bad: NDArray[np.bool_], what: str, hint: str) -> None:
         if not bad.any():
             return
         at = np.flatnonzero(bad)
@@ -119,7 +117,7 @@ def _lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     return lengths
 
 
-def refuse_unlike(first: Embeddings, second: Embeddings) -> None:
+def check_same_dimension(first: Embeddings, second: Embeddings) -> None:
     """Raise `EmbeddingError` when two sides have vectors of unequal length."""
     if first.dimension != second.dimension:
         raise EmbeddingError(

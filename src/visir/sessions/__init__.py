@@ -1,8 +1,22 @@
 """Sessions of shop logs (thesis chapter 6): raw events in, sessions out.
 
-Stands beside the road: it needs nothing of images or captions. `mapping` (a log's columns become events), `definition`
-(what a session is, as SQL text, in the `dialect` of an engine) → `source` (where a log lies) → `sessionisation` (run in
-bounded memory, `bucket` by bucket) or `spark` (run on a cluster). Names are imported when first used.
+This application needs nothing of images or captions. `mapping` declares how the columns of a log become events;
+`definition` says what a session is, as SQL text in the `dialect` of an engine; `source` finds the files of a log;
+`sessionisation` runs the definition in bounded memory, `bucket` by bucket; `spark` runs it on a cluster. On the
+sessions build `describe` (what distinguishes sessions that buy), `predict` (predicting a purchase) and `simulator`
+(logs with known causes). Names are imported when first used.
+
+Example:
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> from visir.sessions import preset, sessionise
+    >>> minutes = [0, 10, 50]  # more than thirty minutes without a request end a session
+    >>> log = pa.table({"visitor": ["ann"] * 3, "time": [m * 60_000_000 for m in minutes], "action": ["page"] * 3})
+    >>> pq.write_table(log, "log.parquet")
+    >>> counts = sessionise("log.parquet", preset("events"), "sessions-of-ann")
+    >>> counts.read, counts.sessions, counts.purchases
+    (3, 2, 0)
+    >>> pq.read_table("sessions-of-ann/sessions").select(["visitor", "session", "pages"]).to_pylist()
+    [{'visitor': 'ann', 'session': 1, 'pages': 2}, {'visitor': 'ann', 'session': 2, 'pages': 1}]
 """
 
 from __future__ import annotations
@@ -12,9 +26,9 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.sessions.counts import Counts
+    from visir.sessions.counts import LogCounts
     from visir.sessions.definition import FLAGS, IDLE_MINUTES, REASONS
-    from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, Mapping, load_mapping, preset, presets
+    from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping, load_mapping, preset, presets
     from visir.sessions.sessionisation import sessionise
 
 __getattr__ = lazy(
@@ -23,10 +37,10 @@ __getattr__ = lazy(
         "ACTIONS": "visir.sessions.mapping",
         "COLUMNS": "visir.sessions.mapping",
         "COUNTED": "visir.sessions.mapping",
-        "Counts": "visir.sessions.counts",
+        "LogCounts": "visir.sessions.counts",
         "FLAGS": "visir.sessions.definition",
         "IDLE_MINUTES": "visir.sessions.definition",
-        "Mapping": "visir.sessions.mapping",
+        "LogMapping": "visir.sessions.mapping",
         "REASONS": "visir.sessions.definition",
         "load_mapping": "visir.sessions.mapping",
         "preset": "visir.sessions.mapping",
@@ -42,8 +56,8 @@ __all__ = [
     "FLAGS",
     "IDLE_MINUTES",
     "REASONS",
-    "Counts",
-    "Mapping",
+    "LogCounts",
+    "LogMapping",
     "load_mapping",
     "preset",
     "presets",

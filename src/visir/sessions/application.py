@@ -1,4 +1,4 @@
-"""What sessions add to visir."""
+"""What the application "sessions" adds to visir: its verbs and its parts of the studies."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ _HERE = "visir.sessions.experiments"
 APPLICATION = Application(
     "sessions",
     verbs=(Verb("intent", "visir.sessions.cli:app"),),
-    acts={
-        "describe": f"{_HERE}.describe:Describe",
-        "features": f"{_HERE}.features:Features",
-        "predict": f"{_HERE}.predict:Predict",
+    experiments={
+        "describe": f"{_HERE}.describe:DescribeExperiment",
+        "features": f"{_HERE}.features:FeaturesExperiment",
+        "predict": f"{_HERE}.predict:PredictExperiment",
     },
-    shapes={
-        "figure-6-2": f"{_HERE}.session_shapes:figure_6_2",
-        "figure-6-3": f"{_HERE}.session_shapes:figure_6_3",
-        "figure-6-4": f"{_HERE}.session_shapes:figure_6_4",
-        "figure-6-5": f"{_HERE}.session_shapes:figure_6_5",
-        "figure-6-6": f"{_HERE}.prediction_shapes:figure_6_6",
-        "figure-6-7": f"{_HERE}.prediction_shapes:figure_6_7",
+    trend_checks={
+        "figure-6-2": f"{_HERE}.session_trend_checks:figure_6_2",
+        "figure-6-3": f"{_HERE}.session_trend_checks:figure_6_3",
+        "figure-6-4": f"{_HERE}.session_trend_checks:figure_6_4",
+        "figure-6-5": f"{_HERE}.session_trend_checks:figure_6_5",
+        "figure-6-6": f"{_HERE}.prediction_trend_checks:figure_6_6",
+        "figure-6-7": f"{_HERE}.prediction_trend_checks:figure_6_7",
     },
     drawings={
         "figure-6-2": f"{_HERE}.drawings:lengths",

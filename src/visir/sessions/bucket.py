@@ -1,9 +1,9 @@
 """The sessions of one bucket of visitors: events in, three Parquet files and counts out.
 
-Most of the time goes into sorting and into writing, so both see as little as they can. Texts that repeat (visitors,
-devices, …) are numbered in the order of their texts, and sorted and compared as numbers. Whole events are sorted once,
-by visitor, time and arrival, which is the order of the file; windows run over those columns alone, and what they find
-stands in the same order beside the events.
+Most of the time goes into sorting and writing, so both see as little as they can. Texts that repeat (visitors, devices,
+…) are numbered in the order of their texts, and sorted and compared as numbers. Whole events are sorted once, by
+visitor, time and arrival, which is the order of the file. Windows run over those columns alone; their results are
+placed beside the events in the same order.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from visir.sessions.definition import (
     sessions_sql,
     timed_sql,
 )
+from visir.sessions.dialect import path_literal
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-PARTS = ("sessions", "events", "aside")
+PARTS = ("sessions", "events", "rejected")
 
 _NUMBERED = ("visitor", "customer", "device", "channel", "page", "action")
 _COLUMNS = ", ".join(EVENT_COLUMNS)
@@ -36,24 +37,40 @@ _FILE = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)"  # level 3 tak
 def write_bucket(
     engine: DuckDBPyConnection, events: str, name: str, folder: Path, *, idle_minutes: float, zone: str
 ) -> Counter[str]:
-    """Write `folder`/{sessions,events,aside}/`name` of `events`, a table of `definition.events_sql` in `engine`.
+    """Write the files `folder`/{sessions,events,rejected}/`name` of one bucket.
 
-    Returns what was counted, under the names of `sessionise.Counts`, those of reasons and of flags. Leaves nothing in
-    the engine but in the temporary schema of this connection, which should be closed afterwards.
+    The tables it makes are temporary tables of this connection, which should be closed afterwards.
+
+    Args:
+        engine: A connection of its own.
+        events: A table expression with the columns of `definition.events_sql`.
+        name: The name of the three files.
+        folder: A folder with the subfolders of `PARTS`.
+        idle_minutes: More minutes than this without a request end a session.
+        zone: The time zone of hours and weekdays.
+
+    Returns:
+        Counts under the names of `LogCounts`, of reasons and of flags.
+
+    Raises:
+        RuntimeError: Events and their places are in two orders (a fault of visir).
     """
     _load(engine, events)
     total: Counter[str] = Counter()
     _add(total, engine, "SELECT count(*) AS read FROM events")
     engine.execute(f"CREATE TEMP TABLE timed AS {timed_sql('events')}")
     engine.execute(f"CREATE TEMP TABLE duplicates AS {duplicates_sql('events', 'timed')}")
-    _set_aside(engine, total, folder / "aside" / name)
+    _reject(engine, total, folder / "rejected" / name)
     _place(engine, idle_minutes)
-    engine.execute(f"CREATE TEMP TABLE found AS {sessions_sql('bounded', zone)} ORDER BY visitor, session")
-    for query, part in (("found", "sessions"), (f"(SELECT {_COLUMNS}, late, place, session FROM bounded)", "events")):
-        engine.execute(f"COPY {query} TO '{quoted_path(folder / part / name)}' {_FILE}")
+    engine.execute(f"CREATE TEMP TABLE sessions AS {sessions_sql('bounded', zone)} ORDER BY visitor, session")
+    for query, part in (
+        ("sessions", "sessions"),
+        (f"(SELECT {_COLUMNS}, late, place, session FROM bounded)", "events"),
+    ):
+        engine.execute(f"COPY {query} TO {path_literal(folder / part / name)} {_FILE}")
     misplaced = "count(*) FILTER (WHERE arrival IS DISTINCT FROM placed) AS misplaced"
     _add(total, engine, f"SELECT {EVENT_COUNTS}, {misplaced} FROM bounded")
-    _add(total, engine, f"SELECT {SESSION_COUNTS} FROM found")
+    _add(total, engine, f"SELECT {SESSION_COUNTS} FROM sessions")
     if total.pop("misplaced"):
         raise RuntimeError("events and their places stand in two orders: please report this with the log")
     return total
@@ -70,20 +87,20 @@ def _load(engine: DuckDBPyConnection, events: str) -> None:
     )
 
 
-def _set_aside(engine: DuckDBPyConnection, total: Counter[str], target: Path) -> None:
-    """Events that are not kept leave the table `events` for a file."""
-    refused = "reason IS NOT NULL OR arrival IN (SELECT arrival FROM duplicates)"
+def _reject(engine: DuckDBPyConnection, total: Counter[str], target: Path) -> None:
+    """Move events that are not accepted from the table `events` into a file."""
+    is_rejected = "reason IS NOT NULL OR arrival IN (SELECT arrival FROM duplicates)"
     engine.execute(
-        f"CREATE TEMP TABLE refused AS SELECT {_COLUMNS}, coalesce(reason, 'duplicate') AS reason FROM events "
-        f"WHERE {refused} ORDER BY arrival"
+        f"CREATE TEMP TABLE rejected AS SELECT {_COLUMNS}, coalesce(reason, 'duplicate') AS reason FROM events "
+        f"WHERE {is_rejected} ORDER BY arrival"
     )
-    engine.execute(f"COPY refused TO '{quoted_path(target)}' {_FILE}")
-    total.update(dict(engine.execute("SELECT reason, count(*) FROM refused GROUP BY reason").fetchall()))
-    engine.execute(f"DELETE FROM events WHERE {refused}")
+    engine.execute(f"COPY rejected TO {path_literal(target)} {_FILE}")
+    total.update(dict(engine.execute("SELECT reason, count(*) FROM rejected GROUP BY reason").fetchall()))
+    engine.execute(f"DELETE FROM events WHERE {is_rejected}")
 
 
 def _place(engine: DuckDBPyConnection, idle_minutes: float) -> None:
-    """`bounded`: the events left in `events`, with session, place and late."""
+    """Make the view `bounded`: the events left in `events`, with session, place and late."""
     engine.execute(f"CREATE TEMP TABLE late AS {late_sql('timed')}")
     engine.execute(f"CREATE TEMP TABLE logins AS {logins_sql('timed', 'duplicates', idle_minutes=idle_minutes)}")
     places = places_sql("timed", "duplicates", "late", "logins", idle_minutes=idle_minutes)
@@ -99,8 +116,3 @@ def _add(total: Counter[str], engine: DuckDBPyConnection, query: str) -> None:
     answer = engine.execute(query)
     names = [column[0] for column in answer.description or ()]
     total.update(dict(zip(names, answer.fetchall()[0], strict=True)))
-
-
-def quoted_path(path: Path) -> str:
-    """A path inside a literal of SQL."""
-    return str(path).replace("'", "''")

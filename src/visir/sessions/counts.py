@@ -1,4 +1,4 @@
-"""What is counted while sessions are found, whatever engine finds them."""
+"""What is counted while a log becomes sessions, whatever engine does it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from visir.sessions.definition import FLAGS, REASONS
-from visir.sessions.mapping import Mapping
+from visir.sessions.mapping import LogMapping
 
 EVENT_COUNTS = (
-    "count(*) AS kept, count(*) FILTER (WHERE late) AS late, count(unknown_action) AS unknown_action, "
+    "count(*) AS accepted, count(*) FILTER (WHERE late) AS late, count(unknown_action) AS unknown_action, "
     "count(*) FILTER (WHERE ambiguous_time) AS ambiguous_time"
 )
-"""SQL of what is counted among kept events."""
+"""SQL of what is counted among accepted events."""
 
 SESSION_COUNTS = (
     "count(*) AS sessions, count(*) FILTER (WHERE session = 1) AS visitors, count(customer) AS identified, "
@@ -23,17 +23,29 @@ SESSION_COUNTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """What became of a log's rows. `read` = `kept` + the sum of `aside`; `malformed` lines are no rows and come on top.
+class LogCounts:
+    """What became of a log's rows.
 
-    `aside` counts per reason (`definition.REASONS`), `flags` what is remarkable among the kept (`definition.FLAGS`);
-    `passed_over` names files that lie in the log's folders and have another ending than its format.
+    `read` is `accepted` plus the sum of `rejected`. Lines that are `malformed` are not rows and come on top.
+
+    Args:
+        read: Rows of the log.
+        malformed: Lines of CSV and JSON files that are not rows.
+        accepted: Rows that became events of sessions.
+        rejected: Rows that did not, by reason (`definition.REASONS`).
+        flags: What is remarkable among the accepted rows (`definition.FLAGS`).
+        visitors: Visitors with a session.
+        sessions: Sessions.
+        identified: Sessions with a known customer.
+        purchases: Sessions with an order.
+        purchases_identified: Sessions with both.
+        passed_over: Names of files in the log's folders whose format is another.
     """
 
     read: int
     malformed: int
-    kept: int
-    aside: dict[str, int]
+    accepted: int
+    rejected: dict[str, int]
     flags: dict[str, int]
     visitors: int
     sessions: int
@@ -43,11 +55,11 @@ class Counts:
     passed_over: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, total: Counter[str], *, malformed: int = 0, passed_over: tuple[str, ...] = ()) -> Counts:
-        """From all numbers by name: those of the fields, of the reasons and of the flags."""
-        names = cls.__dataclass_fields__.keys() - {"aside", "flags", "malformed", "passed_over"}
+    def of(cls, total: Counter[str], *, malformed: int = 0, passed_over: tuple[str, ...] = ()) -> LogCounts:
+        """Make the counts from all numbers by name: those of the fields, of the reasons and of the flags."""
+        names = cls.__dataclass_fields__.keys() - {"rejected", "flags", "malformed", "passed_over"}
         return cls(
-            aside={reason: total[reason] for reason in REASONS},
+            rejected={reason: total[reason] for reason in REASONS},
             flags={flag: total[flag] for flag in FLAGS},
             malformed=malformed,
             passed_over=passed_over,
@@ -55,8 +67,8 @@ class Counts:
         )
 
 
-def told(counts: Counts, mapping: Mapping, idle_minutes: float, engine: str) -> dict[str, Any]:
-    """What `counts.json` holds: the counts, and the declarations they depend on."""
+def counts_document(counts: LogCounts, mapping: LogMapping, idle_minutes: float, engine: str) -> dict[str, Any]:
+    """The content of `counts.json`: the counts, and the declarations they depend on."""
     declared = {"mapping": mapping.name, "zone": mapping.zone, "idle_minutes": idle_minutes, "about": mapping.about}
     declared |= {bound: str(getattr(mapping, bound)) for bound in ("since", "until") if getattr(mapping, bound)}
     return {"counts": asdict(counts), "declared": declared, "engine": engine}

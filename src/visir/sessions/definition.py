@@ -1,8 +1,8 @@
-"""What a session is, once, as SQL text: raw rows → events → sessions.
+"""The definition of a session, once, as SQL text: raw rows → events → sessions.
 
-An event is refused for the first of these `REASONS` that holds, and kept otherwise. Kept events of a visitor stand in
-the order of (time, arrival), arrival being their row in the log, so that a log that came out of order is put in order
-and the order of events of one moment is the log's. A session ends
+An event is rejected for the first of the `REASONS` that holds; otherwise it is accepted. Accepted events of a visitor
+are in the order of time, then of arrival (their row in the log). So a log that came out of order is put in order, and
+events of one moment are in the order of the log. A session ends
 
 1. when more than `IDLE_MINUTES` pass without a request (exactly thirty minutes do not end it), or
 2. when another customer logs in: a session is one end-user's (thesis section 6.2). Anonymous events before the first
@@ -16,8 +16,8 @@ From `timed_sql` on the text is common SQL (windows, filtered aggregates, `min_b
 of a few words. Reading a log's own columns (`rows_sql`, `events_sql`) is common SQL too where times are microseconds;
 other times are read with DuckDB's functions.
 
-Most events are no duplicate, not late, and no login of another customer. What is rare is found among the few moments
-and visitors where it can be, as sets of arrivals, so that the bulk needs two sorts of a few numbers, and no more.
+Most events are no duplicate, not late, and no login of another customer. These rare events are searched among the few
+moments and visitors where they can be, as sets of arrivals, so that all the others need two sorts of a few numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from datetime import datetime
 
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.sessions.dialect import DUCKDB, Dialect
-from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, Mapping
+from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping
 
 IDLE_MINUTES = 30
 
@@ -40,17 +40,17 @@ REASONS = {
     "bot": "meets the declared condition for bots",
     "duplicate": "equal in every column to an event that arrived before it",
 }
-"""Why an event is set aside, in the order in which the reasons are tried."""
+"""Why an event is rejected, in the order in which the reasons are tried."""
 
 FLAGS = {
     "late": "arrived after a later event of the same visitor; put in its place",
-    "unknown_action": 'an action that the mapping does not name; kept as "other"',
+    "unknown_action": 'an action that the mapping does not name; accepted as "other"',
     "ambiguous_time": "a wall clock that summer time shows twice; read as the first",
 }
-"""What is remarkable about an event that is kept."""
+"""What is remarkable about an accepted event."""
 
 EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time")
-"""Columns of an event, kept or set aside."""
+"""Columns of an event, accepted or rejected."""
 
 _TEXTS = ("visitor", "customer", "device", "channel", "page", "query", "key")
 _SAME = (*_TEXTS, "time", "price", "action", "unknown_action", "ambiguous_time")
@@ -59,17 +59,25 @@ _LAST = 253_402_300_800_000_000  # the first microsecond of the year 10000
 _CLOCK_STEPS = (3_600_000_000, 1_800_000_000)  # by how much clocks are put back: an hour, on Lord Howe half of one
 
 
-def rows_sql(mapping: Mapping, source: str, present: Collection[str], *, arrival: str | None = None) -> str:
-    """SQL that reads `source` (a table expression with columns `present`) under the names of `mapping.raw`.
+def rows_sql(mapping: LogMapping, source: str, present: Collection[str], *, arrival: str | None = None) -> str:
+    """SQL that reads the rows of a log under the names of `mapping.raw`.
 
-    Adds `arrival`, the number of the row (of the item, where a column of lists is unnested) in the log, from 1: the
-    expression `arrival` over `source` where that knows it, otherwise counted while reading, which one thread must do.
-    Raises `ConfigurationError` with the nearest column where a required name has none.
+    It adds `arrival`, the number of the row in the log from 1; of the item, where a column of lists is unnested.
+
+    Args:
+        mapping: How the log is read.
+        source: A table expression.
+        present: The columns of `source`.
+        arrival: SQL of the row's number, where `source` knows it. Otherwise rows are numbered while reading, which one
+            thread must do.
+
+    Raises:
+        ConfigurationError: A required name has no column; the nearest column is named.
     """
     faults = [
-        f"{name}: none of {', '.join(own)}; {nearest(own[0], present)}"
-        for name, own in mapping.raw.items()
-        if name in mapping.required and not set(own) & set(present)
+        f"{name}: none of {', '.join(columns)}; {nearest(columns[0], present)}"
+        for name, columns in mapping.raw.items()
+        if name in mapping.required and not set(columns) & set(present)
     ]
     raise_faults(
         ConfigurationError,
@@ -82,21 +90,29 @@ def rows_sql(mapping: Mapping, source: str, present: Collection[str], *, arrival
             f"mapping {mapping.name!r}: no column {mapping.unnest!r}", hint=nearest(mapping.unnest, present)
         )
     columns = [] if arrival is None else [f"{arrival} AS arrival"]
-    columns += [f"{_first(own, present)} AS {_quoted(name)}" for name, own in mapping.raw.items()]
+    columns += [
+        f"{_first(columns_of_name, present)} AS {_quoted(name)}" for name, columns_of_name in mapping.raw.items()
+    ]
     if mapping.unnest is not None:
         columns.append(f"unnest({_quoted(mapping.unnest)}) AS item")
     rows = f"SELECT {', '.join(columns)} FROM {source}"
     return rows if arrival is not None else f"SELECT *, row_number() OVER () AS arrival FROM ({rows})"
 
 
-def events_sql(mapping: Mapping, rows: str, dialect: Dialect = DUCKDB) -> str:
-    """SQL of one event per row of `rows` (see `rows_sql`), with `reason` (null where it is kept) and its flags."""
-    told = [f"nullif(CAST({mapping.events.get(name, 'NULL')} AS STRING), '') AS {name}" for name in _TEXTS]
+def events_sql(mapping: LogMapping, rows: str, dialect: Dialect = DUCKDB) -> str:
+    """SQL of one event per row, with `reason` (null for an accepted event) and its flags.
+
+    Args:
+        mapping: How rows become events.
+        rows: SQL of `rows_sql`.
+        dialect: Of the engine that runs the SQL.
+    """
+    texts = [f"nullif(CAST({mapping.events.get(name, 'NULL')} AS STRING), '') AS {name}" for name in _TEXTS]
     price = mapping.events.get("price", "NULL")
     price = f"TRY_CAST({price} AS DOUBLE)"
     price = f"CASE WHEN abs({price}) < CAST('infinity' AS DOUBLE) THEN {price} END"  # not a number is not less
-    meaning = "".join(f" WHEN {dialect.literal(name)} THEN '{what}'" for name, what in mapping.actions.items())
-    meaning = f"CASE said{meaning} END" if meaning else "CAST(NULL AS STRING)"
+    meaning = "".join(f" WHEN {dialect.literal(name)} THEN '{action}'" for name, action in mapping.actions.items())
+    meaning = f"CASE action_text{meaning} END" if meaning else "CAST(NULL AS STRING)"
     limits = [
         ("no_visitor", "visitor IS NULL"),
         ("no_time", f"wall IS NULL OR wall < 0 OR wall >= {_LAST}"),
@@ -108,69 +124,97 @@ def events_sql(mapping: Mapping, rows: str, dialect: Dialect = DUCKDB) -> str:
     reason = "".join(f" WHEN {condition} THEN '{name}'" for name, condition in limits)
     return f"""
 WITH raw AS ({rows}),
-told AS (
-  SELECT arrival, {", ".join(told)}, {price} AS price, CAST({mapping.events["action"]} AS STRING) AS said,
+parsed AS (
+  SELECT arrival, {", ".join(texts)}, {price} AS price, CAST({mapping.events["action"]} AS STRING) AS action_text,
     {_wall(mapping)} AS wall, {mapping.bot or "false"} AS bot
   FROM raw
 ),
-meant AS (
+classified AS (
   SELECT *, coalesce({meaning}, 'other') AS action,
-    CASE WHEN {meaning} IS NULL THEN coalesce(said, '') END AS unknown_action, {_utc(mapping)}
-  FROM told
+    CASE WHEN {meaning} IS NULL THEN coalesce(action_text, '') END AS unknown_action, {_utc(mapping)}
+  FROM parsed
 )
 SELECT {", ".join(EVENT_COLUMNS)}, CASE{reason} END AS reason
-FROM meant"""
+FROM classified"""
 
 
 def timed_sql(events: str) -> str:
-    """SQL of `events` without a reason, with the time of the one `before` of the same visitor, and when that `came`."""
+    """SQL of the events without a reason, with time and arrival of the visitor's event before, in the order of time.
+
+    Args:
+        events: A table of `events_sql`.
+    """
     return f"""
-SELECT visitor, customer, time, arrival, lag(time) OVER ({_IN_ORDER}) AS before, lag(arrival) OVER ({_IN_ORDER}) AS came
+SELECT visitor, customer, time, arrival, lag(time) OVER ({_IN_ORDER}) AS time_before,
+  lag(arrival) OVER ({_IN_ORDER}) AS arrival_before
 FROM {events} WHERE reason IS NULL"""
 
 
 def duplicates_sql(events: str, timed: str) -> str:
-    """SQL of the `arrival` of every event that equals one which arrived before it."""
+    """SQL of the `arrival` of every event that equals an event which arrived before it.
+
+    Args:
+        events: A table of `events_sql`.
+        timed: A table of `timed_sql`.
+    """
     return f"""
-WITH twins AS (SELECT DISTINCT visitor AS who, time AS moment FROM {timed} WHERE time = before),
+WITH twins AS (SELECT DISTINCT visitor AS twin_visitor, time AS twin_time FROM {timed} WHERE time = time_before),
 counted AS (
   SELECT arrival, row_number() OVER (PARTITION BY {", ".join(_SAME)} ORDER BY arrival) AS copy
-  FROM {events} JOIN twins ON visitor = who AND time = moment WHERE reason IS NULL
+  FROM {events} JOIN twins ON visitor = twin_visitor AND time = twin_time WHERE reason IS NULL
 )
 SELECT arrival FROM counted WHERE copy > 1"""
 
 
 def late_sql(timed: str) -> str:
-    """SQL of the `arrival` of every event that arrived after a later event of its visitor."""
+    """SQL of the `arrival` of every event that arrived after a later event of its visitor.
+
+    Args:
+        timed: A table of `timed_sql`.
+    """
     return f"""
-WITH disordered AS (SELECT DISTINCT visitor AS who FROM {timed} WHERE arrival < came),
-seen AS (
+WITH disordered AS (SELECT DISTINCT visitor AS disordered_visitor FROM {timed} WHERE arrival < arrival_before),
+running AS (
   SELECT arrival, time, max(time) OVER (PARTITION BY visitor ORDER BY arrival ROWS UNBOUNDED PRECEDING) AS latest
-  FROM {timed} JOIN disordered ON visitor = who
+  FROM {timed} JOIN disordered ON visitor = disordered_visitor
 )
-SELECT arrival FROM seen WHERE time < latest"""
+SELECT arrival FROM running WHERE time < latest"""
 
 
 def logins_sql(timed: str, duplicates: str, *, idle_minutes: float = IDLE_MINUTES) -> str:
-    """SQL of the `arrival` of every event at which another customer logs in before the visitor was idle."""
+    """SQL of the `arrival` of every event at which another customer logs in before the visitor was idle.
+
+    Args:
+        timed: A table of `timed_sql`.
+        duplicates: A table of `duplicates_sql`.
+        idle_minutes: More minutes than this without a request end a session.
+    """
     return f"""
-WITH several AS (SELECT visitor AS who FROM {timed} GROUP BY visitor HAVING min(customer) <> max(customer)),
+WITH shared AS (SELECT visitor AS shared_visitor FROM {timed} GROUP BY visitor HAVING min(customer) <> max(customer)),
 visits AS (
   SELECT visitor, customer, time, arrival,
     count(CASE WHEN {_idle(idle_minutes)} THEN 1 END) OVER ({_IN_ORDER} ROWS UNBOUNDED PRECEDING) AS visit
-  FROM {timed} timed JOIN several ON visitor = who WHERE {_no_duplicate(duplicates)}
+  FROM {timed} timed JOIN shared ON visitor = shared_visitor WHERE {_no_duplicate(duplicates)}
 ),
 named AS (
-  SELECT arrival, customer, lag(customer) OVER (PARTITION BY visitor, visit ORDER BY time, arrival) AS known
+  SELECT arrival, customer, lag(customer) OVER (PARTITION BY visitor, visit ORDER BY time, arrival) AS customer_before
   FROM visits WHERE customer IS NOT NULL
 )
-SELECT arrival FROM named WHERE customer <> known"""
+SELECT arrival FROM named WHERE customer <> customer_before"""
 
 
 def places_sql(timed: str, duplicates: str, late: str, logins: str, *, idle_minutes: float = IDLE_MINUTES) -> str:
-    """SQL of `visitor`, `arrival`, `late`, `place` (1, 2, …) and `session` (1, 2, …) of every event that is kept.
+    """SQL of `visitor`, `arrival`, `late`, `place` (1, 2, …) and `session` (1, 2, …) of every accepted event.
 
-    An event and its duplicate are of one moment, so the event `before` is as long ago with duplicates as without.
+    An event and its duplicate are of one moment, so the time since the event before is the same with duplicates as
+    without.
+
+    Args:
+        timed: A table of `timed_sql`.
+        duplicates: A table of `duplicates_sql`.
+        late: A table of `late_sql`.
+        logins: A table of `logins_sql`.
+        idle_minutes: More minutes than this without a request end a session.
     """
     return f"""
 WITH marked AS (
@@ -185,12 +229,20 @@ FROM marked"""
 
 
 def sessions_sql(bounded: str, zone: str, dialect: Dialect = DUCKDB) -> str:
-    """SQL of one row per session; hour (0–23) and weekday (1 Monday – 7 Sunday) of its start are told in `zone`."""
-    counts = ", ".join(f"count(*) FILTER (WHERE action = '{one}') AS {_plural(one)}" for one in ACTIONS)
-    length = ", ".join(f"'{one}'" for one in COUNTED)
+    """SQL of one row per session.
+
+    Hour (0–23) and weekday (1 Monday – 7 Sunday) are those of the session's start in `zone`.
+
+    Args:
+        bounded: A table of accepted events with `place` and `session`.
+        zone: A time zone, such as "Europe/Amsterdam".
+        dialect: Of the engine that runs the SQL.
+    """
+    counts = ", ".join(f"count(*) FILTER (WHERE action = '{action}') AS {_plural(action)}" for action in ACTIONS)
+    length = ", ".join(f"'{action}'" for action in COUNTED)
     local = dialect.local("began", zone)
     return f"""
-WITH found AS (
+WITH grouped AS (
   SELECT visitor, session, min(customer) AS customer, min(time) AS began, max(time) AS ended,
     count(*) FILTER (WHERE action IN ({length})) AS length, count(*) AS events, {counts},
     count(DISTINCT query) AS unique_queries, count(*) FILTER (WHERE action = 'order') > 0 AS purchase,
@@ -201,30 +253,30 @@ WITH found AS (
 SELECT visitor, session, customer, began, ended, CAST(hour({local}) AS TINYINT) AS hour,
   CAST({dialect.weekday(local)} AS TINYINT) AS weekday, length, events, {", ".join(map(_plural, ACTIONS))},
   unique_queries, purchase, device, devices, channel
-FROM found"""
+FROM grouped"""
 
 
 def _idle(idle_minutes: float) -> str:
-    return f"before IS NULL OR time - before > {round(idle_minutes * 60_000_000)}"
+    return f"time_before IS NULL OR time - time_before > {round(idle_minutes * 60_000_000)}"
 
 
 def _no_duplicate(duplicates: str) -> str:
     return f"NOT EXISTS (SELECT 1 FROM {duplicates} copies WHERE copies.arrival = timed.arrival)"
 
 
-def _wall(mapping: Mapping) -> str:
+def _wall(mapping: LogMapping) -> str:
     """Microseconds as written: since 1970 in UTC, or of the wall clock where times are local."""
-    own = mapping.events["time"]
+    time = mapping.events["time"]
     if mapping.unit == "us":
-        return f"TRY_CAST({own} AS BIGINT)"
+        return f"TRY_CAST({time} AS BIGINT)"
     if mapping.unit in ("s", "ms"):  # exact to the microsecond, and null instead of an overflow
         factor = 1_000_000 if mapping.unit == "s" else 1_000
-        return f"TRY_CAST(TRY_CAST({own} AS DECIMAL(28, 6)) * {factor} AS BIGINT)"
+        return f"TRY_CAST(TRY_CAST({time} AS DECIMAL(28, 6)) * {factor} AS BIGINT)"
     kind = "TIMESTAMPTZ" if mapping.unit == "iso" else "TIMESTAMP"
-    return f"CASE WHEN isfinite(TRY_CAST({own} AS {kind})) THEN epoch_us(TRY_CAST({own} AS {kind})) END"
+    return f"CASE WHEN isfinite(TRY_CAST({time} AS {kind})) THEN epoch_us(TRY_CAST({time} AS {kind})) END"
 
 
-def _utc(mapping: Mapping) -> str:
+def _utc(mapping: LogMapping) -> str:
     """`time` in UTC, null where the wall clock never showed it; and whether it showed it twice."""
     if mapping.unit != "local":
         return "wall AS time, false AS ambiguous_time"
@@ -241,11 +293,11 @@ def _utc(mapping: Mapping) -> str:
     return f"CASE {first} END AS time, {' OR '.join(map(shows, (*before, *after)))} AS ambiguous_time"
 
 
-def _first(own: tuple[str, ...], present: Collection[str]) -> str:
-    there = [_quoted(one) for one in own if one in present]
-    if not there:
+def _first(columns: tuple[str, ...], present: Collection[str]) -> str:
+    names = [_quoted(column) for column in columns if column in present]
+    if not names:
         return "NULL"
-    return there[0] if len(there) == 1 else f"coalesce({', '.join(there)})"
+    return names[0] if len(names) == 1 else f"coalesce({', '.join(names)})"
 
 
 def _plural(action: str) -> str:

@@ -1,4 +1,4 @@
-"""DuckDB, as the rooms of sessions use it: opened, closed, and its faults of disk and memory told."""
+"""DuckDB, as sessions use it: opened, closed, and its faults of disk and memory explained."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def duckdb_engine(
     memory: str | None = None,
     **settings: Any,
 ) -> Iterator[DuckDBPyConnection]:
-    """An engine for one piece of work.
+    """Open DuckDB for one piece of work.
 
     Args:
         place: What is read or written; errors name it.
@@ -63,9 +63,9 @@ def duckdb_engine(
 
 
 def reason_of(text: str) -> str:
-    """What the system refused, of a message of DuckDB: it may be JSON, and names files that are gone by now."""
+    """What the system refused, from a message of DuckDB, which may be JSON and name files that are gone by now."""
     try:
-        told = json.loads(text[max(text.find("{"), 0) :])
+        details = json.loads(text[max(text.find("{"), 0) :])
     except ValueError:
         return text.partition("\n\nLINE ")[0].strip()
-    return os.strerror(int(told["errno"])) if "errno" in told else str(told.get("exception_message", text))
+    return os.strerror(int(details["errno"])) if "errno" in details else str(details.get("exception_message", text))

@@ -1,17 +1,19 @@
 """Prediction examples: the sessions of a log that are long enough, what is known of each at every step, and its past.
 
-As SQL text, once, for any engine (windows, filtered aggregates, `md5`); `draw` runs it with DuckDB on the folder that
-`sessionise` wrote, slice by slice of the visitors: memory follows the slice and the sample, not the log.
+The examples are defined as SQL text, once, for any engine (windows, filtered aggregates, `md5`). `draw` runs it with
+DuckDB on the folder that `sessionise` wrote, slice by slice of the visitors: memory follows the slice and the sample,
+not the log.
 
 - **Long enough** (thesis 6.5.1) is at least twelve pages, "with 2 pages as a buffer", so that none of the steps 0–10 is
-  where "the outcome is clear". Here the pages *before the first order* count (`count="before order"`): a session that
-  orders on its fifth page and reads on has decided long before step 10. The other reading, twelve pages in all
-  (`count="all"`), has such sessions, and predicts at late steps what has happened.
-- **The settings** are told by what is known when a session begins (`told="start"`): identified is one whose first
-  request names its customer. The other reading, "logged in … at a later point" too (`told="session"`), selects
-  sessions by what comes after the prediction; where customers log in to pay, being identified gives the outcome away.
-- **The past** of a session are its customer's sessions whose last request lies more than the idle time before its
-  first: only of those is it known that they are over, and what came of them.
+  where "the outcome is clear". By default the pages *before the first order* count (`counted_pages="before order"`): a
+  session that orders on its fifth page and reads on has decided long before step 10. The other reading, twelve pages in
+  all (`counted_pages="all"`), has such sessions, and predicts at late steps what has happened.
+- **The setting** follows from what is known when a session begins (`setting_from="start"`): a session is identified if
+  its first request names its customer. The other reading, "logged in … at a later point" too
+  (`setting_from="session"`), selects sessions by what comes after the prediction; where customers log in to pay, being
+  identified gives the outcome away.
+- **The past** of a session are its customer's sessions whose last request is more than the idle time before its first:
+  only of those is it known that they are over, and what came of them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from visir.files import read_json
 from visir.sessions.dialect import DUCKDB
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of
-from visir.sessions.records import NEVER, STEPS, Earlier, Examples, Texts, Words
+from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples, Texts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -41,32 +43,46 @@ MIN_PAGES = 12
 """Ten steps and a buffer of two."""
 
 EVENTS_AT_ONCE = 1_000_000
-"""About as many events of a log are looked at in one go."""
+"""About as many events of a log are read at once."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Which sessions are examples: see the module. `n` of them by a seeded hash (None: all), at most.
+    """Which sessions are examples; the readings are explained in the module.
 
-    The hash is of visitor, session and seed: no order of rows, no number of files changes who is drawn.
+    Args:
+        setting: "anonymous" or "identified".
+        n: At most so many sessions, drawn by a hash of visitor, session and seed; all by default. No order of rows and
+            no number of files changes which are drawn.
+        seed: Of the hash.
+        min_pages: Pages that a session must have, the buffer of two included.
+        counted_pages: Which pages count.
+        setting_from: What the setting follows from.
+
+    Raises:
+        ConfigurationError: Values do not fit; all faults are listed.
+
+    Example:
+        >>> Sample("anonymous", min_pages=6).steps
+        range(0, 5)
     """
 
     setting: Setting
     n: int | None = None
     seed: int = 0
     min_pages: int = MIN_PAGES
-    count: Literal["before order", "all"] = "before order"
-    told: Literal["start", "session"] = "start"
+    counted_pages: Literal["before order", "all"] = "before order"
+    setting_from: Literal["start", "session"] = "start"
 
     def __post_init__(self) -> None:
         faults = [
-            f"{name} {value!r}: {nearest(str(value), known)}"
-            for name, value, known in (
+            f"{name} {value!r}: {nearest(str(value), choices)}"
+            for name, value, choices in (
                 ("setting", self.setting, SETTINGS),
-                ("count", self.count, ("before order", "all")),
-                ("told", self.told, ("start", "session")),
+                ("counted_pages", self.counted_pages, ("before order", "all")),
+                ("setting_from", self.setting_from, ("start", "session")),
             )
-            if value not in known
+            if value not in choices
         ]
         if self.min_pages < 2:
             faults.append(f"min_pages {self.min_pages}: a buffer of 2 leaves no step to predict at")
@@ -79,38 +95,44 @@ class Sample:
         """The steps that every example reaches with the buffer of two pages: 0 … 10, or fewer with fewer pages."""
         return range(min(STEPS, self.min_pages - 2) + 1)
 
-    def told_as(self) -> dict[str, Any]:
-        """For cards and files."""
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for cards and files."""
         return asdict(self)
 
 
 def examples_sql(sample: Sample, sessions: str = "sessions", events: str = "events") -> str:
-    """SQL of one row per example, in the order of their beginning: `page_1` …, `opened_1` … and what is known when."""
+    """SQL of one row per example, in the order of their beginning: `page_1` …, `opened_1` … and what is known when.
+
+    Args:
+        sample: Which sessions are examples.
+        sessions: A table expression of sessions, as `sessionise` writes them.
+        events: A table expression of their events.
+    """
     walk = "PARTITION BY e.visitor, e.session ORDER BY e.place ROWS UNBOUNDED PRECEDING"
     pages = ", ".join(
         f"max(page) FILTER (WHERE action = 'page' AND step = {k}) AS page_{k}, "
         f"max(time) FILTER (WHERE action = 'page' AND step = {k}) AS opened_{k}"
         for k in range(1, STEPS + 1)
     )
-    known = ", ".join(
+    first_steps = ", ".join(
         f"min(CASE WHEN nth = 1 THEN 0 ELSE step END) FILTER (WHERE {name} IS NOT NULL) AS {name}_step"
         for name in ("device", "channel", "customer")
     )
-    counted = "pages_before" if sample.count == "before order" else "pages"
-    said = {
+    counted = "pages_before" if sample.counted_pages == "before order" else "pages"
+    of_setting = {
         ("anonymous", "start"): "coalesce(customer_step, 1) > 0",
         ("identified", "start"): "customer_step = 0",
         ("anonymous", "session"): "customer IS NULL",
         ("identified", "session"): "customer IS NOT NULL",
-    }[sample.setting, sample.told]
+    }[sample.setting, sample.setting_from]
     drawn = ""
     if sample.n is not None:
         drawn = f"WHERE rank <= {sample.n}"
-        ranked = f", row_number() OVER (ORDER BY {_lot(sample)}) AS rank"
+        ranked = f", row_number() OVER (ORDER BY {_draw_order(sample)}) AS rank"
     else:
         ranked = ""
     return f"""
-WITH long_ones AS (
+WITH long_sessions AS (
   SELECT visitor, session, customer, began, ended, hour, weekday, purchase, device, channel, pages
   FROM {sessions} WHERE pages >= {sample.min_pages}
 ),
@@ -119,27 +141,34 @@ walked AS (
     row_number() OVER ({walk.replace(" ROWS UNBOUNDED PRECEDING", "")}) AS nth,
     sum(CASE WHEN e.action = 'page' THEN 1 ELSE 0 END) OVER ({walk}) AS step,
     max(CASE WHEN e.action = 'order' THEN 1 ELSE 0 END) OVER ({walk}) AS ordered
-  FROM {events} e JOIN long_ones l ON e.visitor = l.visitor AND e.session = l.session
+  FROM {events} e JOIN long_sessions l ON e.visitor = l.visitor AND e.session = l.session
 ),
-told AS (
-  SELECT visitor, session, count(*) FILTER (WHERE action = 'page' AND ordered = 0) AS pages_before, {known}, {pages}
+known AS (
+  SELECT visitor, session, count(*) FILTER (WHERE action = 'page' AND ordered = 0) AS pages_before,
+    {first_steps}, {pages}
   FROM walked GROUP BY visitor, session
 ),
-able AS (
+candidates AS (
   SELECT l.customer, l.began, l.ended, l.hour, l.weekday, l.purchase, l.device, l.channel, l.pages, t.*
-  FROM long_ones l JOIN told t ON l.visitor = t.visitor AND l.session = t.session
+  FROM long_sessions l JOIN known t ON l.visitor = t.visitor AND l.session = t.session
 ),
-chosen AS (SELECT *{ranked} FROM able WHERE {counted} >= {sample.min_pages} AND {said})
+chosen AS (SELECT *{ranked} FROM candidates WHERE {counted} >= {sample.min_pages} AND {of_setting})
 SELECT * FROM chosen {drawn} ORDER BY began, visitor, session"""
 
 
-def _lot(sample: Sample) -> str:
-    """The order in which sessions are drawn."""
+def _draw_order(sample: Sample) -> str:
+    """SQL of the order in which sessions are drawn."""
     return f"md5(visitor || '/' || CAST(session AS STRING) || '/{sample.seed}'), visitor, session"
 
 
 def earlier_sql(examples: str, idle_minutes: float, sessions: str = "sessions") -> str:
-    """SQL of the sessions that were over before each example of the same customer began, in the order they ended."""
+    """SQL of the sessions that were over before each example of the same customer began, by the time they ended.
+
+    Args:
+        examples: A table of `examples_sql`.
+        idle_minutes: More minutes than this without a request end a session.
+        sessions: A table expression of all sessions.
+    """
     idle = round(idle_minutes * 60_000_000)
     return f"""
 SELECT e.visitor, e.session, s.device, s.orders, s.ended
@@ -147,10 +176,26 @@ FROM {examples} e JOIN {sessions} s ON s.customer = e.customer AND s.ended + {id
 ORDER BY e.began, e.visitor, e.session, s.ended, s.began, s.visitor, s.session"""
 
 
-def draw(folder: str | Path, sample: Sample) -> Examples:
-    """The examples of a folder of sessions (see docs/sessions.md).
+def draw(folder: str | Path, sample: Sample) -> SessionExamples:
+    """Draw the examples of a folder of sessions.
 
-    Raises `VisirError` where no session qualifies; the text says how many would with fewer pages.
+    Args:
+        folder: A folder that `sessionise` wrote.
+        sample: Which sessions are examples.
+
+    Raises:
+        VisirError: No session qualifies; the hint says how many would with fewer pages.
+
+    Example:
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> from visir.sessions import preset, sessionise
+        >>> actions = ["page"] * 4 + ["order"]
+        >>> log = pa.table({"visitor": ["ann"] * 5, "time": [0, 1, 2, 3, 4], "action": actions})
+        >>> pq.write_table(log, "log.parquet")
+        >>> _ = sessionise("log.parquet", preset("events"), "out")
+        >>> examples = draw("out", Sample("anonymous", min_pages=4))
+        >>> examples.visitor.tolist(), examples.purchase.tolist(), examples.opened[0, :4].tolist()
+        (['ann'], [True], [0, 1, 2, 3])
     """
     folder = Path(folder)
     idle = idle_minutes(folder)
@@ -168,22 +213,22 @@ def draw(folder: str | Path, sample: Sample) -> Examples:
 
 
 def _gather(engine: DuckDBPyConnection, folder: Path, sample: Sample) -> None:
-    """The table `examples`: those of each slice, of which never more are kept than are asked for."""
-    few = "" if sample.n is None else f"ORDER BY {_lot(sample)} LIMIT {sample.n}"
+    """Make the table `examples` from those of each slice; it never holds more than are wanted."""
+    limit = "" if sample.n is None else f"ORDER BY {_draw_order(sample)} LIMIT {sample.n}"
     for number, (sessions, events) in enumerate(_slices(engine, folder)):
-        found = examples_sql(sample, sessions, events)
+        rows = examples_sql(sample, sessions, events)
         if number == 0:
-            engine.execute(f"CREATE TEMP TABLE examples AS {found}")
+            engine.execute(f"CREATE TEMP TABLE examples AS {rows}")
             continue
-        engine.execute(f"INSERT INTO examples {found}")
-        if few:
-            engine.execute(f"CREATE OR REPLACE TEMP TABLE examples AS SELECT * FROM examples {few}")
+        engine.execute(f"INSERT INTO examples {rows}")
+        if limit:
+            engine.execute(f"CREATE OR REPLACE TEMP TABLE examples AS SELECT * FROM examples {limit}")
 
 
 def _slices(engine: DuckDBPyConnection, folder: Path) -> Iterator[tuple[str, str]]:
     """Table expressions of sessions and their events, about `EVENTS_AT_ONCE` of them, all of a visitor in one.
 
-    Files stand in the order of visitors, so of a file no more is read than the slice needs.
+    Files are in the order of visitors, so no more of a file is read than the slice needs.
     """
     for files in parts_of(folder):
         sessions, events = map(table_of, files)
@@ -211,14 +256,14 @@ def _columns(engine: DuckDBPyConnection, query: str) -> dict[str, Any]:
     return {name: table.column(name).combine_chunks() for name in table.column_names}
 
 
-def _examples(rows: dict[str, Any], earlier: dict[str, Any]) -> Examples:
+def _examples(rows: dict[str, Any], earlier: dict[str, Any]) -> SessionExamples:
     visitor, session = _texts(rows["visitor"]), _ints(rows["session"])
     pages = np.stack([_texts(rows[f"page_{k}"]) for k in range(1, STEPS + 1)], axis=1)
     opened = np.stack([_ints(rows[f"opened_{k}"], -1) for k in range(1, STEPS + 1)], axis=1)
     place = {key: row for row, key in enumerate(zip(visitor, session.tolist(), strict=True))}
-    of = zip(_texts(earlier["visitor"]), _ints(earlier["session"]).tolist(), strict=True)
-    counts = np.bincount(np.fromiter((place[one] for one in of), np.int64), minlength=len(visitor))
-    return Examples(
+    keys = zip(_texts(earlier["visitor"]), _ints(earlier["session"]).tolist(), strict=True)
+    counts = np.bincount(np.fromiter((place[key] for key in keys), np.int64), minlength=len(visitor))
+    return SessionExamples(
         visitor=visitor,
         session=session,
         customer=_texts(rows["customer"]),
@@ -227,16 +272,16 @@ def _examples(rows: dict[str, Any], earlier: dict[str, Any]) -> Examples:
         hour=_ints(rows["hour"]),
         weekday=_ints(rows["weekday"]),
         purchase=_ints(rows["purchase"].cast("int8")).astype(bool),
-        pages=Words.of(pages),
+        pages=CodedTexts.of(pages),
         opened=opened,
-        device=Words.of(_texts(rows["device"])),
+        device=CodedTexts.of(_texts(rows["device"])),
         device_step=_ints(rows["device_step"], NEVER),
-        channel=Words.of(_texts(rows["channel"])),
+        channel=CodedTexts.of(_texts(rows["channel"])),
         channel_step=_ints(rows["channel_step"], NEVER),
         customer_step=_ints(rows["customer_step"], NEVER),
-        earlier=Earlier(
+        earlier=EarlierSessions(
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            Words.of(_texts(earlier["device"])),
+            CodedTexts.of(_texts(earlier["device"])),
             _ints(earlier["orders"]),
             _ints(earlier["ended"]),
         ),
@@ -244,9 +289,9 @@ def _examples(rows: dict[str, Any], earlier: dict[str, Any]) -> Examples:
 
 
 def _texts(column: Any) -> Texts:
-    made = np.empty(len(column), dtype=object)
-    made[:] = column.to_pylist()
-    return made
+    texts = np.empty(len(column), dtype=object)
+    texts[:] = column.to_pylist()
+    return texts
 
 
 def _ints(column: Any, missing: int = 0) -> Any:
@@ -257,11 +302,11 @@ def _ints(column: Any, missing: int = 0) -> Any:
 
 
 def _hint(engine: DuckDBPyConnection) -> str:
-    found = engine.execute(
+    pages = engine.execute(
         "SELECT max(pages), count(*) FILTER (WHERE pages >= 6), count(*) FILTER (WHERE pages >= 12), "
         "count(customer) FROM sessions"
     ).fetchall()[0]
     return (
-        f"the longest session has {found[0] or 0} pages; {found[1]:,} have 6 or more, {found[2]:,} 12 or more; "
-        f"{found[3]:,} sessions have a customer. Fewer pages: --min-pages"
+        f"the longest session has {pages[0] or 0} pages; {pages[1]:,} have 6 or more, {pages[2]:,} 12 or more; "
+        f"{pages[3]:,} sessions have a customer. Fewer pages: --min-pages"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.sessions.bucket import quoted_path
+from visir.sessions.dialect import path_literal
 from visir.storage import FolderKind, Manifest
 
 SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a log: visir intent sessions LOG")
@@ -13,7 +13,8 @@ SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a 
 def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
     """The files of sessions, each with the file of their events, in the order of their names.
 
-    Raises `FolderError` where the folder is none of sessions, or a file is missing or of another size than written.
+    Raises:
+        FolderError: It is not a folder of sessions, or a file is missing or of another size than written.
     """
     folder = Path(folder)
     manifest = Manifest.read(folder, SESSIONS)
@@ -23,6 +24,5 @@ def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
 
 
 def table_of(*files: Path) -> str:
-    """The table expression of Parquet files, which are read as one."""
-    names = ", ".join(f"'{quoted_path(file)}'" for file in files)
-    return f"read_parquet([{names}])"
+    """The table expression of Parquet files that are read as one."""
+    return f"read_parquet([{', '.join(map(path_literal, files))}])"

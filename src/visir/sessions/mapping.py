@@ -4,7 +4,7 @@ An *event* is one request of one visitor, and has these columns, whatever log it
 
 | column | type | meaning |
 |---|---|---|
-| `visitor` | text | browser or device (a cookie); an event without one is set aside |
+| `visitor` | text | browser or device (a cookie); an event without one is rejected |
 | `customer` | text or null | who is logged in or recognised |
 | `time` | integer | microseconds since 1970 in UTC |
 | `device` | text or null | PC, smartphone, … in the log's own words |
@@ -43,17 +43,28 @@ is UTC), or a wall clock without an offset ("local", in `time_zone`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class LogMapping:
     """How a log's columns become events.
 
-    `raw` names what is read: our name → the log's columns, of which at least one must exist where the name is in
-    `required`; where several exist, the first that is not null counts, row by row (a column that was renamed).
-    `events` holds one SQL expression over those names per column of an event; what is not mentioned is null.
-    `actions` gives the log's action names their meaning; a name it lacks becomes "other" and is counted.
-    `unnest` names a column of lists (the hits of a visit) that becomes one row per item, called `item`.
-    `bot` is an SQL condition over the names of `raw`: rows that meet it are set aside. `since` and `until` bound the
-    times that can be true, since inclusive and until exclusive; a log has no other way to know the future.
-    Hours and weekdays are told in the time zone `zone`; times of the unit "local" are written in `time_zone`.
+    Args:
+        name: Of the preset or the file.
+        format: "parquet", "csv" or "json" (one object a line).
+        raw: What is read: a name → the log's columns, of which at least one must exist where the name is `required`. Of
+            several that exist, the first that is not null counts, row by row (a column that was renamed).
+        events: A column of an event → an SQL expression over the names of `raw`. What is not mentioned is null.
+        about: The log in a sentence, for reports.
+        required: Names of `raw` that must have a column.
+        unit: How times are written, one of `UNITS`.
+        zone: The time zone of hours and weekdays.
+        time_zone: The time zone in which times of the unit "local" are written.
+        actions: The log's name of an action → one of `ACTIONS`. A name that is missing becomes "other" and is counted.
+        unnest: A column of lists (the hits of a visit) that becomes one row per item, called `item`.
+        bot: An SQL condition over the names of `raw`; rows that meet it are rejected.
+        since: The first time that can be true.
+        until: The first time that cannot; a log has no other way to know the future.
+
+    Raises:
+        ConfigurationError: Fields do not fit; all faults are listed.
     """
 
     name: str
@@ -89,8 +100,20 @@ class Mapping:
         raise_faults(ConfigurationError, f"mapping {self.name!r}", faults, hint="see docs/sessions.md")
 
 
-def load_mapping(path: str | Path) -> Mapping:
-    """Read a mapping from a TOML file; all faults are listed at once (`ConfigurationError`)."""
+def load_mapping(path: str | Path) -> LogMapping:
+    r"""Read a mapping from a TOML file.
+
+    Raises:
+        ConfigurationError: There is no such file, or it has faults; all are listed at once.
+
+    Example:
+        >>> from pathlib import Path
+        >>> toml = 'format = "csv"\nunit = "iso"\n[raw]\nvisitor = "cookie"\ntime = "at"\n'
+        >>> toml += '[events]\nvisitor = "visitor"\ntime = "time"\naction = "\'page\'"\n[actions]\npage = "page"\n'
+        >>> _ = Path("shop.toml").write_text(toml)
+        >>> load_mapping("shop.toml").raw
+        {'visitor': ('cookie',), 'time': ('at',)}
+    """
     path = Path(path)
     if not path.is_file():
         raise ConfigurationError(f"{path}: no such file.", hint="name a TOML file or a preset (visir.sessions.presets)")
@@ -98,8 +121,19 @@ def load_mapping(path: str | Path) -> Mapping:
 
 
 @cache
-def preset(name: str) -> Mapping:
-    """A mapping that comes with visir, by name; an unknown name is answered with the nearest one."""
+def preset(name: str) -> LogMapping:
+    """A mapping that comes with visir.
+
+    Args:
+        name: One of `presets`.
+
+    Raises:
+        ConfigurationError: The name is unknown; the nearest one is suggested.
+
+    Example:
+        >>> preset("events").format
+        'parquet'
+    """
     if name not in presets():
         raise ConfigurationError(f"unknown preset {name!r}", hint=nearest(name, presets()))
     text = (resources.files("visir.sessions") / "presets" / f"{name}.toml").read_text("utf-8")
@@ -108,26 +142,33 @@ def preset(name: str) -> Mapping:
 
 @cache
 def presets() -> tuple[str, ...]:
-    """The names of the mappings that come with visir, sorted."""
+    """The names of the mappings that come with visir, sorted.
+
+    Example:
+        >>> "events" in presets()
+        True
+    """
     folder = resources.files("visir.sessions") / "presets"
-    return tuple(sorted(one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml")))
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
-def _parse(text: str, name: str, place: str) -> Mapping:
+def _parse(text: str, name: str, place: str) -> LogMapping:
     try:
-        told: dict[str, Any] = tomllib.loads(text)
+        values: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise ConfigurationError(f"{place}: not valid TOML: {fault}", hint="mend that line") from fault
-    known = set(Mapping.__dataclass_fields__) - {"name"}
-    faults = _unknown("key", told, known) + [
-        f"{key} is missing" for key in ("format", "raw", "events") if key not in told
+    keys = set(LogMapping.__dataclass_fields__) - {"name"}
+    faults = _unknown("key", values, keys) + [
+        f"{key} is missing" for key in ("format", "raw", "events") if key not in values
     ]
     raise_faults(ConfigurationError, place, faults, hint="see docs/sessions.md")
-    told["raw"] = {key: (own,) if isinstance(own, str) else tuple(own) for key, own in told["raw"].items()}
-    if "required" in told:
-        told["required"] = tuple(told["required"])
-    return Mapping(name=name, **told)
+    values["raw"] = {
+        key: (columns,) if isinstance(columns, str) else tuple(columns) for key, columns in values["raw"].items()
+    }
+    if "required" in values:
+        values["required"] = tuple(values["required"])
+    return LogMapping(name=name, **values)
 
 
-def _unknown(kind: str, names: Any, known: Any) -> list[str]:
-    return [f"unknown {kind} {name!r}: {nearest(str(name), known)}" for name in names if name not in known]
+def _unknown(kind: str, names: Any, choices: Any) -> list[str]:
+    return [f"unknown {kind} {name!r}: {nearest(str(name), choices)}" for name in names if name not in choices]

@@ -1,7 +1,7 @@
-"""A log of any size becomes events in buckets of visitors: what the engine reads at full speed, and what it cannot.
+"""Reads a log of any size into events, in buckets of visitors.
 
-A log that is as it should be is read by the engine alone. What to do when it gives up is decided here: lines that are
-no rows are left out and told (`mended`), files that are damaged as a whole are named, all at once.
+DuckDB alone reads a log without faults. This module decides what happens when it gives up: lines that are not rows are
+left out and listed (`log_repair`), files that are damaged as a whole are named, all at once.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.errors import ConfigurationError, VisirError, raise_faults
-from visir.sessions.bucket import quoted_path
 from visir.sessions.definition import events_sql, rows_sql
-from visir.sessions.mapping import Mapping
-from visir.sessions.mended import REFUSED, check_heads, mended
+from visir.sessions.dialect import path_literal
+from visir.sessions.log_repair import REJECTED_LINES, check_heads, repaired_files
+from visir.sessions.mapping import LogMapping
 from visir.sessions.source import arrival_sql, table_sql
 from visir.storage import Scratch
 
@@ -22,74 +22,94 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, Error
 
 ROWS_PER_BUCKET = 4_000_000
-"""Rows of the log per bucket unless told otherwise."""
+"""Rows of the log per bucket, by default."""
 
 
 def read_events(
-    engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
+    engine: DuckDBPyConnection, mapping: LogMapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
 ) -> list[str]:
-    """Rows become events: a table for each bucket, in memory where there is one, otherwise a folder of files.
+    """Read the rows of a log as events.
 
-    Raises `VisirError` for files that cannot be read and `ConfigurationError` where the mapping does not fit.
+    Args:
+        engine: Reads the files.
+        mapping: How rows become events.
+        files: The files of the log, in order.
+        scratch: Where repaired files and the events of several buckets go.
+        buckets: How many buckets; by default one per `ROWS_PER_BUCKET` rows.
+
+    Returns:
+        A table expression per bucket: a table in memory where there is one bucket, otherwise Parquet files.
+
+    Raises:
+        VisirError: Files cannot be read.
+        ConfigurationError: The mapping does not fit the log.
     """
     import duckdb
 
     if mapping.format == "csv":
-        check_heads(files, [column for own in mapping.raw.values() for column in own])
+        check_heads(files, [column for columns in mapping.raw.values() for column in columns])
     cause: VisirError | None = None
     try:
-        found = _read(engine, mapping, files, scratch, buckets)
-        if not _swallowed(engine):
-            return found
+        tables = _read(engine, mapping, files, scratch, buckets)
+        if not _merged_lines(engine):
+            return tables
     except ConfigurationError:
         raise
     except duckdb.Error as fault:
-        cause = _told(mapping, fault)
-        if _of_the_mapping(fault):
+        cause = _error_of(mapping, fault)
+        if _is_of_mapping(fault):
             raise cause from fault
     if mapping.format == "parquet":
         _raise_damaged(engine, files)
         assert cause is not None
         raise cause
-    readable = mended(files, mapping.format, scratch)
+    readable = repaired_files(files, mapping.format, scratch)
     if cause is not None and readable == list(files):
         raise cause
-    _forget(engine, scratch)
+    _remove_attempt(engine, scratch)
     try:
-        found = _read(engine, mapping, readable, scratch, buckets)
+        tables = _read(engine, mapping, readable, scratch, buckets)
     except duckdb.Error as fault:
-        raise _told(mapping, fault) from fault
-    where = _swallowed(engine)
-    if where:
-        raise VisirError(f"{where}: a quoted field that does not end as it should.", hint="mend or remove that line")
-    return found
+        raise _error_of(mapping, fault) from fault
+    place = _merged_lines(engine)
+    if place:
+        raise VisirError(f"{place}: a quoted field that does not end as it should.", hint="mend or remove that line")
+    return tables
 
 
 def write_malformed(engine: DuckDBPyConnection, scratch: Scratch, target: Path) -> int:
-    """Lines of CSV and JSON files that are no rows, written with file, line and fault; their number."""
+    """Write the lines of CSV and JSON files that are not rows, with file, line and fault.
+
+    Args:
+        engine: The one that `read_events` read with; it holds the lines that DuckDB rejected.
+        scratch: The one of `read_events`; it holds the lines that `log_repair` rejected.
+        target: The Parquet file to write; it is not written where there are no such lines.
+
+    Returns:
+        The number of these lines.
+    """
     parts: list[str] = []
-    tables = {row[0] for row in engine.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    if "reject_errors" in tables:
+    if _has_reject_table(engine):
         parts.append(
             "SELECT parse_filename(file_path) AS file, CAST(line AS BIGINT) AS line, "
             "ltrim(csv_line, chr(10) || chr(13)) AS text, min(error_message) AS fault "
             "FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY ALL"
         )
-    refused = scratch.path / REFUSED
-    if refused.is_file():
+    rejected = scratch.path / REJECTED_LINES
+    if rejected.is_file():
         columns = "{file: 'VARCHAR', line: 'BIGINT', text: 'VARCHAR', fault: 'VARCHAR'}"
-        parts.append(f"SELECT * FROM read_json('{quoted_path(refused)}', format = 'nd', columns = {columns})")
+        parts.append(f"SELECT * FROM read_json({path_literal(rejected)}, format = 'nd', columns = {columns})")
     if not parts:
         return 0
     lines = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)}) ORDER BY file, line"
     count: int = engine.execute(f"SELECT count(*) FROM ({lines})").fetchall()[0][0]
     if count:
-        engine.execute(f"COPY ({lines}) TO '{quoted_path(target)}' (FORMAT parquet)")
+        engine.execute(f"COPY ({lines}) TO {path_literal(target)} (FORMAT parquet)")
     return count
 
 
 def _read(
-    engine: DuckDBPyConnection, mapping: Mapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
+    engine: DuckDBPyConnection, mapping: LogMapping, files: Sequence[Path], scratch: Scratch, buckets: int | None
 ) -> list[str]:
     table = table_sql(files, mapping)
     present = [row[0] for row in engine.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
@@ -108,44 +128,48 @@ def _read(
     folder = scratch.folder("events", "bucket=*/data_*.parquet")
     bucket = f"hash(coalesce(visitor, CAST(arrival AS STRING))) % {buckets} AS bucket"
     engine.execute(
-        f"COPY (SELECT *, {bucket} FROM ({events})) TO '{quoted_path(folder)}' "
+        f"COPY (SELECT *, {bucket} FROM ({events})) TO {path_literal(folder)} "
         "(FORMAT parquet, PARQUET_VERSION v2, PARTITION_BY (bucket), COMPRESSION lz4_raw)"
     )
-    folders = sorted(folder.glob("bucket=*"), key=lambda one: int(one.name.removeprefix("bucket=")))
-    return [f"read_parquet('{quoted_path(one)}/*.parquet')" for one in folders]
+    folders = sorted(folder.glob("bucket=*"), key=lambda part: int(part.name.removeprefix("bucket=")))
+    return [f"read_parquet({path_literal(part / '*.parquet')})" for part in folders]
 
 
-def _swallowed(engine: DuckDBPyConnection) -> str:
-    """The first place at which the engine took an open quote, or several lines, for one line that is no row."""
-    tables = {row[0] for row in engine.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    if "reject_errors" not in tables:
+def _has_reject_table(engine: DuckDBPyConnection) -> bool:
+    tables = engine.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    return ("reject_errors",) in tables
+
+
+def _merged_lines(engine: DuckDBPyConnection) -> str:
+    """The first place at which DuckDB took an open quote, or several lines, for one rejected line; "" for none."""
+    if not _has_reject_table(engine):
         return ""
-    found = engine.execute(
+    places = engine.execute(
         "SELECT file_path, line FROM reject_errors JOIN reject_scans USING (scan_id, file_id) "
         "WHERE error_type = 'UNQUOTED VALUE' OR contains(ltrim(csv_line, chr(10) || chr(13)), chr(10)) "
         "ORDER BY file_path, line LIMIT 1"
     ).fetchall()
-    return f"{found[0][0]}, line {found[0][1]}" if found else ""
+    return f"{places[0][0]}, line {places[0][1]}" if places else ""
 
 
-def _forget(engine: DuckDBPyConnection, scratch: Scratch) -> None:
-    """What an attempt left behind."""
+def _remove_attempt(engine: DuckDBPyConnection, scratch: Scratch) -> None:
+    """Remove what an attempt to read left behind."""
     for table in ("bucket", "reject_errors", "reject_scans"):
         engine.execute(f"DROP TABLE IF EXISTS {table}")
     scratch.clear("events")
 
 
 def _raise_damaged(engine: DuckDBPyConnection, files: Sequence[Path]) -> None:
-    """Raise for all Parquet files that are none, or whose values cannot be read to the end."""
+    """Raise for all files that are no Parquet, or whose values cannot be read to the end."""
     import duckdb
 
     faults: list[str] = []
     for file in files:
         try:
-            engine.execute(f"SELECT bit_xor(hash(row_of_file)) FROM read_parquet('{quoted_path(file)}') row_of_file")
+            engine.execute(f"SELECT bit_xor(hash(row_of_file)) FROM read_parquet({path_literal(file)}) row_of_file")
         except duckdb.Error as fault:
-            why = _first_line(fault).removeprefix("Invalid Input Error: ")
-            faults.append(why if str(file) in why else f"{file}: {why}")
+            reason = _first_line(fault).removeprefix("Invalid Input Error: ")
+            faults.append(reason if str(file) in reason else f"{file}: {reason}")
     raise_faults(
         VisirError,
         "files of the log cannot be read",
@@ -154,15 +178,15 @@ def _raise_damaged(engine: DuckDBPyConnection, files: Sequence[Path]) -> None:
     )
 
 
-def _of_the_mapping(fault: Error) -> bool:
-    """Whether the engine understood no expression or name, rather than a file. ("Records" are lines of JSON.)"""
+def _is_of_mapping(fault: Error) -> bool:
+    """Whether DuckDB understood no expression or name, rather than a file. ("Records" are lines of JSON.)"""
     import duckdb
 
-    understood = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.OutOfMemoryException)
-    return isinstance(fault, understood) and "json_read expected records" not in str(fault)
+    of_sql = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.OutOfMemoryException)
+    return isinstance(fault, of_sql) and "json_read expected records" not in str(fault)
 
 
-def _told(mapping: Mapping, fault: Error) -> VisirError:
+def _error_of(mapping: LogMapping, fault: Error) -> VisirError:
     import duckdb
 
     if isinstance(fault, (duckdb.OutOfMemoryException, duckdb.IOException)):
@@ -175,5 +199,5 @@ def _told(mapping: Mapping, fault: Error) -> VisirError:
 
 
 def _first_line(fault: Error) -> str:
-    """What the engine says, without its own query."""
+    """DuckDB's message without its own query."""
     return str(fault).partition("\n\nLINE ")[0].strip()

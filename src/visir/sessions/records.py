@@ -18,51 +18,75 @@ Bools = NDArray[np.bool_]
 Texts = NDArray[np.object_]
 
 STEPS = 10
-"""The last step: a step is the number of pages opened so far (thesis section 6.5.1)."""
+"""The last step. A step is the number of pages opened so far (thesis section 6.5.1)."""
 
 NEVER = np.iinfo(np.int64).max
-"""The step at which something is known that never is."""
+"""The step of what never becomes known."""
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
-    """Texts as numbers: `codes` (any shape) into `names`, -1 where there is none."""
+class CodedTexts:
+    """Texts as numbers.
+
+    Args:
+        names: The different texts.
+        codes: Positions in `names`, of any shape; -1 for no text.
+
+    Example:
+        >>> texts = CodedTexts.of(["tv", None, "pc"])
+        >>> texts.names, texts.codes.tolist()
+        (('pc', 'tv'), [1, -1, 0])
+    """
 
     names: tuple[str, ...]
     codes: Ints
 
     @classmethod
-    def of(cls, texts: Sequence[str | None] | Texts) -> Words:
-        """The names sorted, so that the same texts give the same codes in whatever order they come."""
-        told = np.asarray(texts, dtype=object)
-        names = sorted({one for one in told.flat if one is not None})
+    def of(cls, texts: Sequence[str | None] | Texts) -> CodedTexts:
+        """Code texts. Names are sorted, so the same texts get the same codes in whatever order they come.
+
+        Args:
+            texts: Texts of any shape; None for no text.
+        """
+        array = np.asarray(texts, dtype=object)
+        names = sorted({text for text in array.flat if text is not None})
         place: dict[str | None, int] = {name: code for code, name in enumerate(names)}
         place[None] = -1
-        codes = np.fromiter((place[one] for one in told.flat), np.int64, told.size)
-        return cls(tuple(names), codes.reshape(told.shape))
+        codes = np.fromiter((place[text] for text in array.flat), np.int64, array.size)
+        return cls(tuple(names), codes.reshape(array.shape))
 
-    def into(self, names: Sequence[str], missing: int, unseen: int) -> Ints:
-        """The codes as places in another list of names; `missing` for no text, `unseen` for one that is not listed."""
+    def codes_in(self, names: Sequence[str], missing: int, unseen: int) -> Ints:
+        """The codes as positions in another list of names.
+
+        Args:
+            names: The other list.
+            missing: The code for no text.
+            unseen: The code for a text that is not in `names`.
+        """
         place = {name: code for code, name in enumerate(names)}
         table = np.array([*(place.get(name, unseen) for name in self.names), missing], np.int64)
         return table[self.codes]  # -1 is the last entry
 
 
 @dataclass(frozen=True, eq=False)
-class Earlier:
-    """Earlier sessions: example i has rows `offsets[i]:offsets[i + 1]`, in the order in which they ended.
+class EarlierSessions:
+    """Earlier sessions of n examples.
 
-    - `device`: of each session; `orders`: how many it holds; `ended`: µs since 1970
+    Args:
+        offsets: (n + 1,) example i has rows `offsets[i]:offsets[i + 1]`, in the order in which the sessions ended.
+        device: The device of each session.
+        orders: How many orders each session holds.
+        ended: When each session ended, µs since 1970 (UTC).
     """
 
     offsets: Ints
-    device: Words
+    device: CodedTexts
     orders: Ints
     ended: Ints
 
     @cached_property
     def counts(self) -> Ints:
-        """(n,) how many each example has."""
+        """(n,) how many earlier sessions each example has."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -72,17 +96,26 @@ class Earlier:
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
-    """n sessions of which something is to be predicted, whatever of them is known when.
+class SessionExamples:
+    """n sessions of which a purchase is to be predicted, with everything about them, known early or late.
 
-    - `visitor`, `session`: who, and which of that visitor's; `customer`: null where nobody logs in
-    - `began`, `ended`: first and last request, µs since 1970 (UTC); `hour` 0–23 and `weekday` 1–7 of the first, in the
-      log's time zone
-    - `purchase`: whether the session holds an order: what is to be predicted
-    - `pages` (n, STEPS): types of the first pages; `opened` (n, STEPS): when, -1 where there was none (any more)
-    - `device`, `channel`: the first that the session's events name; `device_step`, `channel_step`, `customer_step`: the
-      step at which they are known, 0 where the first request tells, `NEVER` where nothing does
-    - `earlier`: sessions of the same customer that were over (idle time included) before this one began
+    Args:
+        visitor: The visitor's id.
+        session: The number of the session among those of the visitor, from 1.
+        customer: The customer's id; None where nobody logs in.
+        began: First request, µs since 1970 (UTC).
+        ended: Last request, µs since 1970 (UTC).
+        hour: Hour of the first request in the log's time zone, 0–23.
+        weekday: Weekday of the first request in the log's time zone, 1 (Monday) – 7.
+        purchase: Whether the session holds an order: what is to be predicted.
+        pages: (n, STEPS) types of the first pages.
+        opened: (n, STEPS) when they were opened, µs since 1970 (UTC); -1 where there was no such page.
+        device: The first device that the session's events name.
+        device_step: The step at which it is known: 0 where the first request names it, `NEVER` where none does.
+        channel: The first channel that the session's events name.
+        channel_step: The step at which it is known, as for the device.
+        customer_step: The step at which the customer is known, as for the device.
+        earlier: Sessions of the same customer that were over (idle time included) before this one began.
     """
 
     visitor: Texts
@@ -93,30 +126,30 @@ class Examples:
     hour: Ints
     weekday: Ints
     purchase: Bools
-    pages: Words
+    pages: CodedTexts
     opened: Ints
-    device: Words
+    device: CodedTexts
     device_step: Ints
-    channel: Words
+    channel: CodedTexts
     channel_step: Ints
     customer_step: Ints
-    earlier: Earlier
+    earlier: EarlierSessions
 
     def __len__(self) -> int:
         return len(self.began)
 
-    def known_device(self, step: int) -> Words:
+    def known_device(self, step: int) -> CodedTexts:
         """The device of each session, as far as it is known at a step."""
         return _known(self.device, self.device_step, step)
 
-    def known_channel(self, step: int) -> Words:
+    def known_channel(self, step: int) -> CodedTexts:
         """The channel of each session, as far as it is known at a step."""
         return _known(self.channel, self.channel_step, step)
 
     def is_known(self, step: int) -> Bools:
-        """Whose customer is known at a step; the others have no history then."""
+        """Whether the customer of each session is known at a step; the others have no history then."""
         return self.customer_step <= step
 
 
-def _known(words: Words, since: Ints, step: int) -> Words:
-    return Words(words.names, np.where(since <= step, words.codes, -1))
+def _known(words: CodedTexts, since: Ints, step: int) -> CodedTexts:
+    return CodedTexts(words.names, np.where(since <= step, words.codes, -1))

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 from visir.errors import VisirError
 from visir.progress import Progress
 from visir.sessions.bucket import PARTS, write_bucket
-from visir.sessions.counts import Counts, told
+from visir.sessions.counts import LogCounts, counts_document
 from visir.sessions.definition import IDLE_MINUTES
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import SESSIONS
-from visir.sessions.mapping import Mapping
+from visir.sessions.mapping import LogMapping
 from visir.sessions.reading import read_events, write_malformed
 from visir.sessions.source import log_files, passed_over
-from visir.storage import Change, Scratch, new_folder
+from visir.storage import FolderChange, Scratch, new_folder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def sessionise(
     source: str | Path | Sequence[str | Path],
-    mapping: Mapping,
+    mapping: LogMapping,
     out: str | Path,
     *,
     idle_minutes: float = IDLE_MINUTES,
@@ -40,17 +40,40 @@ def sessionise(
     threads: int | None = None,
     memory: str | None = None,
     replace: bool = False,
-) -> Counts:
-    """Write the sessions of a log into a new folder `out`, and return what was counted.
+) -> LogCounts:
+    """Write the sessions of a log into a new folder, and return what was counted.
 
-    `sessions/*.parquet` holds one row per session, `events/*.parquet` the kept events with the session each belongs to
-    (both sorted by visitor and time within a file, each visitor in one file), `aside/*.parquet` what was set aside and
-    why, `malformed.parquet` the lines of CSV and JSON that are no rows, and `counts.json` all counts with the
-    declarations they depend on. `out` appears complete or not at all.
+    The folder appears complete or not at all. It holds
 
-    `memory` bounds the engine ("2GB"; more is spilled to disk beside `out`); `buckets` defaults to one per
-    `reading.ROWS_PER_BUCKET` rows. Neither changes what is found. Raises `VisirError` where `out` exists (unless
-    `replace`) or a file is damaged as a whole, `ConfigurationError` where the mapping does not fit.
+    - `sessions/*.parquet`: one row per session
+    - `events/*.parquet`: the accepted events, each with its session. Both are sorted by visitor and time within a file,
+      and each visitor is in one file.
+    - `rejected/*.parquet`: the rejected events, each with the reason
+    - `malformed.parquet`: the lines of CSV and JSON files that are not rows
+    - `counts.json`: all counts, with the declarations they depend on
+
+    Args:
+        source: A file, a folder, a tar archive, or several of these.
+        mapping: How the log's columns become events.
+        out: The folder to make.
+        idle_minutes: More minutes than this without a request end a session.
+        buckets: Parts of the work; by default one per `reading.ROWS_PER_BUCKET` rows. Changes no result.
+        threads: Default: one per core. Changes no result.
+        memory: What the engine may hold ("2GB"); more is spilled to disk beside `out`. Changes no result.
+        replace: Replace `out` where it exists.
+
+    Raises:
+        VisirError: `out` exists, or a file is damaged as a whole.
+        ConfigurationError: The mapping does not fit the log.
+
+    Example:
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> from visir.sessions import preset
+        >>> log = pa.table({"visitor": ["ann", "ann", None], "time": [0, 1, 2], "action": ["page", "order", "page"]})
+        >>> pq.write_table(log, "log.parquet")
+        >>> counts = sessionise("log.parquet", preset("events"), "out")
+        >>> counts.sessions, counts.purchases, counts.rejected["no_visitor"]
+        (1, 1, 1)
     """
     if idle_minutes <= 0:
         raise VisirError(f"{idle_minutes} idle minutes end every session.", hint="the thesis uses 30")
@@ -62,12 +85,12 @@ def sessionise(
         duckdb_engine(out, purpose, scratch=scratch, threads=threads, memory=memory, **kept_order) as engine,
     ):
         files = log_files(source, mapping, scratch)
-        found = read_events(engine, mapping, files, scratch, buckets)
+        tables = read_events(engine, mapping, files, scratch, buckets)
         malformed = write_malformed(engine, scratch, change.file("malformed.parquet"))
-        total = _write(engine, found, mapping, idle_minutes, change)
+        total = _write(engine, tables, mapping, idle_minutes, change)
         over = passed_over(source, mapping, scratch)
-        counts = Counts.of(total, malformed=malformed, passed_over=over)
-        change.write_json("counts.json", told(counts, mapping, idle_minutes, f"duckdb {version('duckdb')}"))
+        counts = LogCounts.of(total, malformed=malformed, passed_over=over)
+        change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, f"duckdb {version('duckdb')}"))
     return counts
 
 
@@ -77,7 +100,7 @@ def _threads(engine: DuckDBPyConnection) -> int:
 
 
 def _write(
-    engine: DuckDBPyConnection, buckets: Sequence[str], mapping: Mapping, idle_minutes: float, change: Change
+    engine: DuckDBPyConnection, buckets: Sequence[str], mapping: LogMapping, idle_minutes: float, change: FolderChange
 ) -> Counter[str]:
     for number in range(len(buckets)):
         for part in PARTS:
@@ -88,9 +111,9 @@ def _write(
     total: Counter[str] = Counter()
 
     def write(number: int) -> Counter[str]:
-        with engine.cursor() as own:
+        with engine.cursor() as cursor:
             name, folder = _name(number), change.folder
-            return write_bucket(own, buckets[number], name, folder, idle_minutes=idle_minutes, zone=mapping.zone)
+            return write_bucket(cursor, buckets[number], name, folder, idle_minutes=idle_minutes, zone=mapping.zone)
 
     with ThreadPoolExecutor(workers) as pool, Progress("finding sessions", len(buckets), "buckets") as advance:
         tasks = [pool.submit(write, number) for number in range(len(buckets))]

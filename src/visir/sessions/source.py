@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
-import lzma
-import tarfile
-import zlib
 from collections.abc import Collection, Sequence
 from itertools import accumulate
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
-from visir.sessions.mapping import Mapping
+from visir.sessions.dialect import path_literal
+from visir.sessions.log_archive import is_archive, unpack, unpacked_folder
+from visir.sessions.mapping import LogMapping
 from visir.storage import Scratch
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_LINES = (".json", ".jsonl", ".ndjson")
-ENDINGS = {
+_JSON_LINES = (".json", ".jsonl", ".ndjson")
+SUFFIXES = {
     "parquet": (".parquet",),
     "csv": (".csv", ".csv.gz"),
-    "json": (*_LINES, *(f"{one}.gz" for one in _LINES)),
+    "json": (*_JSON_LINES, *(f"{suffix}.gz" for suffix in _JSON_LINES)),
 }
+"""Format of a mapping → the ends of names of files that are read."""
 
 
-def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, scratch: Scratch) -> list[Path]:
-    """The files of a log, those of a folder or an archive sorted by name; an archive is unpacked into `scratch`."""
+def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, scratch: Scratch) -> list[Path]:
+    """The files of a log; those of a folder or an archive are sorted by name.
+
+    Args:
+        source: A file, a folder, a tar archive, or several of these.
+        mapping: Its format decides which files of a folder are read.
+        scratch: Where archives are unpacked.
+
+    Raises:
+        VisirError: There is no such file, no file of the format, or an archive that cannot be unpacked.
+    """
     if not isinstance(source, (str, Path)):
-        return [file for one in source for file in log_files(one, mapping, scratch)]
+        return [file for part in source for file in log_files(part, mapping, scratch)]
     path = Path(source)
-    if tarfile_name(path):
-        _unpack(path, scratch)
-        path = _unpacked(path, scratch)
+    if is_archive(path):
+        path = unpack(path, scratch)
     if path.is_dir():
-        files = sorted(one for one in path.rglob("*") if one.is_file() and one.name.endswith(ENDINGS[mapping.format]))
+        suffixes = SUFFIXES[mapping.format]
+        files = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(suffixes))
         if not files:
             raise VisirError(
-                f"{source}: no file that ends in {' or '.join(ENDINGS[mapping.format])}.",
+                f"{source}: no file that ends in {' or '.join(suffixes)}.",
                 hint=f"mapping {mapping.name!r} reads {mapping.format}; is it the right one?",
             )
         return files
@@ -46,61 +55,32 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: Mapping, scrat
     return [path]
 
 
-def passed_over(source: str | Path | Sequence[str | Path], mapping: Mapping, scratch: Scratch) -> tuple[str, ...]:
-    """What lies in a log's folders and archives and is not read, because of its ending; sorted.
+def passed_over(source: str | Path | Sequence[str | Path], mapping: LogMapping, scratch: Scratch) -> tuple[str, ...]:
+    """Names of files in a log's folders and archives that are not read, because their format is another; sorted.
 
-    Of archives what `log_files` unpacked into `scratch`. Names that begin with "." or "_" are marks of programs.
+    Names that begin with "." or "_" are left out: programs use them for marks of their own.
+
+    Args:
+        source: As in `log_files`, which must have run before: it unpacks archives into `scratch`.
+        mapping: Its format decides which files are read.
+        scratch: The one given to `log_files`.
     """
     if not isinstance(source, (str, Path)):
-        return tuple(sorted(name for one in source for name in passed_over(one, mapping, scratch)))
+        return tuple(sorted(name for part in source for name in passed_over(part, mapping, scratch)))
     path = Path(source)
-    folder = _unpacked(path, scratch) if tarfile_name(path) else path
-    files = (one.relative_to(folder) for one in folder.rglob("*") if one.is_file())
-    told = (one for one in files if not any(part.startswith((".", "_")) for part in one.parts))
-    return tuple(sorted(str(one) for one in told if not one.name.endswith(ENDINGS[mapping.format])))
+    folder = unpacked_folder(path, scratch) if is_archive(path) else path
+    names = (file.relative_to(folder) for file in folder.rglob("*") if file.is_file())
+    visible = (name for name in names if not any(part.startswith((".", "_")) for part in name.parts))
+    return tuple(sorted(str(name) for name in visible if not name.name.endswith(SUFFIXES[mapping.format])))
 
 
-def _unpacked(path: Path, scratch: Scratch) -> Path:
-    return scratch.path / "unpacked" / path.name
+def table_sql(files: Sequence[Path], mapping: LogMapping) -> str:
+    """SQL: the table of these files, columns matched by name, rows in the order of the files.
 
-
-def _unpack(path: Path, scratch: Scratch) -> None:
-    folder = _unpacked(path, scratch)
-    hint = f"fetch it again and compare its size; where it breaks: tar -tf {path.name}"
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                if member.isfile():
-                    scratch.file(f"unpacked/{path.name}/{PurePosixPath(tarfile.data_filter(member, str(folder)).name)}")
-                archive.extract(member, folder, filter="data")
-    except tarfile.FilterError as fault:
-        raise VisirError(
-            f"{path}: an archive that reaches out of its folder: {fault}.", hint="unpack it by hand"
-        ) from fault
-    except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as fault:
-        raise VisirError(f"{path}: no archive that can be unpacked: {_told(fault)}.", hint=hint) from fault
-    except OSError as fault:
-        if fault.errno is not None:  # the disk's fault, not the archive's
-            raise
-        raise VisirError(f"{path}: no archive that can be unpacked: {_told(fault)}.", hint=hint) from fault
-
-
-def _told(fault: Exception) -> str:
-    return (str(fault).splitlines() or ["it ends too early"])[0].rstrip(":.")
-
-
-def tarfile_name(path: Path) -> bool:
-    """Whether this is a tar archive by its name: `.tar`, `.tar.gz`, `.tar.xz`, `.tgz`."""
-    return path.is_file() and path.name.endswith((".tar", ".tar.gz", ".tar.xz", ".tar.bz2", ".tgz"))
-
-
-def table_sql(files: Sequence[Path], mapping: Mapping) -> str:
-    """The table expression that reads these files, columns matched by name, rows in the order of the files.
-
-    CSV is read as text and by RFC 4180: commas, double quotes. A line with too many columns or an open quote is not
-    guessed at; it lands among the malformed lines.
+    CSV is read as text and by RFC 4180 (commas, double quotes). The engine does not guess at a line with too many
+    columns or an open quote; it writes it into its table of rejected lines.
     """
-    names = "[" + ", ".join(f"'{_escaped(one)}'" for one in files) + "]"
+    names = "[" + ", ".join(map(path_literal, files)) + "]"
     if mapping.format == "parquet":
         return f"read_parquet({names}, union_by_name = true)"
     if mapping.format == "json":
@@ -108,21 +88,27 @@ def table_sql(files: Sequence[Path], mapping: Mapping) -> str:
             f"read_json({names}, format = 'newline_delimited', records = true, union_by_name = true, sample_size = -1)"
         )
     options = "all_varchar = true, header = true, delim = ',', quote = '\"', escape = '\"', store_rejects = true"
-    each = [f"SELECT * FROM read_csv('{_escaped(one)}', {options})" for one in files]
-    return f"({' UNION ALL BY NAME '.join(each)})"  # the reader's own union by name keeps no refused lines
+    tables = [f"SELECT * FROM read_csv({path_literal(file)}, {options})" for file in files]
+    return f"({' UNION ALL BY NAME '.join(tables)})"  # the reader's own union by name loses rejected lines
 
 
 def arrival_sql(
-    engine: DuckDBPyConnection, files: Sequence[Path], mapping: Mapping, present: Collection[str]
+    engine: DuckDBPyConnection, files: Sequence[Path], mapping: LogMapping, present: Collection[str]
 ) -> str | None:
-    """An expression for the number of a row in the log, where its files know theirs: then many threads can read it."""
+    """SQL: the number of a row in the log, from 1; None where the files do not know it.
+
+    Parquet files know how many rows each has, so that many threads can read them and still number the rows.
+
+    Args:
+        engine: Reads the files' metadata.
+        files: The files of the log, in order.
+        mapping: How the log is read.
+        present: The columns of the log.
+    """
     if mapping.format != "parquet" or mapping.unnest is not None or {"file_index", "file_row_number"} & set(present):
         return None
-    found = engine.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [[str(one) for one in files]])
-    rows = dict(found.fetchall())
-    before = list(accumulate((rows[str(one)] for one in files), initial=0))[:-1]
-    return f"{before}[CAST(file_index AS BIGINT) + 1] + file_row_number + 1"
-
-
-def _escaped(path: Path) -> str:
-    return str(path).replace("'", "''")
+    names = [str(file) for file in files]
+    metadata = engine.execute("SELECT file_name, num_rows FROM parquet_file_metadata(?)", [names])
+    counts = dict(metadata.fetchall())
+    rows_before = list(accumulate((counts[name] for name in names), initial=0))[:-1]
+    return f"{rows_before}[CAST(file_index AS BIGINT) + 1] + file_row_number + 1"

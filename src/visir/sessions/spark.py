@@ -1,8 +1,8 @@
 """The same sessions on Spark, for logs that are larger than one machine.
 
-The text is that of `definition`, step by step; only what surrounds it is Spark's. What Spark reads is Parquet with
-times in microseconds (the layout of the preset `events`, or any mapping of that kind): wall clocks, CSV and lists of
-hits are read with DuckDB's functions, so such a log is brought into that layout first.
+The SQL text is that of `definition`, step by step; only what surrounds it is Spark's. Spark reads Parquet with times in
+microseconds (the layout of the preset `events`, or any mapping of that kind). Wall clocks, CSV and lists of hits are
+read with DuckDB's functions, so such a log must be brought into that layout first.
 
 Nothing here runs Python on the workers: the engine executes SQL, and numbers come back.
 """
@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from visir.errors import ConfigurationError, VisirError, require
 from visir.sessions.bucket import PARTS
-from visir.sessions.counts import EVENT_COUNTS, SESSION_COUNTS, Counts, told
+from visir.sessions.counts import EVENT_COUNTS, SESSION_COUNTS, LogCounts, counts_document
 from visir.sessions.definition import (
     EVENT_COLUMNS,
     IDLE_MINUTES,
@@ -37,7 +37,7 @@ from visir.sessions.definition import (
 )
 from visir.sessions.dialect import SPARK
 from visir.sessions.folder import SESSIONS
-from visir.sessions.mapping import Mapping
+from visir.sessions.mapping import LogMapping
 from visir.sessions.source import log_files, passed_over
 from visir.storage import Scratch, new_folder
 from visir.storage.removal import remove_files
@@ -49,13 +49,13 @@ _ARRIVAL = "arrival_in_log"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What `found_sessions` gives: frames with the columns of the files of docs/sessions.md, and the counts."""
+class SparkSessions:
+    """What `spark_sessions` gives: frames with the columns of the files of docs/sessions.md, and the counts."""
 
     sessions: DataFrame
     events: DataFrame
-    aside: DataFrame
-    counts: Counts
+    rejected: DataFrame
+    counts: LogCounts
 
 
 _SPARK_FILES = ("**/part-*", "**/_SUCCESS", "**/.*.crc")
@@ -65,17 +65,27 @@ _SPARK_FILES = ("**/part-*", "**/_SUCCESS", "**/.*.crc")
 def sessionise_spark(
     spark: SparkSession,
     source: str | Path | Sequence[str | Path],
-    mapping: Mapping,
+    mapping: LogMapping,
     out: str | Path,
     *,
     idle_minutes: float = IDLE_MINUTES,
     replace: bool = False,
-) -> Counts:
-    """Write the folder that `sessionise` writes, with Spark; `source` and `out` are paths that every worker sees.
+) -> LogCounts:
+    """Write the folder that `sessionise` writes, with Spark.
 
-    The rows are those of `sessionise`; they are spread over files otherwise. For logs elsewhere (HDFS, S3) see
-    `found_sessions`. Raises `VisirError` where `out` exists (unless `replace`), `ConfigurationError` where the mapping
-    does not fit the log, or Spark.
+    The rows are those of `sessionise`, spread over other files. For logs elsewhere (HDFS, S3) see `spark_sessions`.
+
+    Args:
+        spark: A Spark session.
+        source: The log, in paths that every worker sees.
+        mapping: How the log's columns become events; Parquet with times in microseconds.
+        out: The folder to make, in a path that every worker sees.
+        idle_minutes: More minutes than this without a request end a session.
+        replace: Replace `out` where it exists.
+
+    Raises:
+        VisirError: `out` exists.
+        ConfigurationError: The mapping does not fit the log, or Spark.
     """
     require("pyspark", extra="spark", purpose="Finding sessions with Spark")
     import pyspark
@@ -83,24 +93,24 @@ def sessionise_spark(
     out = Path(out).absolute()
     with contextlib.ExitStack() as opened:
         scratch = opened.enter_context(Scratch.beside(out))
-        files = [one.absolute() for one in log_files(source, _suits(mapping), scratch)]
+        files = [file.absolute() for file in log_files(source, _suits(mapping), scratch)]
         change = opened.enter_context(new_folder(out, SESSIONS, replace=replace))
-        found = opened.enter_context(found_sessions(spark, files, mapping, idle_minutes))
+        log = opened.enter_context(spark_sessions(spark, files, mapping, idle_minutes))
         for folder in (change.folder, change.folder.parent):
             folder.chmod(0o777)  # the workers may be other users
         count = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)  # told, so that no engine merges a few
         frames = (
-            found.sessions.repartition(count, "visitor").sortWithinPartitions("visitor", "session"),
-            found.events.repartition(count, "visitor").sortWithinPartitions("visitor", "place"),
-            found.aside.sortWithinPartitions("arrival"),
+            log.sessions.repartition(count, "visitor").sortWithinPartitions("visitor", "session"),
+            log.events.repartition(count, "visitor").sortWithinPartitions("visitor", "place"),
+            log.rejected.sortWithinPartitions("arrival"),
         )
         for part, frame in zip(PARTS, frames, strict=True):
             written = change.expect(part, *_SPARK_FILES)
             frame.write.option("maxRecordsPerFile", 0).parquet(_address(written), compression="zstd")
             _rename(written)
             change.written(part)
-        counts = dataclasses.replace(found.counts, passed_over=passed_over(source, mapping, scratch))
-        change.write_json("counts.json", told(counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
+        counts = dataclasses.replace(log.counts, passed_over=passed_over(source, mapping, scratch))
+        change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
         return counts
 
 
@@ -113,29 +123,38 @@ def _rename(folder: Path) -> None:
 
 
 @contextmanager
-def found_sessions(
-    spark: SparkSession, files: Sequence[str | Path], mapping: Mapping, idle_minutes: float = IDLE_MINUTES
-) -> Iterator[Found]:
-    """Sessions, kept events and refused events as frames of Spark, while the context lasts.
+def spark_sessions(
+    spark: SparkSession, files: Sequence[str | Path], mapping: LogMapping, idle_minutes: float = IDLE_MINUTES
+) -> Iterator[SparkSessions]:
+    """Sessions, accepted events and rejected events as frames of Spark, while the context lasts.
 
-    `files` are Parquet files in the order of the log (paths, or addresses that Spark can read, one per file). Frames
-    that several steps need are kept in memory and on the disks of the workers until the context ends. They belong to
-    a session of their own of `spark`, in which it is always UTC.
+    The frames belong to a session of their own of `spark`, whose time zone is UTC. Frames that several steps need stay
+    in memory and on the disks of the workers until the context ends.
+
+    Args:
+        spark: A Spark session.
+        files: Parquet files in the order of the log: paths, or addresses that Spark can read, one per file.
+        mapping: How the log's columns become events.
+        idle_minutes: More minutes than this without a request end a session.
+
+    Raises:
+        VisirError: The idle time is not positive.
+        ConfigurationError: The mapping does not fit the log, or Spark.
     """
     if idle_minutes <= 0:
         raise VisirError(f"{idle_minutes} idle minutes end every session.", hint="the thesis uses 30")
-    own = _session(spark)
+    session = _session(spark)
     held: list[DataFrame] = []
 
     def step(name: str, query: str, *, hold: bool = True) -> DataFrame:
-        frame = own.sql(query)
+        frame = session.sql(query)
         if hold:
             held.append(frame.persist())
         frame.createOrReplaceTempView(name)
         return frame
 
     try:
-        log = _numbered_rows(own, files)
+        log = _numbered_rows(session, files)
         log.createOrReplaceTempView("log")
         step("events", events_sql(mapping, rows_sql(_suits(mapping), "log", log.columns, arrival=_ARRIVAL), SPARK))
         step("timed", timed_sql("events"))
@@ -148,28 +167,28 @@ def found_sessions(
             f"SELECT {', '.join(f'e.{column}' for column in EVENT_COLUMNS)}, p.late, p.place, p.session "
             "FROM events e JOIN places p ON e.arrival = p.arrival",
         )
-        sessions = step("found", sessions_sql("bounded", mapping.zone, SPARK))
-        aside = step(
-            "refused",
+        sessions = step("sessions", sessions_sql("bounded", mapping.zone, SPARK))
+        rejected = step(
+            "rejected",
             f"SELECT {', '.join(f'e.{column}' for column in EVENT_COLUMNS)}, coalesce(e.reason, 'duplicate') AS reason "
             "FROM events e LEFT JOIN duplicates d ON e.arrival = d.arrival "
             "WHERE e.reason IS NOT NULL OR d.arrival IS NOT NULL",
         )
-        yield Found(sessions, events, aside, _counted(own))
+        yield SparkSessions(sessions, events, rejected, _counted(session))
     finally:
         for frame in held:
             frame.unpersist()
 
 
 def _session(spark: SparkSession) -> SparkSession:
-    own = spark.newSession()
-    own.conf.set("spark.sql.session.timeZone", "UTC")
-    own.conf.set("spark.sql.ansi.enabled", "true")
-    own.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
-    return own
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.ansi.enabled", "true")
+    session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    return session
 
 
-def _suits(mapping: Mapping) -> Mapping:
+def _suits(mapping: LogMapping) -> LogMapping:
     if mapping.format != "parquet" or mapping.unit != "us" or mapping.unnest is not None:
         raise ConfigurationError(
             f"mapping {mapping.name!r} reads {mapping.format} with times of unit {mapping.unit!r}"
@@ -180,19 +199,21 @@ def _suits(mapping: Mapping) -> Mapping:
     return mapping
 
 
-def _numbered_rows(own: SparkSession, files: Sequence[str | Path]) -> DataFrame:
+def _numbered_rows(session: SparkSession, files: Sequence[str | Path]) -> DataFrame:
     """The log with the number of each row, from 1: Parquet knows a row's place in its file."""
     from pyspark.sql import functions as f
 
-    places = [_address(one) if isinstance(one, Path) else one for one in files]
-    log = own.read.option("mergeSchema", "true").parquet(*places)
+    places = [_address(file) if isinstance(file, Path) else file for file in files]
+    log = session.read.option("mergeSchema", "true").parquet(*places)
     file, row = f.col("_metadata.file_path").alias("file_of_row"), f.col("_metadata.row_index").alias("row_of_file")
     where = log.select("*", file, row)
-    rows = {_plain(unquote(one["file_of_row"])): one for one in where.groupBy("file_of_row").count().collect()}
-    there = [rows[_plain(one)] for one in places if _plain(one) in rows]  # a file without rows is in no row
-    before = accumulate((one["count"] for one in there), initial=0)
-    starts = [(one["file_of_row"], start) for one, start in zip(there, before, strict=False)]
-    table = own.createDataFrame(starts, "file_of_row string, rows_before bigint")
+    rows = {_plain(unquote(row["file_of_row"])): row for row in where.groupBy("file_of_row").count().collect()}
+    counts = [
+        rows[_plain(address)] for address in places if _plain(address) in rows
+    ]  # a file without rows is in no row
+    before = accumulate((count["count"] for count in counts), initial=0)
+    starts = [(count["file_of_row"], start) for count, start in zip(counts, before, strict=False)]
+    table = session.createDataFrame(starts, "file_of_row string, rows_before bigint")
     joined = where.join(f.broadcast(table), "file_of_row")
     return joined.select(*log.columns, (f.col("rows_before") + f.col("row_of_file") + 1).alias(_ARRIVAL))
 
@@ -206,10 +227,10 @@ def _plain(address: str) -> str:
     return address.partition(":")[2].lstrip("/")
 
 
-def _counted(own: SparkSession) -> Counts:
-    total: Counter[str] = Counter({"read": own.table("events").count()})
-    for table, query in (("bounded", EVENT_COUNTS), ("found", SESSION_COUNTS)):
-        total.update(own.sql(f"SELECT {query} FROM {table}").collect()[0].asDict())
-    for row in own.sql("SELECT reason, count(*) AS rows FROM refused GROUP BY reason").collect():
+def _counted(session: SparkSession) -> LogCounts:
+    total: Counter[str] = Counter({"read": session.table("events").count()})
+    for table, query in (("bounded", EVENT_COUNTS), ("sessions", SESSION_COUNTS)):
+        total.update(session.sql(f"SELECT {query} FROM {table}").collect()[0].asDict())
+    for row in session.sql("SELECT reason, count(*) AS rows FROM rejected GROUP BY reason").collect():
         total[row["reason"]] += row["rows"]
-    return Counts.of(total)
+    return LogCounts.of(total)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from visir.records import Collection
+from visir.records import Items
 from visir.shortcuts.stamp import Stamp
 from visir.shortcuts.view import picture_numbers, picture_places
 
 
-def stamped(collection: Collection, prepare: Callable[[Any], Any]) -> Callable[[int, Any], Any]:
-    """A function (row of `collection.images`, prepared picture) → what the model sees at evaluation.
+def stamped(items: Items, prepare: Callable[[Any], Any]) -> Callable[[int, Any], Any]:
+    """A function (row of `items`, prepared picture) → what the model sees at evaluation.
 
     Without shortcuts on pictures it gives back what it gets. `prepare` is the model's own preprocessing. Which
     handwriting a picture gets depends on its row's tuple, so it is the same in every split and order.
     """
-    found = picture_numbers(collection)
+    found = picture_numbers(items)
     if found is None:
         return lambda row, prepared: prepared
-    injected = collection.injected
+    injected = items.injected
     assert injected is not None
     stamp = Stamp(injected.shortcuts, prepare)
-    numbers, places = found.tolist(), picture_places(collection).tolist()
+    numbers, places = found.tolist(), picture_places(items).tolist()
     return lambda row, prepared: prepared if numbers[row] < 0 else stamp(prepared, numbers[row], places[row])

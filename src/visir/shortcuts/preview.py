@@ -17,7 +17,7 @@ from visir.shortcuts.view import caption_places, ending, plain
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class PreviewPair:
     """One picture and its first caption.
 
     - `place`: their tuple, from 0; `number`: what it carries
@@ -34,7 +34,7 @@ class Pair:
     ending: str
 
 
-def preview(collection: Collection, count: int = 12, size: int = 224) -> list[Pair]:
+def preview(collection: Collection, count: int = 12, size: int = 224) -> list[PreviewPair]:
     """`count` captioned pictures of a view with shortcuts, evenly spread over its order, as at evaluation.
 
     `size` is the model's input: pictures are scaled and cut to a square of so many pixels, then stamped by the same
@@ -46,9 +46,9 @@ def preview(collection: Collection, count: int = 12, size: int = 224) -> list[Pa
     owners = collection.captions["image_id"].to_pylist()
     first = {owner: row for row, owner in reversed(list(enumerate(owners)))}
     reader, texts = ImageReader(collection), plain(collection).captions["text"]
-    stamp = stamped(collection, lambda image: _square(image, size))
+    stamp = stamped(collection.items("image"), lambda image: _square(image, size))
     assert collection.injected is not None, "a preview shows a collection with shortcuts"
-    places = caption_places(collection)
+    places = caption_places(collection.items("text"))
     carried = numbers(collection.injected, places, collection.injected.assignment)
     pairs = []
     for row in chosen.tolist():
@@ -56,7 +56,7 @@ def preview(collection: Collection, count: int = 12, size: int = 224) -> list[Pa
         caption = first[image_id]
         number = int(carried[caption])
         pairs.append(
-            Pair(
+            PreviewPair(
                 image_id,
                 collection.captions["id"][caption].as_py(),
                 int(places[caption]),

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import CollectionError, ConfigurationError
-from visir.records import Collection, Injected, Shortcuts, strings
+from visir.records import Collection, Injected, Items, Shortcuts, strings
 from visir.records.shortcuts import DIGITS, LARGEST
 from visir.shortcuts.digits import resolve
 from visir.shortcuts.numbers import numbers
@@ -65,12 +65,19 @@ def inject(collection: Collection, shortcuts: Shortcuts | str) -> Collection:
 
 def plain(collection: Collection) -> Collection:
     """The collection without its shortcuts; itself when it has none."""
-    ends = endings(collection)
-    if ends is None:
-        return replace(collection, injected=None) if collection.injected else collection
-    length = 1 + len(ends[0]) if ends else 0
-    texts = pc.utf8_slice_codeunits(collection.captions["text"], 0, -length) if length else collection.captions["text"]
-    return _with(collection, texts, None)
+    if collection.injected is None:
+        return collection
+    if not collection.injected.shortcuts.on_captions:
+        return replace(collection, injected=None)
+    return _with(collection, plain_texts(collection.items("text")), None)
+
+
+def plain_texts(items: Items) -> pa.StringArray:
+    """The texts of items without their shortcuts."""
+    ends = endings(items)
+    if not ends:
+        return items.texts
+    return pc.utf8_slice_codeunits(items.texts, 0, -(1 + len(ends[0])))
 
 
 def at(collection: Collection, assignment: int) -> Collection:
@@ -79,45 +86,45 @@ def at(collection: Collection, assignment: int) -> Collection:
     return _with(collection, plain(collection).captions["text"], replace(collection.injected, assignment=assignment))
 
 
-def picture_numbers(collection: Collection) -> NDArray[np.int64] | None:
-    """(images,) int64, the number on each picture; −1 where there is none (an image without captions, per caption).
+def picture_numbers(items: Items) -> NDArray[np.int64] | None:
+    """(items,) int64, the number on each picture; −1 where there is none (an image without captions, per caption).
 
     None when pictures carry no shortcuts.
     """
-    injected = collection.injected
+    injected = items.injected
     if injected is None or not injected.shortcuts.on_images:
         return None
-    places = picture_places(collection)
+    places = picture_places(items)
     return np.where(places < 0, -1, numbers(injected, np.maximum(places, 0), injected.assignment))
 
 
-def picture_places(collection: Collection) -> NDArray[np.int64]:
-    """(images,) int64: the tuple of each image, whoever carries the shortcut; −1 where there is none."""
-    injected = collection.injected
-    assert injected is not None, "a collection without shortcuts has no tuples"
-    row = pc.index_in(collection.images["id"], injected.images["image_id"].combine_chunks())
+def picture_places(items: Items) -> NDArray[np.int64]:
+    """(items,) int64: the tuple of each image, whoever carries the shortcut; −1 where there is none."""
+    injected = items.injected
+    assert injected is not None, "items without shortcuts have no tuples"
+    row = pc.index_in(items.ids, injected.images["image_id"].combine_chunks())
     return np.asarray(pc.fill_null(injected.images["place"].take(row), -1).to_numpy(), np.int64)
 
 
-def caption_numbers(collection: Collection) -> NDArray[np.int64] | None:
-    """(captions,) int64, the number at the end of each caption; None when captions carry no shortcuts."""
-    injected = collection.injected
+def caption_numbers(items: Items) -> NDArray[np.int64] | None:
+    """(items,) int64, the number at the end of each caption; None when captions carry no shortcuts."""
+    injected = items.injected
     if injected is None or not injected.shortcuts.on_captions:
         return None
-    return numbers(injected, caption_places(collection), injected.assignment)
+    return numbers(injected, caption_places(items), injected.assignment)
 
 
-def caption_places(collection: Collection) -> NDArray[np.int64]:
-    """(captions,) int64: the tuple of each caption, whoever carries the shortcut."""
-    injected = collection.injected
-    assert injected is not None, "a collection without shortcuts has no tuples"
-    row = pc.index_in(collection.captions["id"], injected.captions["caption_id"].combine_chunks())
+def caption_places(items: Items) -> NDArray[np.int64]:
+    """(items,) int64: the tuple of each caption, whoever carries the shortcut."""
+    injected = items.injected
+    assert injected is not None, "items without shortcuts have no tuples"
+    row = pc.index_in(items.ids, injected.captions["caption_id"].combine_chunks())
     return np.asarray(injected.captions["place"].take(row).to_numpy(), np.int64)
 
 
-def endings(collection: Collection) -> list[str] | None:
+def endings(items: Items) -> list[str] | None:
     """What each caption ends in, behind a space: "0 0 1 0 4 2"; None when captions carry no shortcuts."""
-    carried = caption_numbers(collection)
+    carried = caption_numbers(items)
     return None if carried is None else [ending(one) for one in carried.tolist()]
 
 
@@ -128,7 +135,7 @@ def ending(number: int) -> str:
 
 def _with(collection: Collection, texts: pa.ChunkedArray, injected: Injected | None) -> Collection:
     made = replace(collection, injected=injected)
-    ends = endings(made)
+    ends = endings(made.items("text")) if injected else None
     if ends is not None:
         texts = pc.binary_join_element_wise(texts, strings(ends), " ")
     captions = made.captions

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from visir.sparse.files import load_sparse, save_sparse
     from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
     from visir.sparse.run import sparsify
-    from visir.sparse.vocabulary import Terms, Tokenizer, load_tokenizer
+    from visir.sparse.vocabulary import TextTerms, Tokenizer, load_tokenizer
 
 __getattr__ = lazy(
     __name__,
     {
         "SparseEncoder": "visir.sparse.encoder",
         "SparseRecipe": "visir.sparse.recipe",
-        "Terms": "visir.sparse.vocabulary",
+        "TextTerms": "visir.sparse.vocabulary",
         "Tokenizer": "visir.sparse.vocabulary",
         "encode_sparse": "visir.sparse.encoder",
         "load_sparse": "visir.sparse.files",
@@ -38,7 +38,7 @@ __getattr__ = lazy(
 __all__ = [
     "SparseEncoder",
     "SparseRecipe",
-    "Terms",
+    "TextTerms",
     "Tokenizer",
     "encode_sparse",
     "load_sparse",

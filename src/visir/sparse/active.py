@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visir.sparse.expansion import Coins
-from visir.sparse.head import Head
+from visir.sparse.expansion import ExpansionSample
+from visir.sparse.head import SparseHead
 from visir.sparse.kernels import count, fill, own_logits, products, slopes, spread_slopes
-from visir.sparse.loss import Scored
+from visir.sparse.loss import BatchScores
 from visir.sparse.scoring import score
 from visir.threads import spread_parts
 
@@ -31,7 +31,7 @@ s_I = s_C = 0.3: 1.09 / 0.56, 0.2: 0.82 / 0.52, 0.1: 0.40 / 0.57, 0.02: 0.23 / 0
 _PROBED = 64
 
 
-def score_active(head: Head, images: Tensor, texts: Tensor, own: Tensor, drawn: Coins) -> Scored:
+def score_active(head: SparseHead, images: Tensor, texts: Tensor, own: Tensor, drawn: ExpansionSample) -> BatchScores:
     """What `visir.sparse.scoring.score` computes, on the CPU, in time that falls with the number of active terms.
 
     A fresh head has every second term active; then, if captions are expanded, `score` itself is called. Which of the
@@ -44,11 +44,11 @@ def score_active(head: Head, images: Tensor, texts: Tensor, own: Tensor, drawn: 
     scores, image_weight, text_weight, image_terms, text_terms = _Active.apply(
         hidden, head.words, head.bias, head.usable, own, drawn.captions, drawn.words
     )
-    return Scored(scores, image_weight, text_weight, image_terms, text_terms)
+    return BatchScores(scores, image_weight, text_weight, image_terms, text_terms)
 
 
 @torch.no_grad()
-def _work(head: Head, hidden: Tensor, drawn: Coins, images: int) -> float:
+def _work(head: SparseHead, hidden: Tensor, drawn: ExpansionSample, images: int) -> float:
     """See `DENSE_WORK`; shares are estimated, captions that are not expanded count as inactive."""
     image = _share(head, hidden[:images])
     text = _share(head, hidden[images:][drawn.captions]) * float(drawn.captions.float().mean())
@@ -56,7 +56,7 @@ def _work(head: Head, hidden: Tensor, drawn: Coins, images: int) -> float:
 
 
 @torch.no_grad()
-def _share(head: Head, hidden: Tensor) -> float:
+def _share(head: SparseHead, hidden: Tensor) -> float:
     """The share of active entries among those of every `_PROBED`th term; 0 of no vectors."""
     if not len(hidden):
         return 0.0

@@ -27,9 +27,9 @@ from visir.options import split_options
 from visir.records import Collection, Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary
 from visir.sparse.expansion import Variant
 from visir.sparse.files import VOCABULARY_FILE, read_vocabulary, write_vocabulary
-from visir.sparse.head import Head
-from visir.sparse.vocabulary import TOKENIZER_FILE, Terms, Tokenizer
-from visir.sparse.weighing import BLOCK, Rows, Weigher, weigh
+from visir.sparse.head import SparseHead
+from visir.sparse.projection import BLOCK, Projector, SparseRows, project
+from visir.sparse.vocabulary import TOKENIZER_FILE, TextTerms, Tokenizer
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -58,7 +58,7 @@ class SparseEncoder(Encoder):
     def __init__(
         self,
         dense: Encoder,
-        head: Head,
+        head: SparseHead,
         tokenizer: Tokenizer,
         *,
         variant: Variant,
@@ -94,8 +94,8 @@ class SparseEncoder(Encoder):
         )
 
     @cached_property
-    def _weigher(self) -> Weigher:
-        return Weigher(self.head)  # the head is frozen from here on
+    def _weigher(self) -> Projector:
+        return Projector(self.head)  # the head is frozen from here on
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -107,9 +107,9 @@ class SparseEncoder(Encoder):
         return self.dense
 
     def sparsify(
-        self, embeddings: Embeddings, own_terms: Terms | None = None, *, block: int = BLOCK
+        self, embeddings: Embeddings, own_terms: TextTerms | None = None, *, block: int = BLOCK
     ) -> SparseEmbeddings:
-        """Weighted words for dense vectors of this head's encoder, streamed in blocks (`visir.sparse.weighing`).
+        """Weighted words for dense vectors of this head's encoder, streamed in blocks (`visir.sparse.projection`).
 
         `own_terms`: of the captions, in the order of `embeddings`; needed where captions are not expanded, and for
         those only. Raises `EmbeddingError` when they are missing, and when the vectors are not of the dense encoder:
@@ -126,7 +126,7 @@ class SparseEncoder(Encoder):
                 hint="pass own_terms=encoder.tokenizer.terms(texts), or use encode_sparse, which does",
             )
         what = f"words of {embeddings.modality}s"
-        rows = weigh(self._weigher, embeddings.vectors, own_terms, block=block, what=what)
+        rows = project(self._weigher, embeddings.vectors, own_terms, block=block, what=what)
         return SparseEmbeddings(
             embeddings.modality,
             embeddings.ids,
@@ -149,7 +149,7 @@ class SparseEncoder(Encoder):
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, |V|) weights, expanded or not as declared."""
         vectors = self.dense.embed_texts(texts)
-        return self._full(weigh(self._weigher, vectors, None if self.expanded else self.tokenizer.terms(texts)))
+        return self._full(project(self._weigher, vectors, None if self.expanded else self.tokenizer.terms(texts)))
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """As the dense encoder counts them."""
@@ -169,9 +169,9 @@ class SparseEncoder(Encoder):
                 f"{self.card.name}: captions have their own terms only, which their dense vectors do not say.",
                 hint="use visir.sparse.encode_sparse, or load it with ?expansion=free",
             )
-        return self._full(weigh(self._weigher, vectors))
+        return self._full(project(self._weigher, vectors))
 
-    def _full(self, rows: Rows) -> NDArray[np.float32]:
+    def _full(self, rows: SparseRows) -> NDArray[np.float32]:
         full = np.zeros((len(rows.offsets) - 1, self.dimension), np.float32)
         full[np.repeat(np.arange(len(full)), np.diff(rows.offsets)), rows.terms] = rows.values
         return full
@@ -274,7 +274,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     kept = read_vocabulary(folder, vocabulary["name"]).fingerprint
     if not tokenizer.vocabulary.fingerprint == kept == vocabulary["fingerprint"]:
         raise EncoderError(f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN)
-    head = Head.empty(inputs, width, tokenizer.vocabulary.usable)
+    head = SparseHead.empty(inputs, width, tokenizer.vocabulary.usable)
     _load_weights(head, folder)
     dense = load_part(folder, entry, device, dtype)
     _refuse_changed(folder, card, dense.card)
@@ -294,7 +294,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     )
 
 
-def _load_weights(head: Head, folder: Path) -> None:
+def _load_weights(head: SparseHead, folder: Path) -> None:
     path = folder / WEIGHTS_FILE
     if not path.is_file():
         raise EncoderError(f"{path}: missing.", hint="was the whole checkpoint copied?")

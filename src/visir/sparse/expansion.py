@@ -12,7 +12,7 @@ from visir.splitmix import seed_of
 
 Variant = Literal["none", "free", "caption", "caption+word"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
-CoinsPer = Literal["caption", "batch"]
+SampledPer = Literal["caption", "batch"]
 
 _CAPTIONS, _WORDS = 11, 12
 """Streams of random numbers; those of training's own draws have smaller numbers."""
@@ -20,7 +20,7 @@ _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB1331
 
 
 @dataclass(frozen=True, eq=False)
-class Coins:
+class ExpansionSample:
     """What was drawn for one batch.
 
     - `captions`: (B,) bool, E_C: whether a caption may have terms that are not its own
@@ -65,7 +65,7 @@ class Expansion:
 
     variant: Variant
     epochs: int
-    per: CoinsPer = "caption"
+    per: SampledPer = "caption"
     seed: int = 0
 
     def share(self, epoch: int) -> float:
@@ -86,21 +86,23 @@ class Expansion:
         """(|V|,) p_k in an epoch (from 0), from the terms' `frequencies` df (|V|,) in [0, 1]."""
         return 1.0 - frequencies * (1.0 - self.share(epoch))
 
-    def draw(self, epoch: int, step: int, rows: Tensor, frequencies: Tensor) -> Coins:
+    def draw(self, epoch: int, step: int, rows: Tensor, frequencies: Tensor) -> ExpansionSample:
         """The coins of a step: `rows` (B,) int64 are its captions, `step` (from 0) its place in the epoch."""
         places = torch.full_like(rows, step) if self.per == "batch" else rows
-        captions = coins(self._seed(epoch, _CAPTIONS), places, self.caption_probability(epoch))
+        captions = bernoulli(self._seed(epoch, _CAPTIONS), places, self.caption_probability(epoch))
         if self.variant != "caption+word":
-            return Coins(captions)
+            return ExpansionSample(captions)
         size = len(frequencies)
         places = torch.arange(step * size, (step + 1) * size, device=rows.device)
-        return Coins(captions, coins(self._seed(epoch, _WORDS), places, self.word_probabilities(epoch, frequencies)))
+        return ExpansionSample(
+            captions, bernoulli(self._seed(epoch, _WORDS), places, self.word_probabilities(epoch, frequencies))
+        )
 
     def _seed(self, epoch: int, stream: int) -> int:
         return int(seed_of(self.seed, epoch, stream))
 
 
-def coins(seed: int, places: Tensor, probability: float | Tensor) -> Tensor:
+def bernoulli(seed: int, places: Tensor, probability: float | Tensor) -> Tensor:
     """Bernoulli draws at `places` (int64) of a stream; `probability` is one number or one for each place (float64).
 
     The numbers are those of `visir.splitmix`, computed where `places` are. They are compared as whole numbers of 53
@@ -115,7 +117,7 @@ def coins(seed: int, places: Tensor, probability: float | Tensor) -> Tensor:
     return drawn < round(probability * 2.0**53)
 
 
-def allowed(own: Tensor, drawn: Coins, size: int) -> Tensor:
+def allowed(own: Tensor, drawn: ExpansionSample, size: int) -> Tensor:
     """(B, |V|) bool: the terms that EXPAND leaves each caption; `own` (B, L) int64 its terms, filled up with |V|."""
     mask = torch.zeros(len(own), size + 1, dtype=torch.bool, device=own.device)
     mask.scatter_(1, own, True)

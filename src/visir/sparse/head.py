@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from visir.sparse.language_model import Words
+from visir.sparse.language_model import WordEmbeddings
 
 WIDTH = 768
 """ω of the released code: that of the BERT family's embeddings."""
@@ -17,7 +17,7 @@ EPSILON = 1e-12
 around their mean, so torch's 1e-5 would not be negligible at d = 2,048."""
 
 
-class Head(nn.Module):
+class SparseHead(nn.Module):
     """g of thesis eqs 3.4 and 3.5, shared by both modalities: s = log(1 + max(0, W2 · norm(W1 z) + b)).
 
     - `project` (W1, d → ω): linear with bias, as the released code has it (`nn.Linear`; the equation writes none)
@@ -30,7 +30,7 @@ class Head(nn.Module):
 
     usable: Tensor
 
-    def __init__(self, inputs: int, words: Words, usable: NDArray[np.bool_]) -> None:
+    def __init__(self, inputs: int, words: WordEmbeddings, usable: NDArray[np.bool_]) -> None:
         super().__init__()
         size, width = words.table.shape
         self.project = nn.Linear(inputs, width)
@@ -43,10 +43,10 @@ class Head(nn.Module):
         self.inputs, self.width, self.size = inputs, width, size
 
     @classmethod
-    def empty(cls, inputs: int, width: int, usable: NDArray[np.bool_]) -> Head:
+    def empty(cls, inputs: int, width: int, usable: NDArray[np.bool_]) -> SparseHead:
         """A head whose weights are still to be loaded."""
         size = len(usable)
-        return cls(inputs, Words(torch.zeros(size, width), torch.zeros(size), None, ""), usable)
+        return cls(inputs, WordEmbeddings(torch.zeros(size, width), torch.zeros(size), None, ""), usable)
 
     def hidden(self, vectors: Tensor) -> Tensor:
         """(n, ω): norm(W1 z) of dense vectors (n, d), which are brought to length 1 first.

@@ -19,7 +19,7 @@ _SEED = 30_522
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class WordEmbeddings:
     """The beginning of W2 and of what stands around it.
 
     - `table`: (V, w) input embeddings; `bias`: (V,) of the model's output layer, 0 where it has none
@@ -33,7 +33,7 @@ class Words:
     origin: str
 
 
-def words_of(name: str, width: int) -> Words:
+def words_of(name: str, width: int) -> WordEmbeddings:
     """The words of the language model `name`, brought to `width` dimensions (ω).
 
     - a masked language model of transformers, by its name on the hub or its folder: input embeddings, output bias and
@@ -51,7 +51,7 @@ def words_of(name: str, width: int) -> Words:
     return _masked_language_model(name, width)
 
 
-def _packaged(width: int) -> Words:
+def _packaged(width: int) -> WordEmbeddings:
     folder = packaged_model()
     if folder is None:
         raise EncoderError(
@@ -66,7 +66,7 @@ def _packaged(width: int) -> Words:
     return _fitted(table, torch.zeros(len(table)), None, width, f"input embeddings of {PACKAGED}")
 
 
-def _masked_language_model(name: str, width: int) -> Words:
+def _masked_language_model(name: str, width: int) -> WordEmbeddings:
     require("transformers", extra="transformers", purpose=f"the language model {name!r}")
     from transformers import AutoModelForMaskedLM
 
@@ -96,13 +96,15 @@ def _head_norms(model: nn.Module) -> list[nn.LayerNorm]:
     return [one for name, one in model.named_modules() if isinstance(one, nn.LayerNorm) and not name.startswith(body)]
 
 
-def _fitted(table: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor] | None, width: int, origin: str) -> Words:
+def _fitted(table: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor] | None, width: int, origin: str) -> WordEmbeddings:
     found = table.shape[1]
     if found == width:
-        return Words(table, bias, norm, f"{origin} ({width}-d)")
+        return WordEmbeddings(table, bias, norm, f"{origin} ({width}-d)")
     if found < width:
         drawn = np.random.default_rng(_SEED).standard_normal((width, found))
         axes = torch.from_numpy(np.linalg.qr(drawn)[0].T.astype(np.float32))  # (found, width), orthonormal rows
-        return Words(table @ axes, bias, None, f"{origin} ({found}-d), rotated into {width} dimensions")
+        return WordEmbeddings(table @ axes, bias, None, f"{origin} ({found}-d), rotated into {width} dimensions")
     directions = torch.linalg.eigh(table.T @ table).eigenvectors[:, -width:]
-    return Words(table @ directions, bias, None, f"{origin} ({found}-d), cut to its {width} strongest directions")
+    return WordEmbeddings(
+        table @ directions, bias, None, f"{origin} ({found}-d), cut to its {width} strongest directions"
+    )

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class BatchScores:
     """A batch of B pairs as the head sees it.
 
     - `scores`: (B, B) dot products of sparse vectors, a row for each image, a column for each caption
@@ -26,14 +26,14 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Loss:
+class SparseLoss:
     """L = (1 - λ) [ℓ(I→C) + ℓ(C→I)] + λ η [L1(s_I) + L1(s_C)], a mean over the batch.
 
     - `temperature`: τ of the teacher, softmax(cos(z_I, z_C) / τ) over the batch. Dense vectors are brought to length 1
       first: at τ = 0.001 a longer vector would make the teacher a mere argmax. (BLIP's and ALBEF's are unit vectors.)
     - `balance`: λ; 0.5, the released code's (it halves both parts)
-    - `eta`: η; an L1 norm is a sum over terms, averaged over the batch, as in the released code. A mean over terms
-      would want an η 30,522 times as large.
+    - η is given at each step; an L1 norm is a sum over terms, averaged over the batch, as in the released code. A mean
+      over terms would want an η 30,522 times as large.
 
     The logarithm is natural; the chapter's log2 multiplies ℓ by 1.4427, which is the same as a smaller η. ℓ is a cross
     entropy: the sum over all candidates that the chapter's formula leaves out stands in its code.
@@ -41,12 +41,20 @@ class Loss:
 
     temperature: float = 0.001
     balance: float = 0.5
-    eta: float = 1e-3
 
-    def __call__(self, scored: Scored, images: Tensor, texts: Tensor, eta: float) -> dict[str, Tensor]:
-        """ "loss", and without gradient its parts "i2t", "t2i" (ℓ, in nats) and "l1" (both norms, before η).
+    def __call__(
+        self, scored: BatchScores, images: Tensor, texts: Tensor, eta: float
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch.
 
-        `images`, `texts` (B, d) are the dense vectors; `eta` is η at this step.
+        Args:
+            scored: The batch as the head sees it.
+            images: (B, d) dense vectors, of any length.
+            texts: (B, d) those of the captions.
+            eta: η at this step.
+
+        Returns:
+            The loss, and without gradient its parts "i2t", "t2i" (ℓ, in nats) and "l1" (both norms, before η).
         """
         with torch.no_grad():
             cosines = functional.normalize(images, dim=-1) @ functional.normalize(texts, dim=-1).T
@@ -55,7 +63,7 @@ class Loss:
         t2i = functional.cross_entropy(scored.scores.T, teacher.T.softmax(dim=1))
         norms = scored.image_weight + scored.text_weight
         total = (1.0 - self.balance) * (i2t + t2i) + self.balance * eta * norms
-        return {"loss": total, "i2t": i2t.detach(), "t2i": t2i.detach(), "l1": norms.detach()}
+        return total, {"i2t": i2t.detach(), "t2i": t2i.detach(), "l1": norms.detach()}
 
 
 def eta_at(eta: float, step: int, steps: int, warmup: float) -> float:

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from visir.sparse.expansion import CoinsPer, Variant
-from visir.training.recipe import Data
+from visir.sparse.expansion import SampledPer, Variant
+from visir.training.recipe import Averaging, Data, Optimiser, Schedule
 from visir.training.settings import Settings, read_settings
 from visir.training.shipped import sparse_base_of
-from visir.training.sides import Count, Positive
+from visir.training.sides import Count, Positive, Share
 
 TermsKept = Literal["all"] | Count
 
@@ -20,7 +20,7 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class HeadSettings(Settings):
-    """The projection head; see `visir.sparse.head.Head`.
+    """The projection head; see `visir.sparse.head.SparseHead`.
 
     - `width`: ω
     - `terms`: which may be active: "all" that are usable, as in the chapter, or those that so many training captions
@@ -41,16 +41,16 @@ class ExpansionSettings(Settings):
     """Expansion control; see `visir.sparse.expansion.Expansion`.
 
     - `variant`: "none", "free", "caption", "caption+word": the tables' exp = 0, 1, c, c + w
-    - `coins`: E_C is drawn for each "caption", as in Algorithm 1, or once per "batch", as in the released code (and in
-      the recipes that come with visir: it finds more, see `Expansion`)
+    - `sampled_per`: E_C is drawn for each "caption", as in Algorithm 1, or once per "batch", as in the released code
+      (and in the recipes that come with visir: it finds more, see `Expansion`)
     """
 
     variant: Variant = "caption+word"
-    coins: CoinsPer = "caption"
+    sampled_per: SampledPer = "caption"
 
 
 class LossSettings(Settings):
-    """Eq. 3.7; see `visir.sparse.loss.Loss`.
+    """Eq. 3.7; see `visir.sparse.loss.SparseLoss`.
 
     - `temperature`: τ; `balance`: λ; `eta`: η
     - `warmup`: η rises quadratically over this share of all steps
@@ -62,32 +62,48 @@ class LossSettings(Settings):
     warmup: Fraction = 0.2
 
 
-class OptimiserSettings(Settings):
-    """AdamW without weight decay; rates rise linearly over the first `warmup` of all steps, then fall linearly to 0.
+class SparseOptimiser(Optimiser):
+    """How the weights move, with the chapter's values: AdamW without weight decay, gradients as long as they are.
 
-    - `batch`: pairs of a caption and its image per step; the batches of an epoch differ in size by at most one
     - `rate`: peak learning rate of W1, which begins from nothing
     - `norm_rate`, `words_rate`: of the layer norm, and of W2 with its bias, which come from a language model. The
       released rates suit a hundred thousand steps; a training of a few hundred wants higher ones.
+    - `chunk`: there is none: both sides of a batch go through the head together
     """
 
     epochs: Count = 200
-    batch: Annotated[int, Field(ge=2)] = 512
-    rate: Positive = 1e-3
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    decay: Annotated[float, Field(ge=0.0)] = 0.0
+    clip: Positive | None = None
+    chunk: None = None
     norm_rate: Positive = 5e-5
     words_rate: Positive = 5e-5
-    warmup: Fraction = 0.2
 
 
-class SelectionSettings(Settings):
+class SparseSchedule(Schedule):
+    """The learning rates over time: up over the first fifth of all steps, then down to 0, both linearly."""
+
+    shape: Literal["cosine", "linear", "step", "constant"] = "linear"
+    warmup: Annotated[float, Field(ge=0.0)] = 0.2
+
+
+class SparseSelection(Settings):
     """Which epoch's weights are kept.
 
-    - `keep`: "mrr", the epoch with the best MRR@10 of text to image on the validation split (the earliest of equals),
-      or "last". The chapter searches images by text and reports R@1, R@5 and MRR@10; of these MRR@10 sees most ranks.
-      (The released code keeps the best R@1; rsum, by which visir chooses dense towers, counts image to text too.)
+    - `keep`: "mrr@10", the epoch with the best MRR@10 of text to image on the validation split (the earliest of
+      equals), or "last". The chapter searches images by text and reports R@1, R@5 and MRR@10; of these MRR@10 sees most
+      ranks. (The released code keeps the best R@1; rsum, by which visir chooses dense towers, counts image to text
+      too.)
+    - `patience`: stop after this many epochs without a better MRR@10; never, when it is left out
     """
 
-    keep: Literal["mrr", "last"] = "mrr"
+    keep: Literal["mrr@10", "last"] = "mrr@10"
+    patience: Count | None = None
+
+    @property
+    def figure(self) -> str:
+        """The figure of validation by which epochs are compared."""
+        return "mrr@10"
 
 
 class SparseRecipe(Settings):
@@ -110,8 +126,15 @@ class SparseRecipe(Settings):
     head: HeadSettings = HeadSettings()
     expansion: ExpansionSettings = ExpansionSettings()
     loss: LossSettings = LossSettings()
-    optimiser: OptimiserSettings = OptimiserSettings()
-    selection: SelectionSettings = SelectionSettings()
+    optimiser: SparseOptimiser = SparseOptimiser()
+    schedule: SparseSchedule = SparseSchedule()
+    averaging: Averaging = Averaging()
+    selection: SparseSelection = SparseSelection()
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The peak learning rates of what has one of its own."""
+        return {"norm": self.optimiser.norm_rate, "words": self.optimiser.words_rate}
 
 
 def read_sparse_recipe(path: str | Path, changes: Sequence[str] = ()) -> SparseRecipe:

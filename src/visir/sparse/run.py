@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from visir.encoders.devices import pick_device
 from visir.encoders.loading import load
-from visir.errors import EncoderError
+from visir.errors import ConfigurationError, EncoderError
+from visir.launched import launched
 from visir.records import Collection
 from visir.sparse.encoder import LAYOUT, SparseEncoder, write_files
-from visir.sparse.examples import Pairs, open_splits
-from visir.sparse.fit import Report, fit
-from visir.sparse.head import Head
-from visir.sparse.language_model import Words, words_of
-from visir.sparse.narrowing import Narrowing
+from visir.sparse.examples import SparseExamples
+from visir.sparse.head import SparseHead
+from visir.sparse.language_model import WordEmbeddings, words_of
+from visir.sparse.learner import SparseLearner
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.vocabulary import Tokenizer, load_tokenizer
-from visir.training.folder import RECIPE_FILE, check_free, taken
-from visir.training.memory import peak_memory
+from visir.sparse.vocabulary_pruning import VocabularyPruning
+from visir.training.checkpoint import Checkpoint
+from visir.training.data import open_whole, split_for_training
+from visir.training.fit import FitResult, Report
+from visir.training.folder import RECIPE_FILE, check_free
+from visir.training.processes import Processes
 from visir.training.recipe import expand
 from visir.training.settings import to_toml
-from visir.version import __version__
+
+SAVE_SECONDS = 120.0
+"""How often the state is written (it is four times W2, 375 MB of a BERT vocabulary): what a kill can cost at most."""
 
 
 def sparsify(
@@ -47,53 +54,45 @@ def sparsify(
     Raises `VisirError` when `out` holds something already or another process trains into it, and `TrainingError` when
     the loss is NaN or infinite.
     """
+    if launched()[1] > 1:
+        raise ConfigurationError(
+            "a sparse head is trained in one process.", hint="visir sparsify without torchrun or accelerate"
+        )
     out = Path(out)
+    device = Processes.join(recipe.device).device
+    checkpoint = Checkpoint(out, LAYOUT, recipe_text(recipe), resume)
     check_free(out, resume)
     started = time.perf_counter()
-    device = torch.device(pick_device(None if recipe.device == "auto" else recipe.device))
-    splits = open_splits(recipe, collection)
+    splits = split_for_training(collection or open_whole(recipe.data), recipe.data, recipe.selection)
     tokenizer = load_tokenizer(recipe.head.language_model)
     dense = load(expand(recipe.encoder))
-    train, validation = (Pairs.of(one, dense, tokenizer, device) for one in splits)
+    examples = [SparseExamples.of(split, dense, tokenizer, device) for split in (splits.train, splits.validation)]
     words = words_of(recipe.head.language_model, recipe.head.width)
-    head = new_head(recipe, dense.dimension, words, tokenizer)
-    prepared = time.perf_counter() - started
-    with taken(out, LAYOUT, resume) as folder:
-        folder.begin(recipe_text(recipe))
-        narrowing = Narrowing.of(recipe.head.terms, head, train)
-        narrow = (narrowing.pairs(one) for one in (train, validation))
-        fitted = fit(recipe, narrowing.narrow(head), *narrow, folder=folder, resume=resume, report=report)
-        encoder = SparseEncoder(
-            dense,
-            narrowing.widen(fitted.head, head),
-            tokenizer,
-            variant=recipe.expansion.variant,
-            name=str(out),
-            device="cpu",
-        )
-        facts = {
-            "recipe": recipe.model_dump(mode="json"),
-            "words": words.origin,
-            "terms": len(narrowing.kept),
-            "trained_on": train.origin,
-            "validated_on": validation.origin,
-            "chosen_epoch": fitted.chosen,
-            "validation": fitted.curve[fitted.chosen - 1].validation,
-            "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in fitted.curve)},
-            "peak_memory": peak_memory(),
-            "versions": {"visir": __version__, "torch": torch.__version__},
-            "threads": torch.get_num_threads(),
-        }
-        folder.finish(
-            LAYOUT,
-            lambda path: write_files(path, encoder, dense_name=expand(recipe.encoder), facts=facts),
-            recipe_text(recipe),
-            fitted.curve,
-        )
+    whole = new_head(recipe, dense.dimension, words, tokenizer)
+    pruning = VocabularyPruning.of(recipe.head.terms, whole, examples[0])
+    train, validation = map(pruning.prune_examples, examples)
+
+    def write(path: Path, result: FitResult[SparseLearner], facts: dict[str, Any]) -> Mapping[str, Any]:
+        head = pruning.restore(result.learner.head, whole)
+        encoder = SparseEncoder(dense, head, tokenizer, variant=recipe.expansion.variant, name=str(out), device="cpu")
+        facts |= {"words": words.origin, "terms": len(pruning.terms)}
+        return write_files(path, encoder, dense_name=expand(recipe.encoder), facts=facts)
+
+    checkpoint.train(
+        recipe,
+        SparseLearner(recipe, pruning.prune(whole), train),
+        train,
+        validation,
+        write,
+        prepared=time.perf_counter() - started,
+        report=report,
+        save_seconds=SAVE_SECONDS,
+        save_every_epoch=False,
+    )
     return out
 
 
-def new_head(recipe: SparseRecipe, inputs: int, words: Words, tokenizer: Tokenizer) -> Head:
+def new_head(recipe: SparseRecipe, inputs: int, words: WordEmbeddings, tokenizer: Tokenizer) -> SparseHead:
     """A fresh head: W1 drawn from the seed, W2 from the language model."""
     vocabulary = tokenizer.vocabulary
     if len(words.table) < len(vocabulary):
@@ -102,10 +101,10 @@ def new_head(recipe: SparseRecipe, inputs: int, words: Words, tokenizer: Tokeniz
             hint="the tokenizer and the model in this folder do not belong together",
         )
     # A table is often padded to a round number of rows beyond the tokenizer's last term.
-    fitting = Words(words.table[: len(vocabulary)], words.bias[: len(vocabulary)], words.norm, words.origin)
+    fitting = WordEmbeddings(words.table[: len(vocabulary)], words.bias[: len(vocabulary)], words.norm, words.origin)
     with torch.random.fork_rng([]):
         torch.manual_seed(recipe.seed)
-        return Head(inputs, fitting, vocabulary.usable)
+        return SparseHead(inputs, fitting, vocabulary.usable)
 
 
 def recipe_text(recipe: SparseRecipe) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from visir.sparse.expansion import Coins, allowed
-from visir.sparse.head import Head
-from visir.sparse.loss import Scored
+from visir.sparse.expansion import ExpansionSample, allowed
+from visir.sparse.head import SparseHead
+from visir.sparse.loss import BatchScores
 
 
-def score(head: Head, images: Tensor, texts: Tensor, own: Tensor, drawn: Coins) -> Scored:
+def score(head: SparseHead, images: Tensor, texts: Tensor, own: Tensor, drawn: ExpansionSample) -> BatchScores:
     """Scores of `images` (B, d) and `texts` (B, d), dense vectors of pairs, as EXPAND leaves the captions.
 
     `own` (B, L): the captions' own terms, filled up with |V|. Both sides go through the head in one pass. All shapes
@@ -20,7 +20,7 @@ def score(head: Head, images: Tensor, texts: Tensor, own: Tensor, drawn: Coins) 
     image, text = weights[: len(images)], weights[len(images) :] * allowed(own, drawn, head.size)
     with torch.autocast(image.device.type, enabled=False):  # eight bits of a score would not tell candidates apart
         scores = image @ text.T
-    return Scored(
+    return BatchScores(
         scores,
         image.sum(dim=1).mean(),
         text.sum(dim=1).mean(),

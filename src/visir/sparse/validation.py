@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from visir.sparse.examples import Pairs
-from visir.sparse.expansion import Coins, Variant, allowed
-from visir.sparse.head import Head
+from visir.sparse.examples import SparseExamples
+from visir.sparse.expansion import ExpansionSample, Variant, allowed
+from visir.sparse.head import SparseHead
 
 _BLOCK = 512
 _SPARSE = 0.02
@@ -19,7 +19,7 @@ _SPARSE = 0.02
 
 
 @torch.inference_mode()
-def validate(head: Head, pairs: Pairs, variant: Variant) -> dict[str, float]:
+def validate(head: SparseHead, pairs: SparseExamples, variant: Variant) -> dict[str, float]:
     """Text to image on a split: "mrr@10", "hit@1", "hit@5" in percent; "flops", "image terms", "text terms".
 
     FLOPs is eq. 3.1, the mean number of terms that a caption and an image both have. Captions are expanded, except
@@ -33,7 +33,7 @@ def validate(head: Head, pairs: Pairs, variant: Variant) -> dict[str, float]:
     for start in range(0, len(pairs), _BLOCK):
         rows = slice(start, start + _BLOCK)
         own, owners = pairs.own[rows], pairs.owners[rows]
-        texts = head(pairs.texts[rows]) * allowed(own, Coins(expanded[: len(own)]), head.size)
+        texts = head(pairs.texts[rows]) * allowed(own, ExpansionSample(expanded[: len(own)]), head.size)
         count = (texts > 0).sum(dim=0, dtype=torch.float64)
         active += float(count.sum())
         common += float(count @ having)

@@ -26,7 +26,7 @@ _BLOCK = 65_536
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class TextTerms:
     """The distinct terms of n texts: those of text i are `terms[offsets[i]:offsets[i + 1]]`, ascending.
 
     - `offsets`: (n + 1,) int64; `terms`: (m,) int32
@@ -42,12 +42,12 @@ class Terms:
         """The terms of one text."""
         return self.terms[self.offsets[row] : self.offsets[row + 1]]
 
-    def select(self, rows: NDArray[np.int64]) -> Terms:
+    def select(self, rows: NDArray[np.int64]) -> TextTerms:
         """The terms of some texts, in the given order."""
         lengths = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         flat = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Terms(offsets, self.terms[flat])
+        return TextTerms(offsets, self.terms[flat])
 
     def frequencies(self, size: int) -> NDArray[np.float64]:
         """(size,) df of each term: the share of the texts that have it ("normalized document frequency")."""
@@ -89,7 +89,7 @@ class Tokenizer:
             usable[number] &= not added.special
         return Vocabulary(self.name, terms, usable)
 
-    def terms(self, texts: Sequence[str]) -> Terms:
+    def terms(self, texts: Sequence[str]) -> TextTerms:
         """The distinct usable terms of each text. All texts at once and in parallel; a training does this once."""
         size, usable = len(self.vocabulary), self.vocabulary.usable
         keys: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
@@ -102,7 +102,7 @@ class Tokenizer:
         both = np.concatenate(keys)
         offsets = np.zeros(len(texts) + 1, np.int64)
         np.cumsum(np.bincount(both // size, minlength=len(texts)), out=offsets[1:])
-        return Terms(offsets, (both % size).astype(np.int32))
+        return TextTerms(offsets, (both % size).astype(np.int32))
 
     def to_bytes(self) -> bytes:
         """The content of its `tokenizer.json`."""

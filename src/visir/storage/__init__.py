@@ -8,32 +8,35 @@
 - `removal.py`: the only code of visir that removes files
 - `disk.py`: what a disk refuses, as errors
 - `store.py`: entries found by a key of their content
+- `versions.py`: the version that every format carries
 
 The rule that all of it keeps: visir removes or replaces a file only when a manifest or a log of claims that visir wrote
 into that folder names it, and the file is as visir left it. Never by a guess from its name, never through a symbolic
 link, and never in a folder that held something before visir made it.
 """
 
-from visir.storage.change import Change
+from visir.storage.change import FolderChange
 from visir.storage.creation import check_new_file, check_new_folder, new_file, new_folder, write_new
 from visir.storage.folder import changing, counted, put, recover, remove_folder, remove_own_folders
 from visir.storage.locks import locked, locked_or
 from visir.storage.manifest import MANIFEST, FileRecord, FolderError, FolderKind, Manifest, is_made_by_visir
 from visir.storage.scratch import Scratch, sweep
-from visir.storage.store import Store
+from visir.storage.store import ContentStore
+from visir.storage.versions import check_version
 
 __all__ = [
     "MANIFEST",
-    "Change",
+    "ContentStore",
     "FileRecord",
+    "FolderChange",
     "FolderError",
     "FolderKind",
     "Manifest",
     "Scratch",
-    "Store",
     "changing",
     "check_new_file",
     "check_new_folder",
+    "check_version",
     "counted",
     "is_made_by_visir",
     "locked",

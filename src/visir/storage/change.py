@@ -16,7 +16,7 @@ from visir.storage.manifest import MANIFEST, FileRecord, FolderKind, Manifest
 from visir.storage.removal import files_below, mode_of, remove_files
 
 
-class Change:
+class FolderChange:
     """A change of a folder that visir made, or the making of one. Nothing counts before `commit`.
 
     Attributes:

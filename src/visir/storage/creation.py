@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from visir.storage.change import Change
+from visir.storage.change import FolderChange
 from visir.storage.disk import UMASK, disk_faults, to_disk
 from visir.storage.folder import some_of
 from visir.storage.manifest import MANIFEST, FolderError, FolderKind, Manifest
@@ -17,7 +17,7 @@ from visir.storage.scratch import NEW, Scratch, check_alone, swap
 
 
 @contextlib.contextmanager
-def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -> Iterator[Change]:
+def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -> Iterator[FolderChange]:
     """Make a folder that is complete when it appears.
 
     Args:
@@ -34,7 +34,7 @@ def new_folder(target: str | Path, kind: FolderKind, *, replace: bool = False) -
         busy = kind.error(f"{target}: another process is making it.", hint="wait until it is done")
         check_alone(scratch, target, busy)
         (scratch.path / NEW).mkdir()
-        change = Change(scratch.path / NEW, kind, scratch.claims, below=f"{NEW}/")
+        change = FolderChange(scratch.path / NEW, kind, scratch.claims, below=f"{NEW}/")
         scratch.claims.add(f"{NEW}/{MANIFEST}")
         yield change
         if not change.committed:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from visir.errors import VisirError
-from visir.storage.change import Change
+from visir.storage.change import FolderChange
 from visir.storage.claims import Claims, has_log, is_begun
 from visir.storage.disk import disk_faults
 from visir.storage.locks import make_folder
@@ -30,7 +30,7 @@ def changing(
     resume: bool = False,
     trusted: bool = False,
     generation: int | None = None,
-) -> Iterator[Change]:
+) -> Iterator[FolderChange]:
     """Change a folder of this kind, or make it; nobody else changes it meanwhile.
 
     What was written counts from `commit` on; a block that ends without an error and has not committed does so then. An
@@ -62,7 +62,7 @@ def changing(
         if not resume:
             claims.remove_claimed(keep=manifest)
             claims.clear()
-        change = Change(folder, kind, claims, manifest=manifest)
+        change = FolderChange(folder, kind, claims, manifest=manifest)
         try:
             yield change
             if not change.committed:
@@ -149,8 +149,8 @@ def counted(folder: Path, kind: FolderKind) -> frozenset[str]:
     return frozenset(Manifest.read(folder, kind).files)
 
 
-def remove_own_folders(change: Change, below: str) -> None:
-    """Remove the folders that a change has made below this name (`Change.own_folder`), by their own manifests."""
+def remove_own_folders(change: FolderChange, below: str) -> None:
+    """Remove the folders that a change has made below this name (`FolderChange.own_folder`), by their own manifests."""
     for name in change.own_folders(below):
         mode = mode_of(change.folder, name)
         if mode is None or not stat.S_ISDIR(mode):
@@ -191,7 +191,7 @@ def _recovered(folder: Path, kind: FolderKind, claims: Claims, manifest: Manifes
     replaced = [name for name in manifest.files if name in claims and not manifest.is_unchanged(folder, name)]
     if not replaced:
         return manifest
-    change = Change(folder, kind, claims, manifest=manifest)
+    change = FolderChange(folder, kind, claims, manifest=manifest)
     records = {
         **manifest.files,
         **{name: FileRecord.of(folder / name) for name in replaced if (folder / name).is_file()},

@@ -22,6 +22,7 @@ from visir.errors import VisirError, raise_faults
 from visir.files import digest_of
 from visir.fingerprint import hash_json
 from visir.storage.removal import check_name, files_below, mode_of, remove_files
+from visir.storage.versions import check_version
 from visir.threads import usable_cores
 
 MANIFEST = "visir.json"
@@ -48,7 +49,7 @@ class FolderKind:
         name: As `visir.json` has it; empty stands for any.
         title: For people, with its article: "an index".
         remedy: The hint where there is none, or a damaged one: how it is made.
-        version: Of the kind's own layout; raised when an older visir could not read a newer folder.
+        version: Of the kind's own layout; raise it when a folder changes such that another visir misreads it.
         error: What is raised over it.
         exists: The hint where one is to be made and there is one already.
         kept: What is said of the work done so far when a disk refuses a change that the same command goes on with.
@@ -144,7 +145,7 @@ class Manifest:
             kind: What the folder must be; None takes any.
 
         Raises:
-            FolderError: (or the kind's own error) There is none, it is damaged, of another kind, or of a newer visir.
+            FolderError: (or the kind's own error) There is none, it is damaged, of another kind or another version.
         """
         path = folder / MANIFEST
         error = FolderError if kind is None else kind.error
@@ -171,8 +172,7 @@ class Manifest:
             raise error(f"{path}: damaged: not valid JSON: {fault}", hint=remedy) from fault
         if not isinstance(values, dict) or not isinstance(values.get("visir"), int):
             raise error(f"{path}: does not describe a folder that visir made.", hint=remedy)
-        if values["visir"] > FORMAT:
-            raise error(f"{path}: written by a newer visir (format {values['visir']}).", hint="update visir")
+        check_version(values["visir"], FORMAT, path, what=f"layout of {MANIFEST}", remedy=remedy, error=error)
         if values.pop("checksum", None) != hash_json(values):
             raise error(f"{path}: damaged: it is not as visir wrote it.", hint=remedy)
         wrong = _wrong_field(values)
@@ -180,9 +180,9 @@ class Manifest:
             raise error(f"{path}: damaged: {wrong} is not what visir writes there.", hint=remedy)
         if kind is not None and values["kind"] != (kind.name or values["kind"]):
             raise error(f"{path}: of a folder of kind {values['kind']!r}, not {kind.title}.", hint=remedy)
-        if kind is not None and values["version"] > kind.version:
-            raise error(f"{path}: written by a newer visir ({kind.name}, version {values['version']}).",
-                        hint="update visir")  # fmt: skip
+        if kind is not None:
+            what = kind.name or values["kind"]
+            check_version(values["version"], kind.version, path, what=what, remedy=remedy, error=error)
         try:
             for name in values["files"]:
                 check_name(name)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from visir.errors import VisirError
 from visir.files import cache_directory
-from visir.storage.change import Change
+from visir.storage.change import FolderChange
 from visir.storage.claims import has_log
 from visir.storage.folder import changing, recover, remove_folder
 from visir.storage.locks import make_folder
 from visir.storage.manifest import MANIFEST, FolderKind, Manifest
 
 
-class Store:
+class ContentStore:
     """A folder of entries of one kind, each under a key over everything that determines its content.
 
     An entry counts when it has its manifest; until then it is a folder that a killed writer's successor goes on with.
@@ -68,7 +68,7 @@ class Store:
             warnings.warn(f"{path}: damaged ({reason}); it is made again. The damaged one is {place}", stacklevel=3)
 
     @contextlib.contextmanager
-    def writing(self, key: str, *, waiting: str, resume: bool = True) -> Iterator[Change]:
+    def writing(self, key: str, *, waiting: str, resume: bool = True) -> Iterator[FolderChange]:
         """Be the only writer of an entry; another process that wants the same waits, and then finds it done.
 
         Args:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.records.shortcuts import MOST_BITS
+from visir.studies.dual_encoder_trial import DualEncoderTrial
+from visir.studies.run_trials import run_trials
 from visir.studies.shortcut_setups import BASELINE, WITH, WITHOUT, setup_trial
-from visir.studies.trial import Trial
-from visir.studies.trials import carry_out
 from visir.training.recipe import Recipe
 
 BITS = (0, 2, 4, 6, 8, 10)
@@ -57,7 +57,7 @@ class Audit:
         return loss
 
 
-def trials_of(recipe: Recipe, bits: Sequence[int] = BITS, seeds: Sequence[int] = (0,)) -> list[Trial]:
+def trials_of(recipe: Recipe, bits: Sequence[int] = BITS, seeds: Sequence[int] = (0,)) -> list[DualEncoderTrial]:
     """The trainings of an audit: for every seed the recipe itself, and the recipe with 0 and more bits of shortcut.
 
     Settings of `[shortcuts]` other than `kind` and `bits` are taken over, so an audit can be of shortcuts per caption,
@@ -85,7 +85,7 @@ def audit(
     fine-tuning it (`tower = "pretrained"`).
     """
     trials = trials_of(recipe, bits, seeds)
-    carry_out(trials, out, jobs=jobs)
+    run_trials(trials, out, jobs=jobs)
     found = {
         one.name: {label: result.mean("both", "rsum") for label, result in one.results(out).items()} for one in trials
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from visir.errors import ConfigurationError, nearest
-from visir.studies.trial import Trial
+from visir.studies.dual_encoder_trial import DualEncoderTrial
 from visir.training.recipe import Recipe
 from visir.training.shortcuts import ShortcutSettings
 
@@ -14,7 +14,7 @@ WITHOUT, WITH = "without", "with"
 BASELINE, UNIQUE, ALONE = "baseline", "unique", ("images", "captions")
 
 
-def setup_trial(recipe: Recipe, setup: str, seed: int) -> Trial:
+def setup_trial(recipe: Recipe, setup: str, seed: int) -> DualEncoderTrial:
     """`recipe` in one setup, evaluated without shortcuts and, where it was trained with some, also with them.
 
     - "baseline": I, no shortcuts
@@ -40,4 +40,6 @@ def setup_trial(recipe: Recipe, setup: str, seed: int) -> Trial:
     evaluations: dict[str, str | None] = {WITHOUT: None}
     if settings is not None:
         evaluations[WITH] = str(settings.record())
-    return Trial(f"{setup}/seed{seed}", recipe.model_copy(update={"seed": seed, "shortcuts": settings}), evaluations)
+    return DualEncoderTrial(
+        f"{setup}/seed{seed}", recipe.model_copy(update={"seed": seed, "shortcuts": settings}), evaluations
+    )

@@ -1,18 +1,23 @@
-"""One training and its evaluations, in a folder of its own that can be finished later."""
+"""A training and what is measured of it, in a folder of its own that can be finished later."""
 
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
-from visir.records import Result
-from visir.storage import FolderKind, put
-from visir.training.recipe import Recipe
+from visir.records import Collection
+from visir.storage import FolderKind, Manifest, put
+
+if TYPE_CHECKING:
+    from visir.encoders.base import Encoder
+    from visir.training.recipe import Data
 
 TRIAL = FolderKind("trial", "a trial")
 
@@ -20,110 +25,142 @@ TRIAL_FILE = "trial.json"
 CHECKPOINT = "checkpoint"
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A recipe, and under which conditions its checkpoint is evaluated.
+class TrialRecipe(Protocol):
+    """What a trial needs to know of the recipe of its training."""
 
-    - `name`: of its folder within the study; names with "/" nest
-    - `evaluations`: label → the shortcuts that the evaluated split carries, as `Shortcuts.parse` takes them; None for
-      none
-    - `split`: which split is evaluated
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+        ...
+
+    @property
+    def data(self) -> Data:
+        """What is learnt from."""
+        ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """All settings as plain values."""
+        ...
+
+
+@dataclass(frozen=True)
+class TrainingTrial(ABC):
+    """A recipe whose checkpoint is measured. Subclasses say how to train it and what to measure.
+
+    Attributes:
+        name: Of its folder within the study; names with "/" nest.
+        recipe: Of the training.
     """
 
-    module: ClassVar[str] = "visir.studies.trial"
-    """What carries it out, in a process of its own."""
-
     name: str
-    recipe: Recipe
-    evaluations: Mapping[str, str | None] = field(default_factory=lambda: {"test": None})
-    split: str = "test"
+    recipe: TrialRecipe
 
     def folder(self, out: Path) -> Path:
-        """Where it is kept."""
+        """Where the trial is stored."""
         return out / self.name
 
     def is_finished(self, out: Path) -> bool:
-        """Whether it is trained and evaluated in every way."""
-        from visir.evaluation.results import is_result
+        """Whether it is trained and everything is measured.
 
-        folder = self.folder(out)
-        self.refuse_another(out)
-        return (folder / TRIAL_FILE).is_file() and all(is_result(folder / label) for label in self.evaluations)
+        Raises:
+            VisirError: Another trial lies in the folder.
+        """
+        self.check_same(out)
+        return self._is_measured(self.folder(out))
 
-    def results(self, out: Path) -> dict[str, Result]:
-        """The result of every evaluation."""
-        from visir.evaluation.results import load
-
-        return {label: load(self.folder(out) / label) for label in self.evaluations}
-
-    def refuse_another(self, out: Path) -> None:
-        """What lies in the folder must be this trial: a table of two recipes under one name is none."""
-        path = self.folder(out) / TRIAL_FILE
-        if not path.is_file():
-            return
-        there, asked = read_json(path), self.to_dict()
-        # An evaluation more or less is no other trial; one of the same name under other conditions is.
-        both = set(there["evaluations"]) & set(asked["evaluations"])
-        for one in (there, asked):
-            one["recipe"]["data"].pop("obtain", None)  # where data can be had is no part of a trial
-            one["evaluations"] = {label: one["evaluations"][label] for label in both}
-        if there != asked:
-            raise VisirError(
-                f"{path.parent} holds another trial ({', '.join(differing_fields(there, asked))} differ).",
-                hint="remove the folder, or keep it and choose another one: --out DIR",
-            )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "name": self.name,
-            "recipe": self.recipe.model_dump(mode="json"),
-            "evaluations": dict(self.evaluations),
-            "split": self.split,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Trial:
-        """Back from `to_dict`."""
-        return cls(values["name"], Recipe.model_validate(values["recipe"]), values["evaluations"], values["split"])
+    def check_same(self, out: Path) -> None:
+        """Raise `VisirError` when another trial lies in the folder: two recipes under one name are no table."""
+        check_same_trial(self.folder(out), self.to_dict())
 
     def carry_out(self, out: Path) -> None:
-        """Train and evaluate, as far as that is not done yet; what was interrupted goes on from its last state."""
-        import visir
+        """Train and measure, as far as that is not done yet; an interrupted training goes on from its last state."""
+        from visir.encoders import load
         from visir.encoders.families import CHECKPOINT_FILE
-        from visir.evaluation.results import is_result, save
-        from visir.shortcuts import inject
         from visir.training.data import open_whole
 
-        self.refuse_another(out)
         folder = self.folder(out)
-        put(folder, TRIAL, {TRIAL_FILE: json_bytes(self.to_dict())})
-        checkpoint, collection = folder / CHECKPOINT, open_whole(self.recipe)
+        begin_trial(folder, self.to_dict())
+        checkpoint, collection = folder / CHECKPOINT, open_whole(self.recipe.data)
         if not (checkpoint / CHECKPOINT_FILE).is_file():
-            visir.train(self.recipe, checkpoint, collection=collection, resume=True)
-        encoder = visir.load(str(checkpoint), device=None if self.recipe.device == "auto" else "cpu")
-        for label, shortcuts in self.evaluations.items():
-            if not is_result(folder / label):
-                view = collection if shortcuts is None else inject(collection, shortcuts)
-                save(visir.evaluate(view, encoder, split=self.split, depth=10, name=self.name), folder / label)
+            self._train(checkpoint, collection)
+        encoder = load(str(checkpoint), device=None if self.recipe.device == "auto" else "cpu")
+        self._measure(folder, collection, encoder)
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Back from `to_dict`."""
+
+    @abstractmethod
+    def _is_measured(self, folder: Path) -> bool:
+        """Whether everything is measured that the trial asks for."""
+
+    @abstractmethod
+    def _train(self, checkpoint: Path, collection: Collection) -> None:
+        """Write the checkpoint, going on from an interrupted training."""
+
+    @abstractmethod
+    def _measure(self, folder: Path, collection: Collection, encoder: Encoder) -> None:
+        """Measure what is not measured yet."""
 
 
-def differing_fields(there: Any, asked: Any, where: str = "") -> list[str]:
-    """The dotted names of what two dictionaries of plain values differ in."""
-    if not isinstance(there, dict) or not isinstance(asked, dict):
-        return [] if there == asked else [where]
-    names = sorted(set(there) | set(asked))
+def begin_trial(folder: Path, description: dict[str, Any]) -> None:
+    """Make the folder of what is described, unless another trial lies there."""
+    check_same_trial(folder, description)
+    put(folder, TRIAL, {TRIAL_FILE: json_bytes(description)})
+
+
+def check_same_trial(folder: Path, description: dict[str, Any]) -> None:
+    """Raise `VisirError` when the folder holds another trial than the one described.
+
+    Where data can be had is no part of a trial. An evaluation more or less is no other trial; one of the same name
+    under other conditions is.
+    """
+    if not (folder / TRIAL_FILE).is_file():
+        return
+    Manifest.read(folder, TRIAL)
+    stored = read_json(folder / TRIAL_FILE)
+    names = [stored.get("evaluations"), description.get("evaluations")]
+    common = set(names[0]) & set(names[1]) if all(isinstance(one, Mapping) for one in names) else None
+    differing = [
+        name
+        for name in differing_fields(stored, description)
+        if not name.endswith("data.obtain")
+        and (common is None or not name.startswith("evaluations.") or name.removeprefix("evaluations.") in common)
+    ]
+    if differing:
+        raise VisirError(
+            f"{folder} holds another trial ({', '.join(differing)} differ).",
+            hint="remove the folder, or keep it and choose another one: --out DIR",
+        )
+
+
+def differing_fields(stored: Any, described: Any, path: str = "") -> list[str]:
+    """The dotted names of what two dictionaries of plain values differ in.
+
+    Example:
+        >>> differing_fields({"seed": 0, "loss": {"eta": 1}}, {"seed": 0, "loss": {"eta": 2}})
+        ['loss.eta']
+    """
+    if not isinstance(stored, dict) or not isinstance(described, dict):
+        return [] if stored == described else [path]
     return [
-        one
-        for name in names
-        for one in differing_fields(there.get(name), asked.get(name), f"{where}.{name}" if where else name)
+        field
+        for name in sorted(set(stored) | set(described))
+        for field in differing_fields(stored.get(name), described.get(name), f"{path}.{name}" if path else name)
     ]
 
 
 def main() -> None:
-    """`python -m visir.studies.trial OUT FOLDER`: carry out the trial that FOLDER describes."""
-    out, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    Trial.from_dict(read_json(folder / TRIAL_FILE)).carry_out(out)
+    """`python -m visir.studies.trial CLASS OUT FOLDER`: carry out the trial that FOLDER describes."""
+    name, out, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    module, _, kind = name.partition(":")
+    trial: TrainingTrial = getattr(import_module(module), kind).from_dict(read_json(folder / TRIAL_FILE))
+    trial.carry_out(out)
 
 
 if __name__ == "__main__":

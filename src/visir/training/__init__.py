@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.training.planning import Plan, plan
+    from visir.training.planning import TrainingPlan, plan
     from visir.training.recipe import Recipe, read_recipe
     from visir.training.run import train
     from visir.training.shipped import find_recipe
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "Plan": "visir.training.planning",
+        "TrainingPlan": "visir.training.planning",
         "Recipe": "visir.training.recipe",
         "find_recipe": "visir.training.shipped",
         "plan": "visir.training.planning",
@@ -27,4 +27,4 @@ __getattr__ = lazy(
     },
 )
 
-__all__ = ["Plan", "Recipe", "find_recipe", "plan", "read_recipe", "train"]
+__all__ = ["Recipe", "TrainingPlan", "find_recipe", "plan", "read_recipe", "train"]

@@ -13,8 +13,8 @@ from visir.encoders.towers.words import Vocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality
 from visir.shortcuts.view import endings, plain
-from visir.training.bodies import Side, build_image_side, build_text_side
-from visir.training.models import Models
+from visir.training.backbones import ModelSide, build_image_side, build_text_side
+from visir.training.models import ModelLoader
 from visir.training.objectives.cosine import CosineSettings
 from visir.training.objectives.objective import Objective, build_objective
 from visir.training.recipe import Recipe
@@ -22,14 +22,14 @@ from visir.training.sides import GRU
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class TrainingModel:
     """What a recipe builds before anything is encoded.
 
     - `sides`: towers and frozen encoders; `objective`: with its decoders
     - `target`: the sentence encoder whose vectors LTD decodes; `tokens`: the words that ITD says again
     """
 
-    sides: dict[Modality, Side]
+    sides: dict[Modality, ModelSide]
     objective: Objective
     target: Encoder | None = None
     tokens: Vocabulary | None = None
@@ -45,21 +45,21 @@ class Model:
         return {modality: side.backbone for modality, side in self.sides.items()}
 
 
-def build_model(recipe: Recipe, train: Collection, device: str) -> Model:
+def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel:
     """Towers and objective with fresh weights: a function of the recipe, its seed and the training captions.
 
     `device` is where frozen encoders compute; towers are built on the CPU. A model that both sides name is loaded once.
     Raises `VisirError` for encoders that cannot be found or do not fit, and for missing files (word vectors, weights)
     with what to download.
     """
-    models = Models(device)
+    models = ModelLoader(device)
     captions: list[str] = plain(train).captions["text"].to_pylist()
     auxiliary = recipe.auxiliary
     target = models.frozen(auxiliary.ltd.target, "text") if auxiliary.ltd else None
     tokens = Vocabulary.fit(captions, auxiliary.itd.min_count) if auxiliary.itd else None
     with torch.random.fork_rng():
         torch.manual_seed(recipe.seed)
-        sides: dict[Modality, Side] = {
+        sides: dict[Modality, ModelSide] = {
             "image": build_image_side(recipe, models),
             "text": build_text_side(recipe, models, [*captions, *_digits(recipe, train)]),
         }
@@ -72,16 +72,16 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> Model:
             vocabulary=None if tokens is None else len(tokens),
             own_temperature=_own_temperature(recipe, sides),
         )
-    return Model(sides, objective, target, tokens)
+    return TrainingModel(sides, objective, target, tokens)
 
 
 def _digits(recipe: Recipe, train: Collection) -> list[str]:
     """Texts from which a vocabulary learns all ten digits, when captions end in them, however few there are."""
     least = recipe.text.min_count if isinstance(recipe.text, GRU) else 1
-    return ["0 1 2 3 4 5 6 7 8 9"] * least if endings(train) is not None else []
+    return ["0 1 2 3 4 5 6 7 8 9"] * least if endings(train.items("text")) is not None else []
 
 
-def _refuse_collapse(recipe: Recipe, sides: dict[Modality, Side]) -> None:
+def _refuse_collapse(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:
     """The negative cosine holds nothing apart: with two sides that move, all vectors may meet in one point."""
     moving = [side for side in sides.values() if any(one.requires_grad for one in side.tower.parameters())]
     if isinstance(recipe.objective, CosineSettings) and len(moving) == len(sides):
@@ -92,7 +92,7 @@ def _refuse_collapse(recipe: Recipe, sides: dict[Modality, Side]) -> None:
         )
 
 
-def _own_temperature(recipe: Recipe, sides: dict[Modality, Side]) -> float | None:
+def _own_temperature(recipe: Recipe, sides: dict[Modality, ModelSide]) -> float | None:
     """The temperature of the pretrained model, when the objective asks for it."""
     if getattr(recipe.objective, "temperature", None) != "own":
         return None

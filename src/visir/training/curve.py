@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 class Epoch:
     """One point of the training curve.
 
-    - `epoch`: from 1; `losses`: means over its captions of "loss", what is made small, and its parts
-    - `facts`: what the objective stands at after it (temperature, multipliers)
-    - `validation`: hits in percent and "rsum", as `visir.training.validation.validate` counts them
-    - `seconds`: what it took, validation included; `rate`: captions trained per second
+    Attributes:
+        epoch: From 1.
+        losses: Means over its pairs of "loss", what is made small, and its parts.
+        facts: What the learner stands at after it (temperature, multipliers).
+        validation: The figures of validation; of dual encoders, hits in percent and "rsum"
+            (`visir.training.validation.validate`).
+        seconds: How long it took, validation included.
+        rate: Pairs trained per second.
     """
 
     epoch: int
@@ -26,20 +30,27 @@ class Epoch:
 
 @dataclass
 class Running:
-    """The epoch that is under way: its steps and captions so far, the sums of its losses over captions, its seconds."""
+    """The epoch that is under way.
+
+    Attributes:
+        step: Steps so far.
+        pairs: Pairs so far.
+        sums: Of the losses over pairs.
+        seconds: So far.
+    """
 
     step: int = 0
-    captions: int = 0
+    pairs: int = 0
     sums: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
 
-    def add(self, losses: Mapping[str, float], captions: int) -> None:
-        """Count a step, whose losses are means over its captions."""
+    def add(self, losses: Mapping[str, float], pairs: int) -> None:
+        """Count a step, whose losses are means over its pairs."""
         self.step += 1
-        self.captions += captions
+        self.pairs += pairs
         for name, value in losses.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value * captions
+            self.sums[name] = self.sums.get(name, 0.0) + value * pairs
 
     def means(self) -> dict[str, float]:
-        """The losses over all captions so far."""
-        return {name: value / self.captions for name, value in self.sums.items()}
+        """The losses over all pairs so far."""
+        return {name: value / self.pairs for name, value in self.sums.items()}

@@ -14,7 +14,8 @@ from visir.collections import open_collection
 from visir.errors import CollectionError, ConfigurationError, VisirError
 from visir.records import Collection
 from visir.shortcuts.view import inject
-from visir.training.recipe import Recipe, expand
+from visir.training.recipe import Data, Recipe, expand
+from visir.training.regime import EpochChoice
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,18 +26,19 @@ class Splits:
     validation: Collection
 
 
-def open_whole(recipe: Recipe) -> Collection:
+def open_whole(data: Data) -> Collection:
     """The collection that a recipe names, all splits of it.
 
-    Raises `CollectionError`, with what to download and where to put it (`data.obtain`), when the data is not there.
+    Raises:
+        CollectionError: The data is not there; the hint is what to download and where to put it (`data.obtain`).
     """
-    images = None if recipe.data.images is None else expand(recipe.data.images)
+    images = None if data.images is None else expand(data.images)
     try:
-        return open_collection(expand(recipe.data.collection), images=images)
+        return open_collection(expand(data.collection), images=images)
     except VisirError as fault:
-        if not recipe.data.obtain:
+        if not data.obtain:
             raise
-        raise CollectionError(fault.message, hint=expand(recipe.data.obtain)) from fault
+        raise CollectionError(fault.message, hint=expand(data.obtain)) from fault
 
 
 def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
@@ -45,7 +47,7 @@ def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
     Raises `CollectionError`, with what to download and where to put it (`data.obtain`), when the data is not there;
     when a split is not there, has no captions, or has captions of one image only: nothing to tell it from.
     """
-    collection = collection or open_whole(recipe)
+    collection = collection or open_whole(recipe.data)
     if collection.injected is not None:
         raise ConfigurationError(
             f"{collection.name} carries shortcuts already ({collection.injected}); training re-shuffles its own.",
@@ -59,14 +61,24 @@ def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
         )
     if recipe.shortcuts is not None:  # on the whole collection: no number occurs in two splits
         collection = inject(collection, recipe.shortcuts.record())
-    train = _split(collection, recipe.data.train, "data.train")
-    validation = _split(collection, recipe.data.validation, "data.validation")
+    return split_for_training(collection, recipe.data, recipe.selection)
+
+
+def split_for_training(collection: Collection, data: Data, selection: EpochChoice) -> Splits:
+    """The two splits of a collection that a recipe names.
+
+    Raises:
+        CollectionError: A split is not there, has no captions, or has captions of one image only: nothing to tell it
+            from.
+    """
+    train = _split(collection, data.train, "data.train")
+    validation = _split(collection, data.validation, "data.validation")
     shared = pc.sum(pc.is_in(validation.images["id"], pc.unique(train.images["id"]))).as_py()
-    if shared and recipe.selection.keep == "rsum":
+    if shared and selection.keep != "last":
         warnings.warn(
             f"{shared:,} of {validation.images.num_rows:,} validation images are trained on too, so the validation "
-            'rsum says nothing of new images: let it choose nothing (selection.keep = "last")',
-            stacklevel=2,
+            f'{selection.figure} says nothing of new images: let it choose nothing (selection.keep = "last")',
+            stacklevel=3,
         )
     return Splits(train, validation)
 
@@ -94,7 +106,7 @@ def given_file(recipe: Recipe, name: str, key: str) -> Path:
     return path
 
 
-def owners_of(split: Collection) -> NDArray[np.int64]:
+def image_rows_of(split: Collection) -> NDArray[np.int64]:
     """(m,) int64: the row in `split.images` of each caption's image."""
     rows = pc.index_in(split.captions["image_id"], split.images["id"].combine_chunks())
     return np.asarray(rows.to_numpy(), np.int64)

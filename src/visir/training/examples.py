@@ -15,10 +15,10 @@ from visir.encoders.towers.gru import GRUBody
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality
 from visir.shortcuts.view import at, plain
-from visir.training.bodies import Side
-from visir.training.build import Model
-from visir.training.data import Splits, owners_of
-from visir.training.inputs.base import Examples, Source
+from visir.training.backbones import ModelSide
+from visir.training.build import TrainingModel
+from visir.training.data import Splits, image_rows_of
+from visir.training.inputs.base import InputSource, TrainingExamples
 from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.prepared import PreparedTexts
 from visir.training.inputs.shortcuts import (
@@ -35,7 +35,7 @@ from visir.training.recipe import Recipe
 from visir.training.sides import GRU, FrozenImages
 
 
-def build_examples(recipe: Recipe, model: Model, splits: Splits) -> tuple[Examples, Examples]:
+def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tuple[TrainingExamples, TrainingExamples]:
     """The examples of both splits, (train, validation); encodes what is frozen, through the store.
 
     Fits the standard scaling of heads over frozen encoders to the training vectors. What auxiliary losses decode (the
@@ -43,26 +43,26 @@ def build_examples(recipe: Recipe, model: Model, splits: Splits) -> tuple[Exampl
     """
     train, validation = splits.train, splits.validation
     texts: list[str] = plain(train).captions["text"].to_pylist()
-    learnt = Examples(
-        images=_learnt_images(recipe, model.sides["image"], train),
-        texts=_learnt_texts(recipe, model.sides["text"], train),
-        owners=owners_of(train),
-        captions=train.captions["id"].to_pylist(),
+    learnt = TrainingExamples(
+        anchors=_learnt_images(recipe, model.sides["image"], train),
+        positives=_learnt_texts(recipe, model.sides["text"], train),
+        anchor_rows=image_rows_of(train),
+        ids=train.captions["id"].to_pylist(),
         origin=_origin(model, train),
         targets=None if model.target is None else _targets(recipe, model.target, train),
         tokens=None if model.tokens is None else TokenSource(*model.tokens.encode(texts)),
     )
-    checked = Examples(
-        images=_checked_images(recipe, model.sides["image"], validation),
-        texts=_checked_texts(recipe, model.sides["text"], validation),
-        owners=owners_of(validation),
-        captions=validation.captions["id"].to_pylist(),
+    checked = TrainingExamples(
+        anchors=_checked_images(recipe, model.sides["image"], validation),
+        positives=_checked_texts(recipe, model.sides["text"], validation),
+        anchor_rows=image_rows_of(validation),
+        ids=validation.captions["id"].to_pylist(),
         origin=_origin(model, validation),
     )
     return learnt, checked
 
 
-def _learnt_images(recipe: Recipe, side: Side, split: Collection) -> Source:
+def _learnt_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     settings, carried = recipe.image, _carries(split, "image")
     if side.backbone is None:
         assert not isinstance(settings, FrozenImages)
@@ -77,7 +77,7 @@ def _learnt_images(recipe: Recipe, side: Side, split: Collection) -> Source:
     )
 
 
-def _learnt_texts(recipe: Recipe, side: Side, split: Collection) -> Source:
+def _learnt_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     settings, carried = recipe.text, _carries(split, "text")
     if side.backbone is not None:
         backbone = side.backbone
@@ -90,7 +90,7 @@ def _learnt_texts(recipe: Recipe, side: Side, split: Collection) -> Source:
     return EndedTexts(body, texts, _numbering(recipe, split)) if carried else PreparedTexts(body, texts)
 
 
-def _checked_images(recipe: Recipe, side: Side, split: Collection) -> Source:
+def _checked_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.backbone is not None:
         # As they will be encoded in use: the mean over the views, which evaluating the checkpoint finds in the store.
         return VectorSource([encode(side.backbone, split, "image").vectors])
@@ -101,7 +101,7 @@ def _checked_images(recipe: Recipe, side: Side, split: Collection) -> Source:
     return StampedPictures(pictures, body, split, _numbering(recipe, split)) if carried else pictures
 
 
-def _checked_texts(recipe: Recipe, side: Side, split: Collection) -> Source:
+def _checked_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.backbone is not None:
         return VectorSource([encode(side.backbone, split, "text").vectors])
     body = _body(side)
@@ -111,7 +111,7 @@ def _checked_texts(recipe: Recipe, side: Side, split: Collection) -> Source:
     return PreparedTexts(body, texts)
 
 
-def _targets(recipe: Recipe, target: Encoder, split: Collection) -> Source:
+def _targets(recipe: Recipe, target: Encoder, split: Collection) -> InputSource:
     """The latent targets of the captions: without their shortcuts, or with those of every assignment."""
     assert recipe.auxiliary.ltd is not None
     if not recipe.auxiliary.ltd.shortcuts:
@@ -148,23 +148,23 @@ def _numbering(recipe: Recipe, split: Collection) -> Numbering:
     return Numbering(split, recipe.shortcuts.shuffles)
 
 
-def _fitted(side: Side, assigned: Sequence[Sequence[NDArray[Any]]]) -> Source:
+def _fitted(side: ModelSide, assigned: Sequence[Sequence[NDArray[Any]]]) -> InputSource:
     """The training vectors, by assignment and view; the head takes mean and deviation from them."""
     side.tower.head.fit_scaling(*(view for views in assigned for view in views))
     return _one_or_all(assigned)
 
 
-def _one_or_all(assigned: Sequence[Sequence[NDArray[Any]]]) -> Source:
+def _one_or_all(assigned: Sequence[Sequence[NDArray[Any]]]) -> InputSource:
     sources = [VectorSource(views) for views in assigned]
     return sources[0] if len(sources) == 1 else Assignments(sources)
 
 
-def _body(side: Side) -> Body:
+def _body(side: ModelSide) -> Body:
     assert side.tower.body is not None, "a side without a frozen encoder has a body"
     return side.tower.body
 
 
-def _origin(model: Model, split: Collection) -> dict[str, Any]:
+def _origin(model: TrainingModel, split: Collection) -> dict[str, Any]:
     """What examples are made of: the split, and each encoder whose vectors or weights went in."""
     made: dict[str, Any] = {"split": split.fingerprint}
     for modality, side in model.sides.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from visir.training.fit import Fitted
+from visir.training.fit import FitResult
 from visir.training.inputs.base import Examples
 from visir.training.memory import peak_memory
 from visir.training.regime import Regime
@@ -15,7 +15,7 @@ from visir.version import __version__
 
 
 def facts_of(
-    recipe: Regime, train: Examples, validation: Examples, fitted: Fitted, *, prepared: float
+    recipe: Regime, train: Examples, validation: Examples, fitted: FitResult[Any], *, prepared: float
 ) -> dict[str, Any]:
     """Plain values for JSON: the recipe, the data by their origin, the course, the cost; `prepared` in seconds."""
     return {

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError
-from visir.storage import MANIFEST, Change, FolderKind, changing
+from visir.storage import MANIFEST, FolderChange, FolderKind, changing
 from visir.storage.claims import is_begun
 from visir.storage.locks import hold, release
 from visir.storage.manifest import LOG
@@ -39,7 +39,7 @@ class TrainingFolder:
         path: Of the folder.
     """
 
-    def __init__(self, path: Path, change: Change | None) -> None:
+    def __init__(self, path: Path, change: FolderChange | None) -> None:
         self.path = path
         self._change = change
         if change is not None:
@@ -114,7 +114,7 @@ class TrainingFolder:
             ) from fault
 
     @property
-    def _writing(self) -> Change:
+    def _writing(self) -> FolderChange:
         assert self._change is not None, "only the first process writes"
         return self._change
 
@@ -139,7 +139,7 @@ def check_free(out: Path, resume: bool) -> None:
 
 
 @contextmanager
-def taken(out: Path, layout: Layout, resume: bool) -> Iterator[TrainingFolder]:
+def open_training_folder(out: Path, layout: Layout, resume: bool) -> Iterator[TrainingFolder]:
     """Take the folder; nobody else trains into it meanwhile. What was written stays, whatever ends the block."""
     another = VisirError(
         f"{out}: another process is training into this folder.", hint="wait for it, or stop it, or --out DIR"

@@ -13,11 +13,11 @@ from torch.nn import functional
 
 from visir.encoders.towers.base import Inputs, Tower
 from visir.records import Collection, Modality
-from visir.training.build import Model
+from visir.training.build import TrainingModel
 from visir.training.data import Splits
 from visir.training.inputs.pixels import KEPT_BYTES
 from visir.training.memory import kept_bytes, peak_memory
-from visir.training.objectives.base import Pairs
+from visir.training.objectives.base import VectorPairs
 from visir.training.optimiser import build_optimiser
 from visir.training.recipe import Recipe
 from visir.training.sides import Augmentation, FrozenImages, FrozenTexts
@@ -49,7 +49,7 @@ class Memory:
         return self.process + self.weights + self.features + self.activations
 
 
-def estimate_memory(recipe: Recipe, model: Model, splits: Splits, trained: int) -> Memory:
+def estimate_memory(recipe: Recipe, model: TrainingModel, splits: Splits, trained: int) -> Memory:
     """What a training of `model` takes, of whose weights `trained` numbers are trained."""
     return Memory(
         _process(recipe, model),
@@ -59,20 +59,20 @@ def estimate_memory(recipe: Recipe, model: Model, splits: Splits, trained: int) 
     )
 
 
-def _process(recipe: Recipe, model: Model) -> int:
+def _process(recipe: Recipe, model: TrainingModel) -> int:
     """What is held now, with an optimiser's libraries loaded too: in torch they are a good hundred megabytes."""
     parts = {"image": model.towers["image"], "text": model.towers["text"], "objective": model.objective}
     build_optimiser(parts, recipe.optimiser, {})
     return peak_memory().get("process", 0)
 
 
-def _weights(recipe: Recipe, model: Model, trained: int) -> int:
+def _weights(recipe: Recipe, model: TrainingModel, trained: int) -> int:
     towers = sum(one.numel() for tower in model.towers.values() for one in tower.parameters())
     copies = 1 + (recipe.averaging.snapshots > 0)
     return 4 * (3 * trained + copies * towers)
 
 
-def _features(recipe: Recipe, model: Model, splits: Splits) -> int:
+def _features(recipe: Recipe, model: TrainingModel, splits: Splits) -> int:
     rows = {
         "image": (splits.train.images.num_rows, splits.validation.images.num_rows),
         "text": (splits.train.captions.num_rows, splits.validation.captions.num_rows),
@@ -95,7 +95,7 @@ def _features(recipe: Recipe, model: Model, splits: Splits) -> int:
     return total
 
 
-def _activations(recipe: Recipe, model: Model, train: Collection) -> int:
+def _activations(recipe: Recipe, model: TrainingModel, train: Collection) -> int:
     """Of the chunk that goes through the towers at once, and of the objective over the whole batch.
 
     Towers grow with the number of samples. The objective grows with it and with its square (the similarities), so it is
@@ -123,7 +123,7 @@ def _activations(recipe: Recipe, model: Model, train: Collection) -> int:
     return int(towers * together + max(0.0, float(parabola(batch))))
 
 
-def _objective_bytes(recipe: Recipe, model: Model, text: str, size: int) -> int:
+def _objective_bytes(recipe: Recipe, model: TrainingModel, text: str, size: int) -> int:
     def pair() -> Tensor:
         return functional.normalize(torch.randn(size, recipe.dimension, requires_grad=True), dim=-1)
 
@@ -133,7 +133,7 @@ def _objective_bytes(recipe: Recipe, model: Model, text: str, size: int) -> int:
     if model.tokens is not None:
         flat, _ = model.tokens.encode([text])
         tokens = torch.from_numpy(np.tile(flat.astype(np.int64), (size, 1)))
-    pairs = Pairs(images, texts, torch.arange(size), targets, tokens)
+    pairs = VectorPairs(images, texts, torch.arange(size), targets, tokens)
     return kept_bytes(lambda: model.objective(pairs), [images, texts, *_held(model.objective)])
 
 

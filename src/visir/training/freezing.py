@@ -6,18 +6,17 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from visir.encoders.towers.base import Tower
 from visir.errors import ConfigurationError
 
 
 class Freezing:
-    """The modules of `towers` that came trained (`Body.given`), as they are when this is built.
+    """The modules that came trained (`Learner.pretrained`), as they are when this is built.
 
     Parameters that require no gradient then never will: they are somebody else's decision.
     """
 
-    def __init__(self, towers: Iterable[Tower]) -> None:
-        self.modules = [module for tower in towers if tower.body is not None for module in tower.body.given()]
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self.modules = list(modules)
         self._parameters = [one for module in self.modules for one in module.parameters() if one.requires_grad]
 
     def train(self, module: nn.Module, *, frozen: bool) -> None:
@@ -33,7 +32,7 @@ class Freezing:
             for given in self.modules:
                 given.eval()
 
-    def refuse_nothing(self, module: nn.Module, frozen_epochs: int) -> None:
+    def check_trainable(self, module: nn.Module, frozen_epochs: int) -> None:
         """Raise `ConfigurationError` when there is nothing to train in `module`, or nothing while these are frozen."""
         moving = {id(one) for one in module.parameters() if one.requires_grad}
         if not moving:

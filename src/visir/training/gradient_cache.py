@@ -18,18 +18,23 @@ def backward(
     losses_of: Callable[[Tensor, Tensor], Losses],
     scaled: Callable[[Tensor], Tensor],
 ) -> Losses:
-    """Add the gradient of a batch's loss to the weights' gradients; returns the losses, `total` detached.
-
-    - `vectors_of(k)`: (images, texts) vectors of chunk k. Called twice for each chunk when there are several, and must
-      give the same both times: it seeds its own dropout.
-    - `losses_of(images, texts)`: the losses of the whole batch's vectors
-    - `scaled`: what is done to the total before the backward pass (loss scaling)
+    """Add the gradient of a batch's loss to the weights' gradients.
 
     With several chunks (Gao et al. 2021, section 3): all vectors without a graph, the loss of the detached vectors and
     its gradient with respect to them, then each chunk again, with a graph into which that gradient is fed. The loss
     itself has its graph once, so that the objective's own weights (a temperature, a decoder) get their gradient as in a
     plain step. Only the order of additions differs. Nothing in the towers may depend on which rows are together, as
     batch norm does.
+
+    Args:
+        vectors_of: From the number of a chunk to the vectors of its anchors and positives. It is called twice for each
+            chunk when there are several, and must give the same both times: it seeds its own dropout.
+        chunks: How many there are.
+        losses_of: From the vectors of the whole batch to its losses.
+        scaled: What is done to the total before the backward pass (loss scaling).
+
+    Returns:
+        The losses, `total` detached.
     """
     if chunks == 1:
         losses = losses_of(*vectors_of(0))
@@ -37,17 +42,17 @@ def backward(
         return Losses(losses.total.detach(), losses.parts)
     with torch.no_grad():
         first = [vectors_of(chunk) for chunk in range(chunks)]
-    images, texts = (torch.cat(side).requires_grad_() for side in zip(*first, strict=True))
-    losses = losses_of(images, texts)
+    anchors, positives = (torch.cat(side).requires_grad_() for side in zip(*first, strict=True))
+    losses = losses_of(anchors, positives)
     scaled(losses.total).backward()
     sizes = [len(part) for part, _ in first]
-    cached = [
-        whole.new_zeros(whole.shape).split(sizes) if whole.grad is None else whole.grad.split(sizes)
-        for whole in (images, texts)
+    gradients = [
+        side.new_zeros(side.shape).split(sizes) if side.grad is None else side.grad.split(sizes)
+        for side in (anchors, positives)
     ]
     for chunk in range(chunks):
-        again = zip(vectors_of(chunk), (side[chunk] for side in cached), strict=True)
+        again = zip(vectors_of(chunk), (side[chunk] for side in gradients), strict=True)
         # A side of which nothing is trained has no graph.
         pairs = [(vectors, gradient) for vectors, gradient in again if vectors.requires_grad]
-        torch.autograd.backward([one for one, _ in pairs], [gradient for _, gradient in pairs])
+        torch.autograd.backward([vectors for vectors, _ in pairs], [gradient for _, gradient in pairs])
     return Losses(losses.total.detach(), losses.parts)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from visir.encoders.towers.base import Inputs, to_device
+from visir.encoders.towers.base import to_device
 from visir.errors import VisirError
 from visir.training.batches import Share
 from visir.training.gradient_cache import Vectors, backward
-from visir.training.inputs.base import Batch, Examples
-from visir.training.objectives.base import Losses, Pairs
-from visir.training.objectives.objective import Objective
+from visir.training.inputs.base import Examples, TrainingBatch
+from visir.training.learner import Learner
+from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.optimiser import parameters_of, set_rates
 from visir.training.precision import Precision
 from visir.training.processes import Processes
@@ -28,7 +29,11 @@ _SMALLEST_SCALE = 1.0
 
 
 class TrainingError(VisirError):
-    """Training cannot go on; `ids` are the captions of the batch at which it stopped."""
+    """Training cannot go on.
+
+    Attributes:
+        ids: The ids of the batch at which it stopped.
+    """
 
     def __init__(self, message: str, *, hint: str = "", ids: Sequence[str] = ()) -> None:
         super().__init__(message, hint=hint)
@@ -36,8 +41,14 @@ class TrainingError(VisirError):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where in a training an update stands: epoch and step within it, from 0, and the factor of the peak rate."""
+class StepPosition:
+    """Where in a training an update stands.
+
+    Attributes:
+        epoch: From 0.
+        step: Within the epoch, from 0.
+        factor: Of the peak learning rate.
+    """
 
     epoch: int
     step: int
@@ -45,20 +56,35 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Update:
-    """What an update saw: means over its captions of "loss" and its parts, and the objective's facts before it."""
+class StepResult:
+    """What an update computed.
+
+    Attributes:
+        losses: Means over its pairs of "loss" and its parts.
+        facts: Of the learner, before the update.
+        pairs: How many there were.
+    """
 
     losses: dict[str, float]
     facts: dict[str, float]
-    captions: int
+    pairs: int
 
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """What an update needs; `clip` as in the recipe's `Optimiser`, `train` for the owners and ids of whole batches."""
+    """The steps of a training.
 
-    towers: nn.ModuleDict
-    objective: Objective
+    Attributes:
+        learner: What is trained.
+        optimiser: Over the learner's parts.
+        processes: This one and the others.
+        precision: Of the forward pass.
+        train: What the weights learn from.
+        seed: Of the training.
+        clip: Gradients are scaled down to this norm when they are longer; None never.
+    """
+
+    learner: Learner[Any]
     optimiser: torch.optim.Optimizer
     processes: Processes
     precision: Precision
@@ -66,73 +92,77 @@ class Loop:
     seed: int
     clip: float | None
 
-    def update(self, shares: Sequence[Share], coming: Iterator[Batch], place: Place) -> Update:
-        """Move the weights once, by the gradient of the captions' mean loss over the batches `shares`.
+    def update(self, shares: Sequence[Share], batches: Iterator[TrainingBatch], position: StepPosition) -> StepResult:
+        """Move the weights once, by the gradient of the mean loss over the pairs of several batches.
 
-        Each batch contrasts within itself only. `coming` gives the inputs of their chunks in order. Raises
-        `TrainingError`, before the weights are touched, when a loss or the gradient is NaN or infinite.
+        Args:
+            shares: The batches, each of which contrasts within itself only.
+            batches: The inputs of their chunks, in order.
+            position: Of this update.
+
+        Raises:
+            TrainingError: A loss or the gradient is NaN or infinite; the weights are not touched.
         """
-        set_rates(self.optimiser, place.factor)
+        self.learner.at_step(position.epoch, position.step)
+        set_rates(self.optimiser, position.factor)
         self.optimiser.zero_grad()
-        captions = sum(len(share.rows) for share in shares)
-        losses = [self._backward(share, coming, place, number, captions) for number, share in enumerate(shares)]
+        pairs = sum(len(share.rows) for share in shares)
+        on_device = [self._backward(share, batches, position, number, pairs) for number, share in enumerate(shares)]
         norm = self._gradient_norm()
         # The one point at which the CPU waits for the device: everything that is logged or decided on, in one piece.
-        found, length = self._read(losses, norm)
-        for share, one in zip(shares, found, strict=True):
-            if not math.isfinite(one["loss"]):
-                raise self._stopped(f"the loss is {one['loss']}", [share], place)
-        facts = self.objective.facts()
-        parts = [len(share.rows) / captions for share in shares]
-        mean = {name: sum(part * one[name] for part, one in zip(parts, found, strict=True)) for name in found[0]}
-        self._move(length, norm, mean, shares, place)
-        return Update(mean, facts, captions)
+        losses, length = self._read(on_device, norm)
+        for share, values in zip(shares, losses, strict=True):
+            if not math.isfinite(values["loss"]):
+                raise self._stopped(f"the loss is {values['loss']}", [share], position)
+        facts = self.learner.facts()
+        weights = [len(share.rows) / pairs for share in shares]
+        mean = {
+            name: sum(weight * values[name] for weight, values in zip(weights, losses, strict=True))
+            for name in losses[0]
+        }
+        self._move(length, norm, mean, shares, position)
+        return StepResult(mean, facts, pairs)
 
-    def vectors(self, side: str, inputs: Inputs) -> Tensor:
-        """(n, d) unit vectors of one side's inputs; the norm is taken in float32 (or wider) under every precision."""
-        with self.precision.autocast():
-            vectors = self.towers[side](to_device(inputs, self.processes.device))
-        return functional.normalize(self.precision.widen(vectors), dim=-1)
-
-    def _backward(self, share: Share, coming: Iterator[Batch], place: Place, number: int, captions: int) -> Losses:
-        # The inputs are kept on the CPU for the second pass; chunks bound the device's memory.
-        batches = [next(coming) for _ in share.chunks]
+    def _backward(
+        self, share: Share, batches: Iterator[TrainingBatch], position: StepPosition, number: int, pairs: int
+    ) -> Losses:
+        # The inputs stay on the CPU for the second pass; chunks bound the device's memory.
+        chunks = [next(batches) for _ in share.chunks]
         device, processes = self.processes.device, self.processes
 
         def vectors_of(chunk: int) -> Vectors:
-            seed_step(self.seed, place.epoch, place.step, number, processes.rank, chunk, device=device)
-            batch = batches[chunk]
-            return self.vectors("image", batch.images), self.vectors("text", batch.texts)
+            seed_step(self.seed, position.epoch, position.step, number, processes.rank, chunk, device=device)
+            batch = chunks[chunk]
+            return (
+                self.learner.vectors("anchor", to_device(batch.anchors, device)),
+                self.learner.vectors("positive", to_device(batch.positives, device)),
+            )
 
-        def losses_of(images: Tensor, texts: Tensor) -> Losses:
-            own = Pairs(
-                images,
-                texts,
-                torch.cat([one.owners.to(device, non_blocking=True) for one in batches]),
-                _together([one.targets for one in batches], device),
-                _together([one.tokens for one in batches], device),
-                None if batches[0].classes is None else torch.cat([one.classes.to(device) for one in batches]),
+        def losses_of(anchors: Tensor, positives: Tensor) -> Losses:
+            own = VectorPairs(
+                anchors,
+                positives,
+                torch.cat([batch.anchor_rows.to(device, non_blocking=True) for batch in chunks]),
+                _stack_padded([batch.targets for batch in chunks], device),
+                _stack_padded([batch.tokens for batch in chunks], device),
+                None if chunks[0].classes is None else torch.cat([batch.classes.to(device) for batch in chunks]),
+                None if chunks[0].rows is None else torch.cat([batch.rows.to(device) for batch in chunks]),
             )
             if processes.count == 1:
-                return self._losses(own)
-            both = torch.cat([images, texts], dim=1)[: share.own]
-            images, texts = processes.gather(both, share.sizes).split(images.shape[1], dim=1)
-            owners = torch.from_numpy(self.train.owners[share.rows]).to(device, non_blocking=True)
-            known = self.train.classes
-            classes = None if known is None else torch.from_numpy(known[share.rows]).to(device, non_blocking=True)
-            weight = share.own * processes.count / len(share.rows)
-            return self._losses(own, Pairs(images, texts, owners, classes=classes), weight)
+                return self.learner.losses(own)
+            both = torch.cat([anchors, positives], dim=1)[: share.own]
+            anchors, positives = processes.gather(both, share.sizes).split(anchors.shape[1], dim=1)
+            anchor_rows, classes = self.train.labels(share.rows)
+            classes = None if classes is None else classes.to(device, non_blocking=True)
+            everyone = VectorPairs(anchors, positives, anchor_rows.to(device, non_blocking=True), classes=classes)
+            return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
 
-        weight = len(share.rows) / captions
-        return backward(vectors_of, len(batches), losses_of, lambda total: self.precision.scale(weight * total))
-
-    def _losses(self, own: Pairs, everyone: Pairs | None = None, weight: float = 1.0) -> Losses:
-        losses: Losses = self.objective(own, everyone, weight)
-        return losses
+        weight = len(share.rows) / pairs
+        return backward(vectors_of, len(chunks), losses_of, lambda total: self.precision.scale(weight * total))
 
     def _gradient_norm(self) -> Tensor:
         """The length of the gradient, averaged over the processes and in its own scale."""
-        gradients = [one.grad for one in parameters_of(self.optimiser) if one.grad is not None]
+        gradients = [weight.grad for weight in parameters_of(self.optimiser) if weight.grad is not None]
         self.processes.average(gradients)
         self.precision.unscale(self.optimiser)
         return get_total_norm(gradients)
@@ -141,7 +171,7 @@ class Loop:
         """The losses of each batch over all processes, and the norm."""
         names = list(losses[0].parts)
         values = torch.stack(
-            [one.double() for loss in losses for one in (loss.total, *(loss.parts[name] for name in names))]
+            [value.double() for loss in losses for value in (loss.total, *(loss.parts[name] for name in names))]
         )
         values = self.processes.sum(values) / self.processes.count
         *flat, length = torch.cat([values, norm.reshape(1).to(values)]).tolist()
@@ -150,36 +180,37 @@ class Loop:
         return [dict(zip(["loss", *names], row, strict=True)) for row in rows], length
 
     def _move(
-        self, length: float, norm: Tensor, mean: Mapping[str, float], shares: Sequence[Share], place: Place
+        self, length: float, norm: Tensor, mean: Mapping[str, float], shares: Sequence[Share], position: StepPosition
     ) -> None:
         if math.isfinite(length):
             if self.clip is not None and length > self.clip:
                 clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
         elif not self.precision.is_scaled:
-            raise self._stopped(f"the loss is finite, but the length of its gradient is {length}", shares, place)
+            raise self._stopped(f"the loss is finite, but the length of its gradient is {length}", shares, position)
         elif self.precision.factor < _SMALLEST_SCALE:
-            raise self._stopped("the gradient overflows float16 at every scale", shares, place)
+            raise self._stopped("the gradient overflows float16 at every scale", shares, position)
         if math.isfinite(length):  # otherwise the scaled gradient overflowed, and nothing moves
-            self.objective.ascend({name: value for name, value in mean.items() if name != "loss"})
+            self.learner.after_step({name: value for name, value in mean.items() if name != "loss"})
         self.precision.step(self.optimiser)
 
-    def _stopped(self, what: str, shares: Sequence[Share], place: Place) -> TrainingError:
-        ids = [str(self.train.captions[row]) for share in shares for row in share.rows]
+    def _stopped(self, message: str, shares: Sequence[Share], position: StepPosition) -> TrainingError:
+        ids = [str(self.train.ids[row]) for share in shares for row in share.rows]
         more = f", … ({len(ids)} in all)" if len(ids) > _NAMED else ""
         rate = max(group["lr"] for group in self.optimiser.param_groups)
+        unit = self.train.unit
         return TrainingError(
-            f"{what} in epoch {place.epoch + 1}, step {place.step + 1} (learning rate {rate:.2g}); captions of the "
-            f"batch: {', '.join(map(repr, ids[:_NAMED]))}{more}.",
-            hint="look at these captions and their images; if they are sound, lower optimiser.rate or raise "
-            "schedule.warmup or objective.temperature" + self.precision.advice,
+            f"{message} in epoch {position.epoch + 1}, step {position.step + 1} (learning rate {rate:.2g}); {unit} of "
+            f"the batch: {', '.join(map(repr, ids[:_NAMED]))}{more}.",
+            hint=f"look at these {unit} and what they are paired with; if they are sound, {self.learner.advice}"
+            + self.precision.advice,
             ids=ids,
         )
 
 
-def _together(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
+def _stack_padded(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
     """The chunks' rows under each other, the narrower ones filled up with 0 on the right (padding)."""
-    present = [one.to(device, non_blocking=True) for one in parts if one is not None]
+    present = [part.to(device, non_blocking=True) for part in parts if part is not None]
     if not present:
         return None
-    width = max(one.shape[1] for one in present)
-    return torch.cat([functional.pad(one, (0, width - one.shape[1])) for one in present])
+    width = max(part.shape[1] for part in present)
+    return torch.cat([functional.pad(part, (0, width - part.shape[1])) for part in present])

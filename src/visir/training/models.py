@@ -15,7 +15,7 @@ from visir.training.recipe import expand
 from visir.training.sides import FITTED_WORDS, FrozenImages, FrozenTexts
 
 
-class Models:
+class ModelLoader:
     """`device` is where frozen encoders compute; those to be tuned are given on the CPU and move with their tower."""
 
     def __init__(self, device: str) -> None:

@@ -15,7 +15,7 @@ from visir.training.regime import Regime
 
 
 class BatchStatistics:
-    """The batch norms of `towers`, made to see the whole batch, as the recipe means it.
+    """The batch norms of `model`, made to see the whole batch, as the recipe means it.
 
     Across GPUs they become synchronised ones, until `release`. Where rows that belong together cannot be brought
     together they are refused with a `ConfigurationError`: in chunks (`optimiser.chunk`), whose second pass would also
@@ -24,11 +24,11 @@ class BatchStatistics:
     throughout depend on no batch, and neither do those of pretrained halves, which keep their running statistics.
     """
 
-    def __init__(self, towers: nn.ModuleDict, recipe: Regime, processes: Processes, captions: int) -> None:
+    def __init__(self, model: nn.Module, recipe: Regime, processes: Processes, captions: int) -> None:
         self._replaced: list[tuple[nn.Module, str, nn.Module]] = []
         throughout = recipe.schedule.frozen_epochs >= recipe.optimiser.epochs
-        towers.train()
-        found = [one for one in _batch_norms(towers) if not (throughout and id(one[2]) in _given(towers))]
+        model.train()
+        found = [one for one in _batch_norms(model) if not (throughout and id(one[2]) in _given(model))]
         if not found:
             return
         settings, count = recipe.optimiser, processes.count
@@ -62,14 +62,14 @@ class BatchStatistics:
         self._replaced.clear()
 
 
-def _batch_norms(towers: nn.ModuleDict) -> Iterator[tuple[str, nn.Module, nn.Module]]:
+def _batch_norms(model: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Module]]:
     """(path, parent, module) of every batch norm that is in training mode."""
-    for path, parent in towers.named_modules():
+    for path, parent in model.named_modules():
         for name, child in parent.named_children():
             if isinstance(child, _BatchNorm) and child.training:
                 yield f"{path}.{name}", parent, child
 
 
-def _given(towers: nn.ModuleDict) -> set[int]:
-    bodies = [tower.body for tower in towers.values() if isinstance(tower, Tower) and tower.body is not None]
+def _given(model: nn.Module) -> set[int]:
+    bodies = [tower.body for tower in model.modules() if isinstance(tower, Tower) and tower.body is not None]
     return {id(module) for body in bodies for given in body.given() for module in given.modules()}

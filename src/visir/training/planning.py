@@ -9,7 +9,7 @@ from torch import Tensor
 
 from visir.records import Collection
 from visir.training.batches import steps_per_epoch
-from visir.training.build import Model, build_model
+from visir.training.build import TrainingModel, build_model
 from visir.training.data import open_splits
 from visir.training.footprint import Memory, estimate_memory
 from visir.training.processes import Processes
@@ -30,7 +30,7 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What a recipe amounts to.
 
     - `images`, `captions`: of the splits "train" and "validation"
@@ -46,7 +46,7 @@ class Plan:
     memory: Memory
 
 
-def plan(recipe: Recipe, *, collection: Collection | None = None) -> Plan:
+def plan(recipe: Recipe, *, collection: Collection | None = None) -> TrainingPlan:
     """What training would take: reads the collection and loads the encoders, encodes and trains nothing.
 
     Weights of ImageNet are not fetched. Raises `VisirError` when data is missing, with what to download.
@@ -57,7 +57,7 @@ def plan(recipe: Recipe, *, collection: Collection | None = None) -> Plan:
     parameters = _parameters(recipe, model)
     captions = {"train": splits.train.captions.num_rows, "validation": splits.validation.captions.num_rows}
     per_epoch = steps_per_epoch(captions["train"], recipe.optimiser.batch, recipe.optimiser.accumulate)
-    return Plan(
+    return TrainingPlan(
         {"train": splits.train.images.num_rows, "validation": splits.validation.images.num_rows},
         captions,
         parameters,
@@ -77,7 +77,7 @@ def _without_download(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"image": recipe.image.model_copy(update={"weights": "random"})})
 
 
-def _parameters(recipe: Recipe, model: Model) -> dict[str, Parameters]:
+def _parameters(recipe: Recipe, model: TrainingModel) -> dict[str, Parameters]:
     parts: dict[str, Parameters] = {}
     for modality, tower in model.towers.items():
         if tower.body is not None:

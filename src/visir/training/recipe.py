@@ -98,6 +98,11 @@ class Selection(Settings):
     keep: Literal["rsum", "last"] = "rsum"
     patience: Count | None = None
 
+    @property
+    def figure(self) -> str:
+        """The figure of validation by which epochs are compared."""
+        return "rsum"
+
 
 class Recipe(Settings):
     """A dual encoder and how it is trained. Everything that changes the result is here, and is saved beside it.

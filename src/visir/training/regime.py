@@ -5,7 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
-from visir.training.recipe import Averaging, Optimiser, Schedule, Selection
+from visir.training.recipe import Averaging, Optimiser, Schedule
+
+
+class EpochChoice(Protocol):
+    """Which epoch's weights are kept."""
+
+    @property
+    def keep(self) -> str:
+        """The figure of validation whose best epoch is kept, or "last"."""
+        ...
+
+    @property
+    def figure(self) -> str:
+        """The figure of validation by which epochs are compared, whichever is kept."""
+        ...
+
+    @property
+    def patience(self) -> int | None:
+        """After how many epochs without a better figure training stops."""
+        ...
 
 
 class Regime(Protocol):
@@ -51,7 +70,7 @@ class Regime(Protocol):
         ...
 
     @property
-    def selection(self) -> Selection:
+    def selection(self) -> EpochChoice:
         """Which epoch is kept."""
         ...
 

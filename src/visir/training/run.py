@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from visir.encoders.models.tower_files import LAYOUT, write_files
 from visir.encoders.models.towers import TowersEncoder
 from visir.errors import ImageError
 from visir.records import Collection
-from visir.training.build import Model, build_model
+from visir.training.build import build_model
+from visir.training.checkpoint import Checkpoint
 from visir.training.data import open_splits
+from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
-from visir.training.facts import facts_of
-from visir.training.fit import Fitted, Report, fit
-from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, taken
-from visir.training.loop import TrainingError
+from visir.training.fit import FitResult, Report
+from visir.training.folder import RECIPE_FILE
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe, expand
 from visir.training.settings import to_toml
 from visir.training.tensorboard import EVENTS
 from visir.training.tensorboard import FOLDER as TENSORBOARD_FOLDER
-
-STOPPED_FILE = "stopped-batch.json"
 
 
 def train(
@@ -58,51 +54,26 @@ def train(
     """
     out = Path(out)
     processes = Processes.join(recipe.device)
-    processes.first_tells(lambda: check_free(out, resume))
+    checkpoint = Checkpoint(out, LAYOUT, recipe_text(recipe), resume, {TENSORBOARD_FOLDER: EVENTS})
+    checkpoint.check_free(processes)
     started = time.perf_counter()
     splits = open_splits(recipe, collection)
     model = build_model(recipe, splits.train, str(processes.device))
-    with _pictures_named(recipe), ExitStack() as held:
-        learnt, checked = build_examples(recipe, model, splits)
-        prepared = time.perf_counter() - started
-        taken_by_first: list[TrainingFolder] = []
-        processes.first_tells(lambda: taken_by_first.append(_begun(out, recipe, resume, held)))
-        folder = taken_by_first[0] if taken_by_first else TrainingFolder(out, None)
-        try:
-            fitted = fit(
-                recipe, model.towers, model.objective, learnt, checked, folder=folder, resume=resume, report=report
-            )
-        except TrainingError as fault:
-            if processes.is_first:
-                stopped = {"message": fault.message, "captions": fault.ids}
-                folder.write(STOPPED_FILE, orjson.dumps(stopped, option=orjson.OPT_INDENT_2))
-            raise
-        facts = facts_of(recipe, learnt, checked, fitted, prepared=prepared) | {"processes": processes.count}
-        processes.first_tells(lambda: _finish(folder, recipe, model, fitted, facts))
+
+    def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:
+        encoder = TowersEncoder(model.towers, model.backbones, name=str(out), device="cpu")
+        return write_files(path, encoder, facts=facts)
+
+    with _pictures_named(recipe):
+        learner = DualEncoder(model.towers, model.objective)
+        examples = build_examples(recipe, model, splits)
+        checkpoint.train(recipe, learner, *examples, write, prepared=time.perf_counter() - started, report=report)
     return out
 
 
 def recipe_text(recipe: Recipe) -> str:
     """The resolved recipe as TOML, opening with the command that runs it."""
     return to_toml(recipe, f"visir train {RECIPE_FILE}")
-
-
-def _begun(out: Path, recipe: Recipe, resume: bool, held: ExitStack) -> TrainingFolder:
-    folder = held.enter_context(taken(out, LAYOUT, resume))
-    folder.begin(recipe_text(recipe))
-    folder.expect(TENSORBOARD_FOLDER, EVENTS)
-    return folder
-
-
-def _finish(folder: TrainingFolder, recipe: Recipe, model: Model, fitted: Fitted, facts: dict[str, Any]) -> None:
-    encoder = TowersEncoder(fitted.towers, model.backbones, name=str(folder.path), device="cpu")
-    folder.finish(
-        LAYOUT,
-        lambda path: write_files(path, encoder, facts=facts),
-        recipe_text(recipe),
-        fitted.curve,
-        also={TENSORBOARD_FOLDER: EVENTS},
-    )
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, notes
 
 
-def refuse_another_run(path: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+def check_same_training(path: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Raise `ConfigurationError` when the state at `path` is not of the run that wants to go on from it.
 
     `found` and `expected` are nested plain values; every difference is listed.
@@ -95,11 +95,11 @@ def _differences(one: object, other: object, name: str) -> Iterator[tuple[str, o
         yield name, one, other
 
 
-def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def strip_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names begin with `prefix` and a slash, without it."""
     return {name[len(prefix) + 1 :]: tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}/")}
 
 
-def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def add_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with `prefix` and a slash before their names."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}

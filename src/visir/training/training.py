@@ -3,74 +3,63 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from visir.encoders.towers.base import Tower
 from visir.errors import ConfigurationError
-from visir.records import Modality
 from visir.training.averaging import RunningMean, snapshot_steps
 from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
 from visir.training.curve import Epoch, Running
 from visir.training.folder import TrainingFolder
 from visir.training.freezing import Freezing
-from visir.training.inputs.ahead import ahead
-from visir.training.inputs.base import Draw, Examples
-from visir.training.loop import Loop, Place
+from visir.training.inputs.base import EpochRandom, Examples
+from visir.training.inputs.prefetch import prefetch
+from visir.training.learner import E, Learner
+from visir.training.loop import Loop, StepPosition
 from visir.training.normalisation import BatchStatistics
-from visir.training.objectives.objective import Objective
 from visir.training.optimiser import build_optimiser, moments, restore_moments
 from visir.training.precision import Precision
 from visir.training.processes import Processes
 from visir.training.regime import Regime
 from visir.training.schedule import Timetable
-from visir.training.state import load_state, named, refuse_another_run, save_state, under
+from visir.training.state import add_prefix, check_same_training, load_state, save_state, strip_prefix
 from visir.training.step_log import Step
-from visir.training.validation import encode_source, validate
 
 
-class Training:
+class Training(Generic[E]):
     """The weights and everything that moves with them. `begin`, then `run_epoch` and `close_epoch` until `is_done`."""
 
     def __init__(
-        self,
-        recipe: Regime,
-        towers: Mapping[Modality, Tower],
-        objective: Objective,
-        train: Examples,
-        validation: Examples,
-        processes: Processes,
+        self, recipe: Regime, learner: Learner[E], train: Examples, validation: E, processes: Processes
     ) -> None:
         self.recipe, self.train, self.validation, self.processes = recipe, train, validation, processes
-        self.towers, self.objective = nn.ModuleDict({str(side): tower for side, tower in towers.items()}), objective
-        self.modules = nn.ModuleDict({"towers": self.towers, "objective": objective}).to(processes.device)
-        self.freezing = Freezing(towers.values())
-        self.freezing.refuse_nothing(self.modules, recipe.schedule.frozen_epochs)
-        self.statistics = BatchStatistics(self.towers, recipe, processes, len(train))
+        self.precision = Precision(recipe.precision, processes.device)
+        self.learner = learner.to(processes.device)
+        self.learner.prepare(self.precision)
+        self.model = learner.model
+        self.freezing = Freezing(learner.pretrained)
+        self.freezing.check_trainable(learner, recipe.schedule.frozen_epochs)
+        self.statistics = BatchStatistics(self.model, recipe, processes, len(train))
         settings = recipe.optimiser
-        parts = dict(self.towers.items()) | {"objective": objective}
-        self.optimiser = build_optimiser(parts, settings, recipe.rates)
+        self.optimiser = build_optimiser(learner.parts(), settings, recipe.rates)
         self.steps = steps_per_epoch(len(train), settings.batch, settings.accumulate)
         self.timetable = Timetable(recipe.schedule, settings.epochs, self.steps)
-        self.precision = Precision(recipe.precision, processes.device)
         self.average = RunningMean()
         self.running = Running()
         self.curve: list[Epoch] = []
         self.best: dict[str, Tensor] = {}
-        self.loop = Loop(self.towers, objective, self.optimiser, processes, self.precision, train, recipe.seed,
-                         settings.clip)  # fmt: skip
+        self.loop = Loop(learner, self.optimiser, processes, self.precision, train, recipe.seed, settings.clip)
 
     def begin(self) -> None:
         """Make sure that all processes begin with the same weights, at the same step."""
-        self.processes.spread(self.modules.state_dict().values())
+        self.processes.spread(self.learner.state_dict().values())
         if self.processes.first_tells(lambda: self.steps_done) != self.steps_done:
             raise ConfigurationError(
                 f"process {self.processes.rank} did not find the state from which the first one goes on.",
@@ -83,9 +72,9 @@ class Training:
         return len(self.curve) * self.steps + self.running.step
 
     @property
-    def captions_left(self) -> int:
-        """How many captions are still to be trained on, when nothing stops it early."""
-        return (self.recipe.optimiser.epochs - len(self.curve)) * len(self.train) - self.running.captions
+    def pairs_left(self) -> int:
+        """How many pairs are still to be trained on, when nothing stops it early."""
+        return (self.recipe.optimiser.epochs - len(self.curve)) * len(self.train) - self.running.pairs
 
     @property
     def is_done(self) -> bool:
@@ -106,7 +95,7 @@ class Training:
         return self.curve[self.chosen - 1].facts
 
     def run_epoch(self) -> Generator[tuple[Step, int], None, None]:
-        """The steps of the epoch under way that are still to be done, one by one, each with its number of captions."""
+        """The steps of the epoch under way that are still to be done, one by one, each with its number of pairs."""
         number, began, before = len(self.curve), time.perf_counter(), self.running.seconds
         settings, processes = self.recipe.optimiser, self.processes
         shares = [
@@ -121,28 +110,28 @@ class Training:
         snapshots = snapshot_steps(self.recipe.averaging, self.steps)
         todo = range(self.running.step, self.steps)
         chunks = (chunk for step in todo for share in shares[step] for chunk in share.chunks)
-        self.freezing.train(self.towers, frozen=self.timetable.is_frozen(number))
-        self.objective.train()
-        draw, pin = Draw(self.recipe.seed, number), processes.device.type == "cuda"
-        with closing(ahead(self.train, chunks, draw, pin=pin)) as coming:
+        self.learner.train()
+        self.freezing.train(self.model, frozen=self.timetable.is_frozen(number))
+        draw, pin = EpochRandom(self.recipe.seed, number), processes.device.type == "cuda"
+        with closing(prefetch(self.train, chunks, draw, pin=pin)) as coming:
             for step in todo:
                 factor = self.timetable.factor(number, step)
-                update = self.loop.update(shares[step], coming, Place(number, step, factor))
+                update = self.loop.update(shares[step], coming, StepPosition(number, step, factor))
                 if step in snapshots:
-                    self.average.add(self.towers)
-                self.running.add(update.losses, update.captions)
+                    self.average.add(self.model)
+                self.running.add(update.losses, update.pairs)
                 self.running.seconds = before + time.perf_counter() - began
                 rate = factor * settings.rate
-                yield Step(self.steps_done, number + 1, update.losses, update.facts, rate), update.captions
+                yield Step(self.steps_done, number + 1, update.losses, update.facts, rate), update.pairs
 
     def close_epoch(self) -> Epoch:
         """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
-        self.towers.eval()
-        with self.average.inside(self.towers):
+        self.model.eval()
+        with self.average.inside(self.model):
             epoch = self.processes.first_tells(self._judged)
             self.curve.append(epoch)
             if self.chosen == epoch.epoch:
-                self.best = {name: one.detach().clone() for name, one in self.towers.state_dict().items()}
+                self.best = {name: one.detach().clone() for name, one in self.model.state_dict().items()}
         self.average.clear()
         self.running = Running()
         return epoch
@@ -150,10 +139,10 @@ class Training:
     def save(self, folder: TrainingFolder) -> None:
         """Write everything that a later process needs to go on as if nothing had been."""
         tensors = {
-            **named("now", self.modules.state_dict()),
-            **named("best", self.best),
-            **named("average", self.average.mean),
-            **named("optimiser", moments(self.optimiser)),
+            **add_prefix("now", self.learner.state_dict()),
+            **add_prefix("best", self.best),
+            **add_prefix("average", self.average.mean),
+            **add_prefix("optimiser", moments(self.optimiser)),
         }
         notes = {
             "curve": [asdict(epoch) for epoch in self.curve],
@@ -166,48 +155,42 @@ class Training:
     def restore(self, path: Path) -> None:
         """Go back to where `save` was called."""
         tensors, notes = load_state(path)
-        refuse_another_run(path, notes, self._identity())
+        check_same_training(path, notes, self._identity())
         device = self.processes.device
-        self.modules.load_state_dict(under("now", tensors))
-        self.best = {name: one.to(device) for name, one in under("best", tensors).items()}
-        self.average.mean = {name: one.to(device) for name, one in under("average", tensors).items()}
+        self.learner.load_state_dict(strip_prefix("now", tensors))
+        self.best = {name: one.to(device) for name, one in strip_prefix("best", tensors).items()}
+        self.average.mean = {name: one.to(device) for name, one in strip_prefix("average", tensors).items()}
         self.average.count = notes["snapshots"]
-        restore_moments(self.optimiser, under("optimiser", tensors))
+        restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
         self.precision.restore(notes["scaler"])
         self.curve = [Epoch(**epoch) for epoch in notes["curve"]]
         self.running = Running(**notes["running"])
 
-    def chosen_towers(self) -> dict[Modality, Tower]:
-        """The towers with the chosen weights, on the CPU, all their weights trainable again."""
+    def choose(self) -> None:
+        """Give the model the chosen weights, on the CPU and in evaluation mode, all of them trainable again."""
         self.statistics.release()
-        self.towers.load_state_dict(self.best)
+        self.model.load_state_dict(self.best)
         self.freezing.thaw()
-        self.towers.cpu().eval()
-        towers: dict[Modality, Tower] = {}
-        for side in ("image", "text"):
-            tower = self.towers[side]
-            assert isinstance(tower, Tower)
-            towers[side] = tower
-        return towers
+        self.model.cpu().eval()
 
     @property
     def _best_epoch(self) -> int:
-        """The epoch (from 1) with the best validation rsum, the earliest of equals."""
-        return 1 + int(np.argmax([epoch.validation["rsum"] for epoch in self.curve]))
+        """The epoch (from 1) with the best figure of validation, the earliest of equals."""
+        figure = self.recipe.selection.figure
+        return 1 + int(np.argmax([epoch.validation[figure] for epoch in self.curve]))
 
     def _judged(self) -> Epoch:
         began = time.perf_counter()
-        images = encode_source(self.validation.images, partial(self.loop.vectors, "image"))
-        texts = encode_source(self.validation.texts, partial(self.loop.vectors, "text"))
-        counted = validate(images, texts, self.validation.owners)
+        figures = self.learner.validate(self.validation)
         running = self.running
+        self.learner.at_step(len(self.curve), self.steps - 1)  # a resumed training may not have done this step itself
         return Epoch(
             len(self.curve) + 1,
             running.means(),
-            self.objective.facts(),
-            counted,
+            self.learner.facts(),
+            figures,
             running.seconds + time.perf_counter() - began,
-            running.captions / running.seconds,
+            running.pairs / running.seconds,
         )
 
     def _identity(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Validation while training: hits and their sum, nothing else.
 
-The numbers that leave the house come from `visir.evaluation`, under a protocol. This is the quick count by which an
-epoch is chosen; a test holds it equal to the measures.
+Published figures come from `visir.evaluation`, under a protocol. This is the quick count by which an epoch is chosen; a
+test checks that it equals the measures.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from visir.encoders.towers.base import Inputs
-from visir.training.inputs.base import Source
+from visir.training.inputs.base import InputSource
 
 CUTOFFS = (1, 5, 10)
 _ENCODED = 128
@@ -23,7 +23,7 @@ _SCORES = 1 << 24
 """Scores held at a time: 64 MiB, whatever the size of the split."""
 
 
-def encode_source(source: Source, vectors_of: Callable[[Inputs], Tensor]) -> NDArray[np.float32]:
+def encode_source(source: InputSource, vectors_of: Callable[[Inputs], Tensor]) -> NDArray[np.float32]:
     """(n, d) vectors of a whole source as in use (nothing drawn), in blocks; the next one is read meanwhile."""
     blocks = []
     with torch.inference_mode():
@@ -32,7 +32,7 @@ def encode_source(source: Source, vectors_of: Callable[[Inputs], Tensor]) -> NDA
     return np.concatenate(blocks)
 
 
-def _inputs(source: Source) -> Iterator[Inputs]:
+def _inputs(source: InputSource) -> Iterator[Inputs]:
     rows = np.array_split(np.arange(len(source)), -(-len(source) // _ENCODED))
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(source.batch, rows[0])
@@ -42,33 +42,47 @@ def _inputs(source: Source) -> Iterator[Inputs]:
         yield coming.result()
 
 
-def validate(images: NDArray[np.float32], texts: NDArray[np.float32], owners: NDArray[np.int64]) -> dict[str, float]:
-    """hit@1, @5, @10 of both directions in percent ("i2t hit@1", …) and "rsum", their sum (0–600).
+def validate(
+    anchors: NDArray[np.float32],
+    positives: NDArray[np.float32],
+    anchor_rows: NDArray[np.int64],
+    tasks: tuple[str, str] = ("i2t", "t2i"),
+) -> dict[str, float]:
+    """Count hits in both directions. An anchor without a positive is a candidate but no query.
 
-    `images` (n, d) and `texts` (m, d) are unit vectors, `owners` (m,) the row of each text's image. An image is found
-    by the best of its captions; an image without a caption is a candidate but no query.
+    Args:
+        anchors: (n, d) unit vectors.
+        positives: (m, d) unit vectors.
+        anchor_rows: (m,) the row of each positive's anchor.
+        tasks: What the directions are called: from an anchor to its positives, and from a positive to its anchor.
+
+    Returns:
+        hit@1, @5, @10 of both directions in percent ("i2t hit@1", …) and "rsum", their sum (0 to 600). An anchor's hit
+        is its best positive.
+
+    Example:
+        >>> anchors = np.eye(2, dtype=np.float32)
+        >>> validate(anchors, anchors, np.array([0, 1]))["rsum"]
+        600.0
     """
-    rows = np.arange(len(images))
-    captioned = np.unique(owners)
+    rows = np.arange(len(anchors))
+    queries = np.unique(anchor_rows)
+    to_positives, to_anchors = tasks
     ranks = {
-        "i2t": _first_ranks(images[captioned], captioned, texts, owners),
-        "t2i": _first_ranks(texts, owners, images, rows),
+        to_positives: _first_ranks(anchors[queries], queries, positives, anchor_rows),
+        to_anchors: _first_ranks(positives, anchor_rows, anchors, rows),
     }
-    values = {
-        f"{direction} hit@{k}": 100.0 * float((found <= k).mean())
-        for direction, found in ranks.items()
-        for k in CUTOFFS
-    }
+    values = {f"{task} hit@{k}": 100.0 * float((first <= k).mean()) for task, first in ranks.items() for k in CUTOFFS}
     return {**values, "rsum": sum(values.values())}
 
 
 def _first_ranks(
     queries: NDArray[np.float32],
-    query_owners: NDArray[np.int64],
+    query_anchors: NDArray[np.int64],
     candidates: NDArray[np.float32],
-    candidate_owners: NDArray[np.int64],
+    candidate_anchors: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """The rank, from 1, of each query's best positive: the candidates of the same owner are its positives.
+    """The rank, from 1, of each query's best positive: the candidates of the same anchor are its positives.
 
     Ties, and NaN, count against the query (`~(a < b)` rather than `a >= b`), so that a space that collapsed to one
     point scores nothing.
@@ -78,7 +92,7 @@ def _first_ranks(
     for start in range(0, len(queries), block):
         part = slice(start, start + block)
         scores = queries[part] @ candidates.T
-        positive = query_owners[part, None] == candidate_owners[None, :]
+        positive = query_anchors[part, None] == candidate_anchors[None, :]
         best = np.where(positive, scores, -np.inf).max(axis=1, keepdims=True)
         ranks[part] = 1 + (~(scores < best) & ~positive).sum(axis=1)
     return ranks

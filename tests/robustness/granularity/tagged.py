@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from visir.robustness.language.words import Words
+from visir.robustness.language.tagged_captions import TaggedCaptions
 
 
-def tagged(*captions: str) -> Words:
+def tagged(*captions: str) -> TaggedCaptions:
     """`tagged("A/AT0 dog/NN1")`: one space between the words; a word and its tag are parted by the last "/"."""
     texts, starts, ends, tags, offsets = [], [], [], [], [0]
     for caption in captions:
@@ -23,7 +23,7 @@ def tagged(*captions: str) -> Words:
         texts.append(text)
         offsets.append(len(starts))
     column = pa.array(tags, pa.string()).dictionary_encode()
-    return Words(
+    return TaggedCaptions(
         pa.array(texts, pa.string()),
         np.array(offsets, np.int64),
         np.array(starts, np.int32),

@@ -13,12 +13,12 @@ from tagged import tagged
 
 from visir.robustness.granularity.registry import FEATURES
 from visir.robustness.granularity.senses import all_senses
-from visir.robustness.granularity.tokens import Tokens
+from visir.robustness.granularity.tokens import TokenColumns
 from visir.robustness.language.wordnet import wordnet
 
 
 def counts(feature: str, *captions: str) -> tuple[list[float], list[float]]:
-    tokens = Tokens(tagged(*captions))
+    tokens = TokenColumns(tagged(*captions))
     one = FEATURES.get(feature)
     return one.paper(tokens).tolist(), one.strict(tokens).tolist()
 
@@ -92,7 +92,7 @@ def test_characters_and_words_of_the_text_as_it_is() -> None:
     # An accent of its own ("e" and U+0301) is a character to Python and not to a reader.
     texts = ["A man. ", "a  -  b", "cafe\u0301", ""]
     words = dataclasses.replace(tagged("A/AT0 man/NN1", "a/ZZ0 b/ZZ0", "x/NN1", ""), texts=pa.array(texts))
-    tokens = Tokens(dataclasses.replace(words, starts=words.starts * 0, ends=words.ends * 0))
+    tokens = TokenColumns(dataclasses.replace(words, starts=words.starts * 0, ends=words.ends * 0))
     assert FEATURES.get("characters").paper(tokens).tolist() == [7, 7, 5, 0]
     assert FEATURES.get("characters").strict(tokens).tolist() == [6, 5, 4, 0]
     assert FEATURES.get("words").paper(tokens).tolist() == [3, 5, 1, 1]
@@ -148,7 +148,7 @@ WORDS = (
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join), min_size=1, max_size=6))
 def test_a_caption_counts_the_same_alone_and_among_others(captions: list[str]) -> None:
-    together, alone = Tokens(tagged(*captions)), [Tokens(tagged(one)) for one in captions]
+    together, alone = TokenColumns(tagged(*captions)), [TokenColumns(tagged(one)) for one in captions]
     for name in FEATURES:
         feature = FEATURES.get(name)
         for count in (feature.paper, feature.strict):
@@ -158,7 +158,7 @@ def test_a_caption_counts_the_same_alone_and_among_others(captions: list[str]) -
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9))
 def test_wordnet_features_against_plain_loops(pieces: list[str]) -> None:
-    tokens = Tokens(tagged(" ".join(pieces)))
+    tokens = TokenColumns(tagged(" ".join(pieces)))
     net = wordnet()
     forms = [one.rpartition("/")[0].lower() for one in pieces]
     deepest = [max(map(net.min_depth, senses)) for one in forms if (senses := all_senses(one, ("n", "v", "a", "r")))]

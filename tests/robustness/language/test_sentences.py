@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from visir.robustness.language.words import Sentence, Words
+from visir.robustness.language.tagged_captions import TaggedCaption, TaggedCaptions
 
 
-def words() -> Words:
-    return Words(
+def words() -> TaggedCaptions:
+    return TaggedCaptions(
         pa.array(["A dog .", "", "red dog"]),
         np.array([0, 3, 3, 5]),
         np.array([0, 2, 6, 0, 4], np.int32),
@@ -21,9 +21,9 @@ def words() -> Words:
 
 def test_sentences() -> None:
     first, second, third = words().sentences()
-    assert first == Sentence("A dog .", [0, 2, 6], [1, 5, 7], ["AT0", "NN1", "PUN"], ["a", "dog", "."])
+    assert first == TaggedCaption("A dog .", [0, 2, 6], [1, 5, 7], ["AT0", "NN1", "PUN"], ["a", "dog", "."])
     assert first.tokens() == ["A", "dog", "."]
-    assert second == Sentence("", [], [], [], [])
+    assert second == TaggedCaption("", [], [], [], [])
     assert third.lemmas == ["red", "dog"]
     assert type(first.starts[0]) is int
 

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturb import perturb_texts
 from visir.robustness.perturbations import PERTURBATIONS
 from visir.robustness.perturbations.order import trigrams
 from visir.robustness.perturbations.released_tokens import nltk_tokens, spacy_tokens
 from visir.robustness.perturbations.synonyms import any_synonym
+from visir.robustness.random_stream import RandomStream
 
 
 @pytest.fixture(scope="module")
@@ -211,4 +211,4 @@ def test_typos_are_those_of_the_package(name: str, text: str) -> None:
         theirs = typo.StrErrer(text, seed=42)
         for _ in range(severity):
             getattr(theirs, name)()
-        assert ours(Sentence(text, (), (), (), ()), Draw(), severity) == theirs.result
+        assert ours(TaggedCaption(text, (), (), (), ()), RandomStream(), severity) == theirs.result

@@ -6,9 +6,9 @@ import pytest
 from outcomes import one, outcomes
 
 from visir.errors import VisirError
-from visir.robustness.draw import Draw
 from visir.robustness.perturbations.keyboards import neighbours
 from visir.robustness.perturbations.typos import is_letter, places
+from visir.robustness.random_stream import RandomStream
 
 
 def test_a_swap_takes_two_different_letters_of_one_word() -> None:
@@ -85,7 +85,7 @@ def test_places_are_equally_likely() -> None:
     # 3,000 draws of 10 letters: 300 each, and five standard deviations (5 · √(3000 · 0.1 · 0.9) = 82) either way.
     counts = [0] * 13
     for i in range(3000):
-        (place,) = places(Draw("even", i), "abcde 12 fghij"[:14], is_letter, 1)
+        (place,) = places(RandomStream("even", i), "abcde 12 fghij"[:14], is_letter, 1)
         counts[place if place < 5 else place - 1] += 1
     assert all(abs(n - 300) < 82 for n in [*counts[:5], *counts[8:13]])
     assert counts[5:8] == [0, 0, 0]

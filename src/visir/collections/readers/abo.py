@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
-from visir.collections.readers import rows as tables
-from visir.collections.readers.abo_listings import TEXTS, Counts, listing_files, read_listings
+from visir.collections.readers.abo_listings import TEXTS, ListingCounts, listing_files, read_listings
 from visir.collections.readers.names import whole
 from visir.collections.readers.published import compare_counts
+from visir.collections.readers.rows import read_rows
 from visir.errors import CollectionError, nearest
 
 PUBLISHED = {"listings": 147_702, "images in images.csv": 398_212}
@@ -69,13 +69,13 @@ def read(
     prints too; those of CLIP do not: the two models searched different galleries.
     """
     metadata, folder = abo_folders(path)
-    wanted = text.split(",")
-    for one in wanted:
-        if one not in TEXTS:
-            raise CollectionError(f"abo: unknown text {one!r}", hint=nearest(one, TEXTS))
+    fields = text.split(",")
+    for field in fields:
+        if field not in TEXTS:
+            raise CollectionError(f"abo: unknown text {field!r}", hint=nearest(field, TEXTS))
     draft = Draft("ABO", folder.absolute(), f"Amazon Berkeley Objects {folder.absolute().name}/, {text} in {language}")
-    counts = Counts()
-    images = read_listings(draft, metadata, wanted, language.split(","), counts)
+    counts = ListingCounts()
+    images = read_listings(draft, metadata, fields, language.split(","), counts)
     files = abo_images(folder)
     split_of = _benchmark(folder) if splits == "mvr" else {}
     caption_facts: list[dict[str, Any]] = []
@@ -91,9 +91,11 @@ def read(
         for number, (caption, fact) in enumerate(image.texts.items()):
             draft.add_caption(f"{identifier}#{number}", caption, identifier)
             caption_facts.append({"caption_id": f"{identifier}#{number}"} | fact)
-    draft.facts = pa.Table.from_pylist([{"image_id": one} | image.fact for one, image in images.items()], FACTS)
+    draft.facts = pa.Table.from_pylist(
+        [{"image_id": identifier} | image.fact for identifier, image in images.items()], FACTS
+    )
     draft.caption_facts = pa.Table.from_pylist(caption_facts, CAPTION_FACTS)
-    _tell(draft, counts, unknown, splits, seed)
+    _add_notes(draft, counts, unknown, splits, seed)
     compare_counts(draft, PUBLISHED, {"listings": counts.listings, "images in images.csv": len(files)})
     return draft
 
@@ -101,7 +103,12 @@ def read(
 def abo_folders(path: Path) -> tuple[Path, Path]:
     """(folder of the listings, folder of everything)."""
     metadata = next(
-        (one for one in (path / "listings" / "metadata", path / "metadata", path) if listing_files(one)), None
+        (
+            candidate
+            for candidate in (path / "listings" / "metadata", path / "metadata", path)
+            if listing_files(candidate)
+        ),
+        None,
     )
     if metadata is None:
         packed = path / "abo-listings.tar"
@@ -116,35 +123,40 @@ def abo_folders(path: Path) -> tuple[Path, Path]:
 def abo_images(folder: Path) -> dict[str, dict[str, Any]]:
     """The rows of images.csv by image id."""
     file = folder / "images" / "metadata" / "images.csv"
-    there = next((one for one in (file.with_name("images.csv.gz"), file) if one.is_file()), None)
-    if there is None:
+    table = next((candidate for candidate in (file.with_name("images.csv.gz"), file) if candidate.is_file()), None)
+    if table is None:
         raise CollectionError(
             f"{folder}: no images/metadata/images.csv.gz, which says where the pictures are.",
             hint=f"unpack {_BUCKET}/archives/abo-images-small.tar here, or get {_BUCKET}/images/metadata/images.csv.gz",
         )
-    found: dict[str, dict[str, Any]] = {}
-    for place, row in tables.read_rows(there):
+    rows: dict[str, dict[str, Any]] = {}
+    for place, row in read_rows(table):
         if not {"image_id", "height", "width", "path"} <= row.keys():
             raise CollectionError(
-                f"{there}: expected columns image_id, height, width, path; there are {', '.join(row)}."
+                f"{table}: expected columns image_id, height, width, path; there are {', '.join(row)}."
             )
         if not (row["height"].isdecimal() and row["width"].isdecimal()):
-            raise CollectionError(f"{there}, {place}: height and width must be whole numbers.")
-        found[row["image_id"]] = row
-    return found
+            raise CollectionError(f"{table}, {place}: height and width must be whole numbers.")
+        rows[row["image_id"]] = row
+    return rows
 
 
 def _benchmark(folder: Path) -> dict[str, str]:
     """The split of each catalogue picture's path in the multi-view retrieval benchmark."""
     file = next(
-        (one for one in (folder / "benchmarks" / "abo-mvr.csv.xz", folder / "abo-mvr.csv.xz") if one.is_file()), None
+        (
+            candidate
+            for candidate in (folder / "benchmarks" / "abo-mvr.csv.xz", folder / "abo-mvr.csv.xz")
+            if candidate.is_file()
+        ),
+        None,
     )
     if file is None:
         raise CollectionError(
             f"{folder}: no benchmarks/abo-mvr.csv.xz, for splits=mvr.", hint=f"get {_BUCKET}/benchmarks/abo-mvr.csv.xz"
         )
     split_of: dict[str, str] = {}
-    for _, row in tables.read_rows(file):
+    for _, row in read_rows(file):
         if not {"path", "split_set"} <= row.keys():
             raise CollectionError(f"{file}: expected columns path and split_set; there are {', '.join(row)}.")
         split_of[row["path"]] = row["split_set"].partition("-")[0]
@@ -158,20 +170,25 @@ def _share(item: str, seed: int) -> str:
     return "test" if tenth == 9 else "val" if tenth == 8 else "train"
 
 
-def _tell(draft: Draft, counts: Counts, unknown: int, splits: str, seed: int) -> None:
+def _add_notes(draft: Draft, counts: ListingCounts, unlisted_images: int, splits: str, seed: int) -> None:
     if splits == "seeded":
         draft.notes.append(f"split by visir with seed {seed}")
     if counts.no_image:
         draft.notes.append(f"{counts.no_image:,} listings without a main image left out")
     if counts.no_text:
         draft.notes.append(f"{counts.no_text:,} listings without such a text left out")
-    if unknown:
-        draft.notes.append(f"{unknown:,} main images are not in images.csv")
+    if unlisted_images:
+        draft.notes.append(f"{unlisted_images:,} main images are not in images.csv")
 
 
 def is_abo(path: Path) -> bool:
     """Whether a folder holds listings where ABO has them."""
-    return any(listing_files(one) for one in (path / "listings" / "metadata", path / "metadata", path))
+    return any(map(listing_files, _places(path)))
+
+
+def _places(path: Path) -> tuple[Path, ...]:
+    """Where the listings may lie."""
+    return path / "listings" / "metadata", path / "metadata", path
 
 
 FORMAT = Format(

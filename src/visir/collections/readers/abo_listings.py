@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from visir.collections.draft import Draft
-from visir.collections.readers.rows import Fault, json_lines
+from visir.collections.readers.rows import RowFault, json_lines
 
 TEXTS = ("item_name", "product_description", "bullet_point")
 """The fields that captions can come from."""
@@ -17,7 +17,7 @@ _LISTINGS = re.compile(r"^listings_[0-9a-f]+\.json(?:\.gz|\.xz)?$")
 
 
 @dataclass
-class Counts:
+class ListingCounts:
     """What was left aside, to be told."""
 
     listings: int = 0
@@ -39,7 +39,7 @@ def listing_files(folder: Path) -> list[Path]:
 
 
 def read_listings(
-    draft: Draft, folder: Path, fields: list[str], languages: list[str], counts: Counts
+    draft: Draft, folder: Path, fields: list[str], languages: list[str], counts: ListingCounts
 ) -> dict[str, Shown]:
     """The main pictures by image id, in the order in which listings first show them."""
     images: dict[str, Shown] = {}
@@ -52,27 +52,29 @@ def read_listings(
         if not isinstance(main, str) or not main:
             counts.no_image += 1
             continue
-        found = [(name, *one) for name in fields for one in _translations(draft, place, row, name, languages)]
-        if not found:
+        texts = [
+            (name, *translation) for name in fields for translation in _translations(draft, place, row, name, languages)
+        ]
+        if not texts:
             counts.no_text += 1
             continue
         kinds, domain = _values(row.get("product_type")), _text(row.get("domain_name"))
         fact = {"item_id": item, "product_type": kinds[0][1] if kinds else None, "domain_name": domain, "listings": 0}
         image = images.setdefault(main, Shown(fact))
         image.fact["listings"] += 1
-        for name, tag, text in found:
+        for name, tag, text in texts:
             image.texts.setdefault(text, {"item_id": item, "domain_name": domain, "field": name, "language": tag})
     return images
 
 
-def read_rows(folder: Path, bad: Callable[[str, str], None]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(place, listing) of every line of every shard; `bad(place, what)` hears of lines that are none."""
+def read_rows(folder: Path, callback: Callable[[str, str], None]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(place, listing) of every line of every shard; `callback(place, message)` gets the lines that are no listing."""
     for file in listing_files(folder):
 
-        def tell(fault: Fault, place: str, detail: str, file: Path = file) -> None:
-            bad(f"{file.name}, {place}", fault.one.format(detail))
+        def report(fault: RowFault, place: str, detail: str, file: Path = file) -> None:
+            callback(f"{file.name}, {place}", fault.one.format(detail))
 
-        for place, row in json_lines(file, tell):
+        for place, row in json_lines(file, report):
             yield f"{file.name}, {place}", row
 
 
@@ -91,11 +93,11 @@ def _translations(
 ) -> list[tuple[str | None, str]]:
     """(language tag, text) of a field in the first wanted language that it has: one for names, several for bullets."""
     value = row.get(name)
-    there = _values(value)
-    if value is not None and not there and value != []:
+    entries = _values(value)
+    if value is not None and not entries and value != []:
         draft.fault(f"{place}: {name} must be a list of {{language_tag, value}}, found {str(value)[:40]}")
-    there = [(tag, text) for tag, text in there if text.strip()]
-    chosen = in_language(there, languages)
+    entries = [(tag, text) for tag, text in entries if text.strip()]
+    chosen = in_language(entries, languages)
     return chosen if name == "bullet_point" else chosen[:1]
 
 
@@ -107,9 +109,9 @@ def _values(value: object) -> list[tuple[str | None, str]]:
     """(language tag, text) of the entries of one of ABO's lists."""
     entries = value if isinstance(value, list) else []
     return [
-        (_text(one.get("language_tag")), one["value"])
-        for one in entries
-        if isinstance(one, dict) and isinstance(one.get("value"), str)
+        (_text(entry.get("language_tag")), entry["value"])
+        for entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("value"), str)
     ]
 
 

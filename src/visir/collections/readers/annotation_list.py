@@ -43,7 +43,7 @@ def read(
             draft.fault(f"[{number}]: expected image and caption ({fault})")
             continue
         texts = [texts] if isinstance(texts, str) else texts
-        if not isinstance(name, str) or not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        if not isinstance(name, str) or not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             draft.fault(f"[{number}] ({name}): image must be text, caption text or a list of texts")
             continue
         identifier = image_id(name)
@@ -51,17 +51,17 @@ def read(
             draft.fault(f"[{number}]: {name!r} and {name_of[identifier]!r} are both image {identifier!r}")
         texts_of.setdefault(identifier, []).extend(texts)
     ids = None if caption_ids is None else read_ids(caption_ids)
-    at = 0
+    caption_row = 0
     for identifier, texts in texts_of.items():
         draft.add_image(identifier, name_of[identifier], split)
         for position, text in enumerate(texts[:captions_per_image]):
             # Too few ids are reported below, once.
-            own = f"{identifier}#{position}" if ids is None or at >= len(ids) else ids[at]
+            own = f"{identifier}#{position}" if ids is None or caption_row >= len(ids) else ids[caption_row]
             draft.add_caption(own, text, identifier)
-            at += 1
-    if ids is not None and len(ids) != at:
+            caption_row += 1
+    if ids is not None and len(ids) != caption_row:
         draft.fault(
-            f"{Path(str(caption_ids)).name} has {len(ids):,} ids, and there are {at:,} captions; "
+            f"{Path(str(caption_ids)).name} has {len(ids):,} ids, and there are {caption_row:,} captions; "
             "captions_per_image=5 keeps the first five of each image"
         )
     return draft

@@ -55,12 +55,12 @@ def _read_file(draft: Draft, file: Path, split: str) -> None:
             draft.add_image(identifier(image["id"]), name, split)
         except (KeyError, TypeError) as fault:
             draft.fault(f"{file.name}: images[{number}]: expected id and file_name ({fault})")
-    for number, one in enumerate(content["annotations"]):
+    for number, annotation in enumerate(content["annotations"]):
         try:
-            text = one["caption"]
+            text = annotation["caption"]
             if not isinstance(text, str):
                 raise TypeError("caption is not text")
-            draft.add_caption(identifier(one["id"]), text, identifier(one["image_id"]))
+            draft.add_caption(identifier(annotation["id"]), text, identifier(annotation["image_id"]))
         except (KeyError, TypeError) as fault:
             draft.fault(f"{file.name}: annotations[{number}]: expected id, image_id and caption ({fault})")
 

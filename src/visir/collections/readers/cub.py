@@ -52,7 +52,7 @@ def read(
     draft = Draft("CUB-200-2011", folder, f"CUB-200-2011 {folder.name}/")
     names, labels, titles = (_columns(draft, folder / file) for file in _NEEDED)
     reed = read_captions(find_captions(folder, captions), classes)
-    halves, boxes = _halves(draft, folder, needed=splits == "images"), _boxes(draft, folder)
+    official_splits, boxes = _halves(draft, folder, needed=splits == "images"), _boxes(draft, folder)
     split_of = _class_splits(draft, reed, {title[:3] for title in titles.values()}) if splits == "classes" else {}
     facts: list[dict[str, object]] = []
     keys: dict[Key, str] = {}
@@ -63,43 +63,45 @@ def read(
                 f"image {number} ({name}): image_class_labels.txt and classes.txt give no class such as 001.Name"
             )
             continue
-        split = halves.get(number, "") if splits == "images" else ""
+        split = official_splits.get(number, "") if splits == "images" else ""
         draft.add_image(number, name, split_of.get(title[:3], UNLISTED) if splits == "classes" else split)
         keys[picture_key(title[:3], Path(name).stem)] = number
         fact = {"image_id": number, "file": name, "class_id": int(title[:3]), "class": title}
-        facts.append(fact | boxes.get(number, dict.fromkeys(_BOX)) | {"official_split": halves.get(number)})
+        facts.append(fact | boxes.get(number, dict.fromkeys(_BOX)) | {"official_split": official_splits.get(number)})
     for key, number in keys.items():
         for position, line in enumerate(reed.lines.get(key, ())):
             if line.strip():
                 draft.add_caption(f"{number}#{position}", line, number)
-    draft.facts = _table(facts, boxes=bool(boxes), halves=bool(halves))
-    _tell(draft, reed, keys)
-    found = {"images": len(draft.ids), "classes": len(titles), "captions": len(draft.texts)}
-    compare_counts(draft, PUBLISHED, found)
+    draft.facts = _table(facts, boxes=bool(boxes), halves=bool(official_splits))
+    _add_notes(draft, reed, keys)
+    counts = {"images": len(draft.ids), "classes": len(titles), "captions": len(draft.texts)}
+    compare_counts(draft, PUBLISHED, counts)
     return draft
 
 
 def _folder(path: Path) -> Path:
     """The folder with `images.txt`: the path itself, or `CUB_200_2011/` in it."""
-    found = next((one for one in (path, path / "CUB_200_2011") if (one / "images.txt").is_file()), path)
-    missing = [file for file in _NEEDED if not (found / file).is_file()]
+    folder = next(
+        (candidate for candidate in (path, path / "CUB_200_2011") if (candidate / "images.txt").is_file()), path
+    )
+    missing = [file for file in _NEEDED if not (folder / file).is_file()]
     if missing:
-        raise CollectionError(f"{found}: not CUB_200_2011/: no {', no '.join(missing)}.", hint=f"unpack {_ORIGIN}")
-    return found
+        raise CollectionError(f"{folder}: not CUB_200_2011/: no {', no '.join(missing)}.", hint=f"unpack {_ORIGIN}")
+    return folder
 
 
 def _columns(draft: Draft, file: Path) -> dict[str, str]:
     """One of CUB's files: an id, a space, and the rest of the line."""
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for number, line in enumerate(read_lines(file), start=1):
         identifier, _, rest = line.strip().partition(" ")
         if not rest:
             draft.fault(f"{file.name}, line {number}: expected an id and a value, found {line[:60]!r}")
-        elif identifier in found:
+        elif identifier in columns:
             draft.fault(f"{file.name}, line {number}: id {identifier} is there a second time")
         else:
-            found[identifier] = rest
-    return found
+            columns[identifier] = rest
+    return columns
 
 
 def _halves(draft: Draft, folder: Path, *, needed: bool) -> dict[str, str]:
@@ -128,7 +130,7 @@ def _boxes(draft: Draft, folder: Path) -> dict[str, dict[str, float | None]]:
     return boxes
 
 
-def _class_splits(draft: Draft, reed: ReedCaptions, known: set[str]) -> dict[str, str]:
+def _class_splits(draft: Draft, reed: ReedCaptions, labels: set[str]) -> dict[str, str]:
     """The split of each class number, by the lists of classes."""
     if not reed.classes:
         raise CollectionError(
@@ -139,7 +141,7 @@ def _class_splits(draft: Draft, reed: ReedCaptions, known: set[str]) -> dict[str
     for split in SPLITS:
         for line in filter(None, map(str.strip, reed.classes.get(split, ()))):
             label = line[:3]
-            if label not in known:
+            if label not in labels:
                 draft.fault(f"{split}classes.txt: unknown class {line!r}")
             elif split_of.setdefault(label, split) != split:
                 draft.fault(f"class {line!r} is in the lists of {split_of[label]} and of {split}")
@@ -154,7 +156,7 @@ def _table(facts: list[dict[str, object]], *, boxes: bool, halves: bool) -> pa.T
     return pa.table({name: pa.array([fact[name] for fact in facts], kind) for name, kind in kinds.items()})
 
 
-def _tell(draft: Draft, reed: ReedCaptions, keys: Mapping[Key, str]) -> None:
+def _add_notes(draft: Draft, reed: ReedCaptions, keys: Mapping[Key, str]) -> None:
     draft.notes.append(f"captions from {reed.source.name}")
     without = sum(key not in reed.lines for key in keys)
     spare = [key for key in reed.lines if key not in keys]

@@ -20,7 +20,7 @@ PUBLISHED = {"train images": 172_049, "test images": 29_789}
 """What the ten label files list, by what training code printed on reading them (of TIRG, Vo et al., CVPR 2019)."""
 _LABELS = re.compile(r"^(?:women_)?(?P<category>[a-z]+)_(?P<split>train|test)_detect_all\.txt(?:\.gz|\.xz)?$")
 _BOXES = re.compile(r"^(?:women_)?(?P<category>[a-z]+)_detection\.txt(?:\.gz|\.xz)?$")
-_BOX = re.compile(r"^(?P<what>.+?)_(?P<numbers>-?\d*\.?\d+(?:_-?\d*\.?\d+){4})$")
+_BOX = re.compile(r"^(?P<label>.+?)_(?P<numbers>-?\d*\.?\d+(?:_-?\d*\.?\d+){4})$")
 _EDGES = ("x_min", "x_max", "y_min", "y_max")
 _CLOSE = 0.006
 """How far a detection's score, written with two decimals, may lie from that of the label file."""
@@ -29,9 +29,9 @@ _ORIGIN = "the Google Drive folder linked from https://github.com/xthan/fashion-
 
 @dataclass(frozen=True)
 class _Box:
-    """One detection: what was seen, its score, and its edges as fractions of the uncropped picture."""
+    """One detection: the label of what was seen, its score, and its edges as fractions of the uncropped picture."""
 
-    what: str
+    label: str
     score: float
     edges: tuple[float, ...]
 
@@ -65,7 +65,7 @@ def read(path: Path, *, boxes: str = "no", relevance: str = "no") -> Draft:
     detected = _detections(draft, folder / "detection") if boxes == "yes" else None
     facts: dict[str, dict[str, object]] = {}
     texts: dict[str, list[str]] = {}
-    again = 0
+    repeated_lines = 0
     for split, category, place, line in _lines(_label_files(folder)):
         columns = line.split("\t", 2)
         name = columns[0]
@@ -77,7 +77,7 @@ def read(path: Path, *, boxes: str = "no", relevance: str = "no") -> Draft:
         except ValueError:
             draft.fault(f"{place}: expected a detection score, found {columns[1][:20]!r}")
             continue
-        again += name in facts
+        repeated_lines += name in facts
         if name not in facts:
             parts = PurePosixPath(name).parts
             draft.add_image(name, name, split)
@@ -86,11 +86,11 @@ def read(path: Path, *, boxes: str = "no", relevance: str = "no") -> Draft:
         if columns[2] not in texts.setdefault(name, []):
             draft.add_caption(f"{name}#{len(texts[name])}", columns[2], name)
             texts[name].append(columns[2])
-    draft.facts = pa.Table.from_pylist([{"image_id": one} | fact for one, fact in facts.items()])
+    draft.facts = pa.Table.from_pylist([{"image_id": image} | fact for image, fact in facts.items()])
     if relevance == "yes" and facts:
         draft.judgements = judge_groups(draft, [str(fact["product_id"]) for fact in facts.values()], "product")
-    if again:
-        draft.notes.append(f"{again:,} lines list a picture again")
+    if repeated_lines:
+        draft.notes.append(f"{repeated_lines:,} lines list a picture again")
     sizes = {f"{split} images": draft.splits.count(split) for split in ("train", "test")}
     compare_counts(draft, PUBLISHED, sizes)
     return draft
@@ -100,13 +100,13 @@ def _label_files(folder: Path) -> list[tuple[str, str, Path]]:
     """(split, category, file), those of the test split first."""
     labels = folder / "labels"
     files = sorted(labels.iterdir()) if labels.is_dir() else []
-    found = [(match["split"], match["category"], file) for file in files if (match := _LABELS.match(file.name))]
-    if not found:
+    label_files = [(match["split"], match["category"], file) for file in files if (match := _LABELS.match(file.name))]
+    if not label_files:
         raise CollectionError(
             f"{folder}: no labels/*_train_detect_all.txt or labels/*_test_detect_all.txt.",
             hint=f"unpack labels and women.tar.gz into one folder; they are in {_ORIGIN}",
         )
-    return sorted(found, key=lambda one: one[0] != "test")
+    return sorted(label_files, key=lambda label_file: label_file[0] != "test")
 
 
 def _lines(files: list[tuple[str, str, Path]]) -> Iterator[tuple[str, str, str, str]]:
@@ -125,7 +125,7 @@ def _detections(draft: Draft, folder: Path) -> dict[str, list[_Box]]:
         raise CollectionError(
             f"{folder}: no *_detection.txt in it, for boxes=yes.", hint=f"it is in {_ORIGIN}; boxes=no goes without"
         )
-    found: dict[str, list[_Box]] = {}
+    boxes: dict[str, list[_Box]] = {}
     for file in files:
         for number, line in enumerate(read_lines(file), start=1):
             name, *cells = line.split("\t")
@@ -136,9 +136,9 @@ def _detections(draft: Draft, folder: Path) -> dict[str, list[_Box]]:
                         f"{file.name}, line {number}: expected category_score_xMin_xMax_yMin_yMax, found {cell[:60]!r}"
                     )
                     continue
-                score, *edges = (float(one) for one in match["numbers"].split("_"))
-                found.setdefault(name, []).append(_Box(match["what"], score, tuple(edges)))
-    return found
+                score, *edges = (float(number_text) for number_text in match["numbers"].split("_"))
+                boxes.setdefault(name, []).append(_Box(match["label"], score, tuple(edges)))
+    return boxes
 
 
 def _fact(boxes: list[_Box], score: float) -> dict[str, object]:
@@ -146,7 +146,7 @@ def _fact(boxes: list[_Box], score: float) -> dict[str, object]:
     nearest = min(boxes, key=lambda box: abs(box.score - score), default=None)
     if nearest is None or abs(nearest.score - score) > _CLOSE:
         return {"box": None} | dict.fromkeys(_EDGES)
-    return {"box": nearest.what} | dict(zip(_EDGES, nearest.edges, strict=True))
+    return {"box": nearest.label} | dict(zip(_EDGES, nearest.edges, strict=True))
 
 
 def _sniff(path: Path) -> bool:

@@ -34,11 +34,11 @@ def read(path: Path, *, splits: str | Path | list[str] | None = None, unlisted: 
     seen: dict[str, bool] = {}
     left_out = 0
     for number, line in enumerate(read_lines(path), start=1):
-        found = _LINE.match(line)
-        if found is None:
+        match = _LINE.match(line)
+        if match is None:
             draft.fault(f"{path.name}, line {number}: expected name#number<TAB>caption, found {line[:60]!r}")
             continue
-        image = found["image"]
+        image = match["image"]
         if image not in seen:
             split = split_of.pop(image, None) or split_of.pop(image.removesuffix(".jpg"), None)
             seen[image] = not lists or split is not None or unlisted == "keep"
@@ -47,11 +47,11 @@ def read(path: Path, *, splits: str | Path | list[str] | None = None, unlisted: 
             else:
                 left_out += 1
         if seen[image]:
-            draft.add_caption(f"{image}#{found['number']}", found["text"], image)
+            draft.add_caption(f"{image}#{match['number']}", match["text"], image)
     for image, split in split_of.items():
         draft.fault(f"the list of {split} names image {image!r}, which has no captions in {path.name}")
     if lists:
-        draft.notes.append(f"splits from {', '.join(one.name for one in lists)}")
+        draft.notes.append(f"splits from {', '.join(file.name for file in lists)}")
     if left_out:
         draft.notes.append(f"{left_out} images in no split list left out")
     return draft
@@ -61,24 +61,24 @@ def _lists(path: Path, splits: str | Path | list[str] | None) -> list[Path]:
     if splits == "none":
         return []
     if isinstance(splits, list):
-        return [Path(one) for one in splits]
+        return [Path(file) for file in splits]
     if isinstance(splits, str) and "," in splits:
-        return [Path(one) for one in splits.split(",")]
+        return [Path(file) for file in splits.split(",")]
     folder = path.parent if splits is None else Path(splits)
     if folder.is_file():
         return [folder]
-    found = sorted(one for one in folder.iterdir() if _LIST.match(plain_name(one)) and one != path)
-    if splits is not None and not found:
+    lists = sorted(file for file in folder.iterdir() if _LIST.match(plain_name(file)) and file != path)
+    if splits is not None and not lists:
         raise CollectionError(f"{folder}: no split lists (files such as test.txt, Flickr_8k.testImages.txt) in it.")
-    return found
+    return lists
 
 
 def _split_of(draft: Draft, lists: list[Path]) -> dict[str, str]:
     split_of: dict[str, str] = {}
-    for one in lists:
-        found = _LIST.match(plain_name(one))
-        split = split_in(found[1]) if found else split_in(plain_stem(one)) or plain_stem(one)
-        for line in read_lines(one):
+    for file in lists:
+        match = _LIST.match(plain_name(file))
+        split = split_in(match[1]) if match else split_in(plain_stem(file)) or plain_stem(file)
+        for line in read_lines(file):
             name = line.strip()
             if name and split_of.setdefault(name, split) != split:
                 draft.fault(f"image {name!r} is in the lists of {split_of[name]} and of {split}")

@@ -25,11 +25,13 @@ def judge_groups(draft: Draft, groups: Sequence[str], relevance: str) -> pa.Tabl
     sizes = np.bincount(codes)
     starts = np.cumsum(sizes) - sizes
     ids = pa.array(draft.ids, pa.string())
-    described = codes[pc.index_in(pa.array(draft.caption_images, pa.string()), ids).to_numpy()]  # each caption's group
-    rows = sizes[described]
+    group_of_caption = codes[
+        pc.index_in(pa.array(draft.caption_images, pa.string()), ids).to_numpy()
+    ]  # each caption's group
+    rows = sizes[group_of_caption]
     caption = np.repeat(np.arange(len(rows)), rows)
     first = np.cumsum(rows) - rows
-    image = images[np.arange(len(caption)) + np.repeat(starts[described] - first, rows)]
+    image = images[np.arange(len(caption)) + np.repeat(starts[group_of_caption] - first, rows)]
     columns = [
         pa.repeat(relevance, len(caption)),
         pa.repeat("both", len(caption)),

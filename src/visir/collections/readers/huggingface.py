@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 from visir.collections.cells import ArrowArchive, image_columns
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
+from visir.collections.readers.columns import CAPTION_COLUMNS, one_column
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.rows import CAPTION_COLUMNS, one_column
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
-from visir.storage import FolderKind, Store
+from visir.storage import ContentStore, FolderKind
 
 DATASETS = FolderKind("datasets", "a saved dataset", remedy="delete it: it is written again")
 
@@ -28,7 +28,7 @@ _SHARD = re.compile(r"^(?P<split>[A-Za-z0-9_.]+)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SplitFile:
     """One file of a split."""
 
     file: Path
@@ -96,38 +96,38 @@ def from_dataset(dataset: Any, **options: Any) -> Draft:
         raise MissingPackageError("datasets", extra="datasets", purpose="reading a dataset object") from fault
     if isinstance(dataset, datasets.IterableDataset):
         raise CollectionError("a streamed dataset cannot be searched.", hint="load it without streaming=True")
-    each = dataset.values() if isinstance(dataset, datasets.DatasetDict) else [dataset]
-    marks = "-".join(str(one._fingerprint) for one in each)
-    store = Store(DATASETS)
+    datasets_by_split = dataset.values() if isinstance(dataset, datasets.DatasetDict) else [dataset]
+    marks = "-".join(str(part._fingerprint) for part in datasets_by_split)
+    store = ContentStore(DATASETS)
     if store.find(marks, hashed=lambda name: False) is None:
         with store.writing(marks, waiting="another process is writing the same dataset; waiting for it") as change:
             if change.manifest.generation == 0:
                 dataset.save_to_disk(str(change.subfolder("dataset", "**/*.arrow", "**/*.json")))
                 change.written("dataset")
     draft = read(store.path(marks) / "dataset", **options)
-    first = next(iter(each), None)
+    first = next(iter(datasets_by_split), None)
     draft.name = str(getattr(getattr(first, "info", None), "dataset_name", None) or "dataset")
     draft.source = f"Hugging Face dataset {draft.name}"
     return draft
 
 
-def _parts(path: Path) -> list[_Part]:
+def _parts(path: Path) -> list[_SplitFile]:
     if (path / "dataset_dict.json").is_file():
         splits = read_json(path / "dataset_dict.json").get("splits", [])
-        return [_Part(file, SPLITS.get(split, split)) for split in splits for file in _saved(path / split)]
+        return [_SplitFile(file, SPLITS.get(split, split)) for split in splits for file in _saved(path / split)]
     if (path / "state.json").is_file():
         split = str(read_json(path / "state.json").get("_split") or "")
-        return [_Part(file, SPLITS.get(split, split)) for file in _saved(path)]
+        return [_SplitFile(file, SPLITS.get(split, split)) for file in _saved(path)]
     folder = path / "data" if (path / "data").is_dir() else path
-    found = [(match, file) for file in sorted(folder.glob("*.parquet")) if (match := _SHARD.match(file.name))]
-    if not found:
+    shards = [(match, file) for file in sorted(folder.glob("*.parquet")) if (match := _SHARD.match(file.name))]
+    if not shards:
         raise CollectionError(f"{path}: neither a saved dataset nor train-00000-of-00001.parquet files in it.")
-    return [_Part(file, SPLITS.get(match["split"], match["split"])) for match, file in found]
+    return [_SplitFile(file, SPLITS.get(match["split"], match["split"])) for match, file in shards]
 
 
 def _saved(folder: Path) -> list[Path]:
     state = read_json(folder / "state.json")
-    files = [folder / one["filename"] for one in state["_data_files"]]
+    files = [folder / entry["filename"] for entry in state["_data_files"]]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
         raise CollectionError(f"{folder}: {', '.join(missing)} of the saved dataset missing.", hint="copy it again")
@@ -149,34 +149,34 @@ def _columns(
     rest = [name for name in schema.names if name != image]
     if image not in schema.names:
         raise CollectionError(f"{path}: no column {image!r}.", hint=f"there are: {', '.join(schema.names)}")
-    asked = caption.split(",") if caption else [None]
-    captions = [one_column(path, rest, one, CAPTION_COLUMNS, "caption") for one in asked]
+    names = caption.split(",") if caption else [None]
+    captions = [one_column(path, rest, name, CAPTION_COLUMNS, "caption") for name in names]
     for name in (identifier, own):
         if name is not None:
             one_column(path, rest, name, (), "id")
-    return {"image": image, "captions": [one for one in captions if one], "id": identifier, "caption_id": own}
+    return {"image": image, "captions": [name for name in captions if name], "id": identifier, "caption_id": own}
 
 
 def _declared_images(schema: pa.Schema) -> list[str]:
     """The columns that the dataset itself declares to be images."""
-    kept = (schema.metadata or {}).get(b"huggingface")
-    features = orjson.loads(kept).get("info", {}).get("features", {}) if kept else {}
-    return [name for name, about in features.items() if isinstance(about, dict) and about.get("_type") == "Image"]
+    metadata = (schema.metadata or {}).get(b"huggingface")
+    features = orjson.loads(metadata).get("info", {}).get("features", {}) if metadata else {}
+    return [name for name, feature in features.items() if isinstance(feature, dict) and feature.get("_type") == "Image"]
 
 
-def _rows(part: _Part, columns: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:
-    wanted = [*columns["captions"], *[columns[key] for key in ("id", "caption_id") if columns[key]]]
+def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:
+    columns_read = [*columns["captions"], *[columns[key] for key in ("id", "caption_id") if columns[key]]]
     image = columns["image"]
     schema = _schema(part.file)
     has_names = pa.types.is_struct(schema.field(image).type) and schema.field(image).type.get_field_index("path") >= 0
     if part.file.suffix == ".parquet":
         # Of the image column only the names are read; the bytes stay where they are.
-        table = pq.ParquetFile(part.file).read(columns=[*wanted, *([f"{image}.path"] if has_names else [])])
+        table = pq.ParquetFile(part.file).read(columns=[*columns_read, *([f"{image}.path"] if has_names else [])])
         count = pq.read_metadata(part.file).num_rows
     else:
         table = ArrowArchive(part.file).table
         count = table.num_rows
-    values = {name: table[name].to_pylist() for name in wanted}
+    values = {name: table[name].to_pylist() for name in columns_read}
     names: list[str | None] = [None] * count
     if has_names:
         import pyarrow.compute as pc

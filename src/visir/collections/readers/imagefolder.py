@@ -6,10 +6,11 @@ from pathlib import Path
 
 from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
-from visir.collections.readers import rows as tables
+from visir.collections.readers.columns import first_columns
 from visir.collections.readers.locate import PICTURES, note_unread, walk
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.table import COLUMN_OPTIONS, Columns, Filling
+from visir.collections.readers.rows import read_rows
+from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
 from visir.errors import CollectionError
 
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
@@ -25,28 +26,28 @@ def read(path: Path, **columns: str | None) -> Draft:
     """
     unread: dict[str, str] = {}
     files = list(walk(path, unread=unread))
-    found = [file for file in files if file.rsplit("/", 1)[-1] in METADATA]
-    if not found:
+    metadata_files = [file for file in files if file.rsplit("/", 1)[-1] in METADATA]
+    if not metadata_files:
         raise CollectionError(f"{path}: no {', '.join(METADATA)} in it.", hint="a folder without captions is: photos")
-    draft = Draft(path.absolute().name, path, f"image folder with {', '.join(found)}")
-    filling: Filling | None = None
-    for file in found:
-        there = tables.header(path / file)
-        here = Columns.find(path / file, there, **columns)
-        if here.image is None:
-            raise CollectionError(f"{path / file}: no column file_name.", hint=f"there are: {', '.join(there)}")
-        filling = filling or Filling(draft, here)
-        filling.columns, filling.folder = here, file.rsplit("/", 1)[0] + "/" if "/" in file else ""
-        filling.split = _split_of(filling.folder)
-        filling.add(tables.read_rows(path / file), where=f"{file}, ")
-    there_are = {file for file in files if Path(file).suffix.lower() in PICTURES}
+    draft = Draft(path.absolute().name, path, f"image folder with {', '.join(metadata_files)}")
+    filler: DraftFiller | None = None
+    for file in metadata_files:
+        names = first_columns(path / file)
+        table_columns = TableColumns.find(path / file, names, **columns)
+        if table_columns.image is None:
+            raise CollectionError(f"{path / file}: no column file_name.", hint=f"there are: {', '.join(names)}")
+        filler = filler or DraftFiller(draft, table_columns)
+        filler.columns, filler.folder = table_columns, file.rsplit("/", 1)[0] + "/" if "/" in file else ""
+        filler.split = _split_of(filler.folder)
+        filler.add(read_rows(path / file), where=f"{file}, ")
+    pictures = {file for file in files if Path(file).suffix.lower() in PICTURES}
     named = [name or "" for name in draft.names]
     draft.splits = [split or _split_of(name) for split, name in zip(draft.splits, named, strict=True)]
     # The place is told exactly, so nothing needs to be looked for elsewhere.
     present = {name: (path / name).is_file() for name in named}
     draft.paths = [name if present[name] else None for name in named]
     draft.archives, draft.names = [None] * len(named), []
-    left = len(there_are - set(named))
+    left = len(pictures - set(named))
     note_unread(draft, unread)
     draft.notes.append(f"images: {sum(present.values()):,} of {len(named):,} found")
     if left:
@@ -62,7 +63,7 @@ def _split_of(name: str) -> str:
 def _sniff(path: Path) -> bool:
     if not path.is_dir():
         return False
-    places = [path, *(one for one in path.iterdir() if one.is_dir() and one.name.lower() in SPLITS)]
+    places = [path, *(entry for entry in path.iterdir() if entry.is_dir() and entry.name.lower() in SPLITS)]
     return any((place / name).is_file() for place in places for name in METADATA)
 
 

@@ -31,7 +31,9 @@ def read(path: Path, *, restval: str = "train") -> Draft:
         try:
             filename, sentences, split = image["filename"], image["sentences"], image["split"]
             cocoid, folder, imgid = image.get("cocoid"), image.get("filepath") or "", image.get("imgid")
-            if not all(isinstance(one, str) for one in (filename, split, folder)) or not isinstance(sentences, list):
+            if not all(isinstance(value, str) for value in (filename, split, folder)) or not isinstance(
+                sentences, list
+            ):
                 raise TypeError("filename, filepath and split must be text, sentences a list")
             own = filename if cocoid is None else identifier(cocoid)
         except (KeyError, TypeError) as fault:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from visir.collections.archives import open_archive
-from visir.collections.draft import Draft
+from visir.collections.draft import SourceDraft
 from visir.collections.readers.names import escaped
 from visir.errors import CollectionError
 from visir.remote import here
@@ -24,7 +24,7 @@ _COCO = re.compile(r"^COCO_(?:train|val|test)20\d\d_(?=\d{12}\.)")
 
 
 @dataclass(frozen=True)
-class Place:
+class PictureLocation:
     """One picture found: its source's rank, its path inside the source, and the two columns of the collection."""
 
     rank: int
@@ -33,7 +33,7 @@ class Place:
     archive: str | None
 
 
-def place_images(draft: Draft, images: object = None) -> None:
+def place_images(draft: SourceDraft, images: object = None) -> None:
     """Fill `draft.paths` and `draft.archives` for the names that the source lists.
 
     `images` is a folder, a zip, a tar, here or elsewhere (`s3://…`), or a list of them; "none" leaves the pictures
@@ -47,29 +47,30 @@ def place_images(draft: Draft, images: object = None) -> None:
     """
     if not draft.names:
         return
-    count = len(draft.names)
-    draft.paths, draft.archives = [None] * count, [None] * count
+    if len(draft.paths) != len(draft.names):
+        draft.paths, draft.archives = [None] * len(draft.names), [None] * len(draft.names)
+    count = draft.paths.count(None)
     if images == "none":
         draft.notes.append("images not looked for")
         return
-    sources = beside(draft.root) if images is None else _given(images)
-    wanted = {_base(name) for name in draft.names if name is not None}
-    wanted |= {_COCO.sub("", name) for name in wanted}
-    index, used = _index(draft, sources, wanted, explicit=images is not None)
-    found: dict[int, int] = {}
+    sources = beside(draft.root) if images is None else _given_paths(images)
+    names = {_base(name) for name in draft.names if name is not None}
+    names |= {_COCO.sub("", name) for name in names}
+    index, used = _index(draft, sources, names, explicit=images is not None)
+    found_by_rank: dict[int, int] = {}
     for row, name in enumerate(draft.names):
-        place = None if name is None else _match(draft, name, index)
-        if place is not None:
-            draft.paths[row], draft.archives[row] = place.path, place.archive
-            found[place.rank] = found.get(place.rank, 0) + 1
-    total = sum(found.values())
+        location = None if name is None else _match(draft, name, index)
+        if location is not None:
+            draft.paths[row], draft.archives[row] = location.path, location.archive
+            found_by_rank[location.rank] = found_by_rank.get(location.rank, 0) + 1
+    total = sum(found_by_rank.values())
     if images is not None and total == 0:
         raise CollectionError(
             f"{draft.name}: none of its {count:,} images is in {', '.join(str(s) for s in sources)}.",
             hint=f"it looks for names such as {draft.names[0]!r}; images='none' goes without pictures",
         )
-    places = ", ".join(used[rank] for rank in sorted(found))
-    draft.notes.append(f"images: {total:,} of {count:,} found" + (f" in {places}" if places else " (none beside it)"))
+    where = ", ".join(used[rank] for rank in sorted(found_by_rank))
+    draft.notes.append(f"images: {total:,} of {count:,} found" + (f" in {where}" if where else " (none beside it)"))
 
 
 def beside(root: Path) -> list[Path]:
@@ -91,13 +92,13 @@ def walk(folder: Path, depth: int | None = None, unread: dict[str, str] | None =
     seen: set[tuple[int, int]] = set()
     unread = {} if unread is None else unread
 
-    def visit(here: Path, prefix: str, left: int | None) -> Iterator[str]:
+    def visit(subfolder: Path, prefix: str, levels_left: int | None) -> Iterator[str]:
         try:
-            about = here.stat()
-            if (about.st_dev, about.st_ino) in seen:
+            status = subfolder.stat()
+            if (status.st_dev, status.st_ino) in seen:
                 return
-            seen.add((about.st_dev, about.st_ino))
-            entries = sorted(os.scandir(here), key=lambda entry: entry.name)
+            seen.add((status.st_dev, status.st_ino))
+            entries = sorted(os.scandir(subfolder), key=lambda entry: entry.name)
         except OSError as fault:
             if not prefix:
                 raise CollectionError(
@@ -115,20 +116,22 @@ def walk(folder: Path, depth: int | None = None, unread: dict[str, str] | None =
                 unread[prefix + entry.name] = fault.strerror or str(fault)
                 continue
             if is_folder:
-                if left is None or left > 0:
-                    yield from visit(Path(entry.path), f"{prefix}{entry.name}/", None if left is None else left - 1)
+                if levels_left is None or levels_left > 0:
+                    yield from visit(
+                        Path(entry.path), f"{prefix}{entry.name}/", None if levels_left is None else levels_left - 1
+                    )
             elif is_file:
                 yield prefix + entry.name
 
     yield from visit(Path(folder), "", depth)
 
 
-def note_unread(draft: Draft, unread: Mapping[str, str]) -> None:
+def note_unread(draft: SourceDraft, unread: Mapping[str, str]) -> None:
     """Say in the draft's notes what a walk passed over."""
     if unread:
-        some = ", ".join(f"{escaped(path)} ({why})" for path, why in list(unread.items())[:3])
+        listing = ", ".join(f"{escaped(path)} ({why})" for path, why in list(unread.items())[:3])
         more = f" and {len(unread) - 3:,} more" if len(unread) > 3 else ""
-        draft.notes.append(f"{len(unread):,} passed over that cannot be read: {some}{more}")
+        draft.notes.append(f"{len(unread):,} passed over that cannot be read: {listing}{more}")
 
 
 def relative(path: Path, root: Path) -> str:
@@ -139,14 +142,14 @@ def relative(path: Path, root: Path) -> str:
         return path.resolve().as_posix()
 
 
-def _given(images: object) -> list[Path]:
+def _given_paths(images: object) -> list[Path]:
     if isinstance(images, (str, os.PathLike)):
         items: Iterable[object] = [images]
     elif isinstance(images, Sequence):
         items = images
     else:
         raise CollectionError(f"images= takes a path or a list of paths, not {type(images).__name__}.")
-    paths = [Path(here(str(one))) for one in items]
+    paths = [Path(here(str(item))) for item in items]
     for path in paths:
         if not path.exists():
             raise CollectionError(f"images: {path} does not exist.", hint="give a folder, a zip or a tar")
@@ -154,9 +157,9 @@ def _given(images: object) -> list[Path]:
 
 
 def _index(
-    draft: Draft, sources: list[Path], wanted: set[str], *, explicit: bool
-) -> tuple[dict[str, list[Place]], dict[int, str]]:
-    index: dict[str, list[Place]] = {}
+    draft: SourceDraft, sources: list[Path], names: set[str], *, explicit: bool
+) -> tuple[dict[str, list[PictureLocation]], dict[int, str]]:
+    index: dict[str, list[PictureLocation]] = {}
     used: dict[int, str] = {}
     for rank, source in enumerate(sources):
         prefix = relative(source, draft.root)
@@ -171,35 +174,35 @@ def _index(
                 raise
             draft.notes.append(f"{source.name} left aside: {fault.message}")
             continue
-        inside = None if source.is_dir() else prefix
+        archive = None if source.is_dir() else prefix
         for member in members:
             base = _base(member)
-            if base in wanted:
-                path = member if inside is not None else (member if prefix == "." else f"{prefix}/{member}")
-                index.setdefault(base, []).append(Place(rank, member, path, inside))
+            if base in names:
+                path = member if archive is not None else (member if prefix == "." else f"{prefix}/{member}")
+                index.setdefault(base, []).append(PictureLocation(rank, member, path, archive))
     return index, used
 
 
-def _match(draft: Draft, name: str, index: dict[str, list[Place]]) -> Place | None:
+def _match(draft: SourceDraft, name: str, index: dict[str, list[PictureLocation]]) -> PictureLocation | None:
     base = _base(name)
-    places = index.get(base) or index.get(_COCO.sub("", base))
-    if not places:
+    locations = index.get(base) or index.get(_COCO.sub("", base))
+    if not locations:
         return None
-    if len(places) == 1:
-        return places[0]
+    if len(locations) == 1:
+        return locations[0]
     parts = PurePosixPath(name).parts[::-1]
-    shared = [_shared(parts, PurePosixPath(place.member).parts[::-1]) for place in places]
-    best = [place for place, count in zip(places, shared, strict=True) if count == max(shared)]
-    best = [place for place in best if place.rank == best[0].rank]
+    shared = [_shared(parts, PurePosixPath(location.member).parts[::-1]) for location in locations]
+    best = [location for location, count in zip(locations, shared, strict=True) if count == max(shared)]
+    best = [location for location in best if location.rank == best[0].rank]
     if len(best) > 1:
         draft.fault(f"image {name!r} could be {best[0].member!r} or {best[1].member!r}; say which with images=")
     return best[0]
 
 
-def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+def _shared(parts: tuple[str, ...], other_parts: tuple[str, ...]) -> int:
     count = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
+    for part, other_part in zip(parts, other_parts, strict=False):
+        if part != other_part:
             break
         count += 1
     return count

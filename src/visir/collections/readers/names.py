@@ -29,8 +29,8 @@ SPLITS = {
 
 def coco_id(name: str) -> str | None:
     """COCO's image id in a picture's name ("COCO_val2014_000000391895.jpg", "000000391895.jpg"), None if it is none."""
-    found = _COCO.match(name.rsplit("/", 1)[-1])
-    return str(int(found[1])) if found else None
+    match = _COCO.match(name.rsplit("/", 1)[-1])
+    return str(int(match[1])) if match else None
 
 
 def identifier(value: object) -> str:
@@ -48,8 +48,8 @@ def image_id(name: str) -> str:
 def split_in(name: str) -> str:
     """The split that a file's or folder's name tells ("coco_karpathy_test.json": "test"), "" if none."""
     words = re.split(r"[^a-z]+", name.lower())
-    told = [SPLITS[word] for word in words if word in SPLITS]
-    return told[-1] if told else ""
+    splits = [SPLITS[word] for word in words if word in SPLITS]
+    return splits[-1] if splits else ""
 
 
 def read_ids(path: str | Path) -> list[str]:
@@ -57,7 +57,7 @@ def read_ids(path: str | Path) -> list[str]:
     path = Path(path)
     if not plain_name(path).endswith(".npy"):
         return [line.strip() for line in read_lines(path) if line.strip()]
-    return [str(one) for one in read_array(path).tolist()]
+    return [str(value) for value in read_array(path).tolist()]
 
 
 def read_array(path: Path) -> np.ndarray:

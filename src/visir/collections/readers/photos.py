@@ -20,7 +20,7 @@ def read(path: Path) -> Draft:
     Unicode (a byte of Latin-1 from an old disk) is told with that byte escaped, `caf\\udce9.jpg`; until it is renamed,
     reading that picture, and no other, says so.
     """
-    inside = None if path.is_dir() else path.name
+    archive = None if path.is_dir() else path.name
     unread: dict[str, str] = {}
     files = list(walk(path, unread=unread)) if path.is_dir() else sorted(open_archive(path).names())
     pictures = [name for name in files if _is_picture(name)]
@@ -38,7 +38,7 @@ def read(path: Path) -> Draft:
         first = name.split("/", 1)[0].lower() if "/" in name else ""
         draft.add_image(name, name, SPLITS.get(first, ""))
         draft.paths.append(name)
-        draft.archives.append(inside)
+        draft.archives.append(archive)
     draft.names = []
     note_unread(draft, unread)
     return draft

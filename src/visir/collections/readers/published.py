@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from visir.collections.draft import Draft
 
 
-def compare_counts(draft: Draft, published: Mapping[str, int], found: Mapping[str, int]) -> None:
+def compare_counts(draft: Draft, published: Mapping[str, int], counts: Mapping[str, int]) -> None:
     """Note in the collection's source which counts differ from the published ones; nothing where all agree.
 
     A note and not a fault: a part of a distribution is a good collection, only not the one of the papers.
     """
-    pairs = [(what, found[what], count) for what, count in published.items() if found[what] != count]
+    pairs = [(name, counts[name], count) for name, count in published.items() if counts[name] != count]
     if pairs:
-        listing = ", ".join(f"{there:,} {what} (published: {count:,})" for what, there, count in pairs)
+        listing = ", ".join(f"{count_here:,} {name} (published: {count:,})" for name, count_here, count in pairs)
         draft.notes.append(f"not the full distribution: {listing}")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from visir.collections.archives import ZipArchive, refuse_bomb
+from visir.collections.archives import ZipArchive, check_member_size
 from visir.collections.readers.locate import walk
 from visir.errors import CollectionError
 
@@ -40,23 +40,23 @@ def picture_key(label: str, stem: str) -> Key:
 
     Copies spell some classes differently ("Brewers_Blackbird" for "Brewer_Blackbird"); the numbers are the same.
     """
-    found = _NUMBERS.search(stem)
-    return (label, *found.groups()) if found else (label, stem)
+    match = _NUMBERS.search(stem)
+    return (label, *match.groups()) if match else (label, stem)
 
 
-def find_captions(folder: Path, given: str | Path | None) -> Path:
+def find_captions(folder: Path, captions: str | Path | None) -> Path:
     """Where the captions are: as given, else `text_c10/` or the archive in `folder`, beside it, or one folder down."""
-    if given is not None:
-        if not Path(given).exists():
-            raise CollectionError(f"captions: {given} does not exist.", hint=f"they come in {ORIGIN}")
-        return Path(given)
+    if captions is not None:
+        if not Path(captions).exists():
+            raise CollectionError(f"captions: {captions} does not exist.", hint=f"they come in {ORIGIN}")
+        return Path(captions)
     for base in (folder, folder.absolute().parent):
-        for one in (base / "text_c10", *sorted(base.glob("*/text_c10"))):
-            if one.is_dir():
-                return one
-        for one in sorted(base.glob("cvpr2016_cub.*")):
-            if one.name.endswith(_ARCHIVES):
-                return one
+        for candidate in (base / "text_c10", *sorted(base.glob("*/text_c10"))):
+            if candidate.is_dir():
+                return candidate
+        for candidate in sorted(base.glob("cvpr2016_cub.*")):
+            if candidate.name.endswith(_ARCHIVES):
+                return candidate
     raise CollectionError(
         f"{folder}: the captions of Reed et al. are not beside it.",
         hint=f"put {ORIGIN} there, or give its place with captions=",
@@ -65,44 +65,44 @@ def find_captions(folder: Path, given: str | Path | None) -> Path:
 
 def read_captions(source: Path, classes: str | Path | None) -> ReedCaptions:
     """Read a folder or an archive; `classes` is a folder whose lists of classes replace those of the distribution."""
-    read = ReedCaptions(source)
+    reed = ReedCaptions(source)
     for name, data in _members(source):
-        listed, found = _LIST.search(name), _CAPTIONS.search(name)
+        list_match, caption_match = _LIST.search(name), _CAPTIONS.search(name)
         lines = _lines(data, f"{source}: {name}")
-        if listed:
-            read.classes[listed[1]] = lines
-        elif found:
-            read.lines[picture_key(found[1], found[2])] = lines
-    if not read.lines:
+        if list_match:
+            reed.classes[list_match[1]] = lines
+        elif caption_match:
+            reed.lines[picture_key(caption_match[1], caption_match[2])] = lines
+    if not reed.lines:
         raise CollectionError(
             f"{source}: no captions in it.", hint=f"expected 001.Black_footed_Albatross/*.txt, of {ORIGIN}"
         )
     if classes is not None:
-        read.classes = dict(_lists_in(Path(classes)))
-        if not read.classes:
+        reed.classes = dict(_lists_in(Path(classes)))
+        if not reed.classes:
             raise CollectionError(f"classes: no trainclasses.txt, valclasses.txt or testclasses.txt in {classes}.")
     elif source.is_dir() and source.name == "text_c10":  # the lists are one folder up
-        read.classes = read.classes or dict(_lists_in(source.parent))
-    return read
+        reed.classes = reed.classes or dict(_lists_in(source.parent))
+    return reed
 
 
 def _members(source: Path) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the files of captions and of the lists of classes."""
 
-    def wanted(name: str) -> bool:
+    def is_needed(name: str) -> bool:
         return bool(_LIST.search(name) or _CAPTIONS.search(name))
 
     if source.is_dir():
-        yield from ((name, (source / name).read_bytes()) for name in walk(source, 3) if wanted(name))
+        yield from ((name, (source / name).read_bytes()) for name in walk(source, 3) if is_needed(name))
     elif source.suffix == ".zip":
         archive = ZipArchive(source)
-        yield from ((name, archive.read(name)) for name in archive.names() if wanted(name))
+        yield from ((name, archive.read(name)) for name in archive.names() if is_needed(name))
     else:
         try:
-            with tarfile.open(source) as opened:  # once, in order: a compressed one can be read no other way
-                for member in opened:
-                    if member.isreg() and wanted(member.name) and (stream := opened.extractfile(member)) is not None:
-                        refuse_bomb(source, member.name, member.size, member.size)
+            with tarfile.open(source) as tar:  # once, in order: a compressed one can be read no other way
+                for member in tar:
+                    if member.isreg() and is_needed(member.name) and (stream := tar.extractfile(member)) is not None:
+                        check_member_size(source, member.name, member.size, member.size)
                         yield member.name, stream.read()
         except (tarfile.TarError, EOFError, OSError, zlib.error) as fault:
             raise CollectionError(

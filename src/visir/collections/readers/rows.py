@@ -1,13 +1,13 @@
 """Tables as people keep them: CSV, TSV, JSON lines and Parquet files as rows with the place of each.
 
-Files are read line by line, so that memory holds what is kept of them and never the file. What cannot be read is an
-error, or goes to whoever wants to count it and go on.
+Files are read line by line, so that memory holds what is used of them and never the file. A row that cannot be read is
+an error, or goes to a callback that counts it and goes on.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 LONGEST_CELL = 1 << 26
 """A cell of a CSV file may have this many characters; longer ones are more likely a quote that was never closed."""
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-
-IMAGE_COLUMNS = ("file_name", "image", "filename", "file", "image_path", "filepath", "img", "image_name")
-CAPTION_COLUMNS = ("text", "caption", "captions", "texts", "sentence", "sentences", "raw", "description", "title")
-IMAGE_ID_COLUMNS = ("image_id", "imgid")
-CAPTION_ID_COLUMNS = ("caption_id", "caption_ids", "sentid", "sentids")
-SPLIT_COLUMNS = ("split", "set", "partition")
+JSON_LINES = (".jsonl", ".ndjson", ".json")
 
 
 def is_table(path: Path) -> bool:
@@ -38,7 +33,7 @@ def is_table(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Fault:
+class RowFault:
     """What can be wrong with a row.
 
     Attributes:
@@ -50,39 +45,66 @@ class Fault:
     one: str
 
 
-UNEVEN = Fault("rows with too few or too many values", "{}")
-NOT_CSV = Fault("rows that are not readable as CSV", "not readable as CSV ({})")
-NOT_JSON = Fault("lines that are not valid JSON", "not valid JSON: {}")
-NO_OBJECT = Fault("lines that are no JSON object", "expected an object {{…}}, found {}")
+UNEVEN = RowFault("rows with too few or too many values", "{}")
+NOT_CSV = RowFault("rows that are not readable as CSV", "not readable as CSV ({})")
+NOT_JSON = RowFault("lines that are not valid JSON", "not valid JSON: {}")
+NO_OBJECT = RowFault("lines that are no JSON object", "expected an object {{…}}, found {}")
 
-Aside = Callable[[Fault, str, str], None]
+OnFault = Callable[[RowFault, str, str], None]
 """Takes a row that cannot be read: what is wrong with it, the place, and the detail."""
 
 
-def read_rows(path: Path, aside: Aside | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, row) for every row: the place is "line 7" or "row 7", as errors name it.
+def read_rows(
+    path: Path,
+    on_fault: OnFault | None = None,
+    parse: Callable[[bytes], Any] = orjson.loads,
+    columns: Sequence[str] | None = None,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of a table, each with its place.
 
-    Rows that cannot be read go to `aside`, or raise `CollectionError` where there is none.
+    Args:
+        path: A CSV, TSV or Parquet file, or JSON lines (`.json` too); plain, `.gz` or `.xz`.
+        on_fault: Takes each row that cannot be read; None raises.
+        parse: Reads a line of JSON, see `json_lines`.
+        columns: The columns of a Parquet file that are read; None for all.
+
+    Yields:
+        (place, row): the place is "line 7" or "row 7", as errors name it.
+
+    Raises:
+        CollectionError: For a file that is no table, and for the first faulty row where `on_fault` is None.
     """
     name = plain_name(path).lower()
     if name.endswith((".csv", ".tsv")):
-        yield from _delimited(path, aside)
-    elif name.endswith((".jsonl", ".ndjson")):
-        yield from json_lines(path, aside)
+        yield from _delimited(path, on_fault)
+    elif name.endswith(JSON_LINES):
+        yield from json_lines(path, on_fault, parse)
     elif name.endswith(".parquet"):
-        yield from _parquet(path)
+        yield from _parquet(path, columns)
     else:
         raise CollectionError(f"{path}: not a table.", hint=f"known: {', '.join(TABLES)}")
 
 
-def json_lines(
-    path: Path, aside: Aside | None = None, parse: Callable[[bytes], Any] = orjson.loads
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, row) of the objects in a file of JSON lines. A line may also hold a list of objects, each a row.
+def read_csv_rows(path: Path, on_fault: OnFault | None = None) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows of a layout that is published as CSV, where every cell is text; as `read_rows`."""
+    if not plain_name(path).lower().endswith((".csv", ".tsv")):
+        raise CollectionError(
+            f"{path}: not a CSV file, as this layout is.", hint="a table of declared columns may be another format"
+        )
+    yield from _delimited(path, on_fault)
 
-    `parse` reads a line, and raises `ValueError` when it cannot.
+
+def json_lines(
+    path: Path, on_fault: OnFault | None = None, parse: Callable[[bytes], Any] = orjson.loads
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects in a file of JSON lines, as `read_rows`. A line may also hold a list of objects, each a row.
+
+    Args:
+        path: The file.
+        on_fault: Takes each line that cannot be read; None raises.
+        parse: Reads a line, and raises `ValueError` when it cannot.
     """
-    aside = aside or _refusing(path)
+    on_fault = on_fault or _raising(path)
     for number, line in enumerate(iter_lines(path), start=1):
         if not line or line.isspace():
             continue
@@ -90,7 +112,7 @@ def json_lines(
         try:
             value = parse(line)
         except ValueError as fault:
-            aside(NOT_JSON, place, str(fault)[:100])
+            on_fault(NOT_JSON, place, str(fault)[:100])
             continue
         if isinstance(value, dict):
             yield place, value
@@ -98,68 +120,37 @@ def json_lines(
             for count, entry in enumerate(value, start=1):
                 yield f"{place}, object {count}", entry
         else:
-            aside(NO_OBJECT, place, repr(line[:40].decode(errors="replace")))
+            on_fault(NO_OBJECT, place, repr(line[:40].decode(errors="replace")))
 
 
-def csv_columns(path: Path, aside: Aside | None = None) -> list[str]:
+def csv_columns(path: Path, on_fault: OnFault | None = None) -> list[str]:
     """The names in the first line of a CSV or TSV file; none when it is empty."""
-    return next(_cells(path, aside or _refusing(path)), (0, []))[1]
+    return next(_cells(path, on_fault or _raising(path)), (0, []))[1]
 
 
-def header(path: Path) -> list[str]:
-    """The columns of a table: those of its first row."""
-    if plain_name(path).lower().endswith(".parquet"):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            return list(pq.read_schema(path).names)
-        except pa.ArrowInvalid as fault:
-            raise CollectionError(f"{path}: not a readable Parquet file ({fault}).") from fault
-    return list(next(read_rows(path), ("", {}))[1])
-
-
-def one_column(path: Path, columns: list[str], asked: str | None, known: tuple[str, ...], what: str) -> str | None:
-    """The column that holds `what`: the one asked for, or the only one with a usual name; None if there is none.
-
-    Several with usual names are an error, because taking any of them would be a guess.
-    """
-    if asked is not None:
-        if asked not in columns:
-            raise CollectionError(f"{path}: no column {asked!r}.", hint=f"there are: {', '.join(columns)}")
-        return asked
-    there = [name for name in known if name in columns]
-    if len(there) > 1:
-        raise CollectionError(
-            f"{path}: the {what} could be in {' or '.join(repr(name) for name in there)}.",
-            hint=f"say which: {what.replace(' ', '_')}_column={there[0]}",
-        )
-    return there[0] if there else None
-
-
-def _refusing(path: Path) -> Aside:
-    def refuse(fault: Fault, place: str, detail: str) -> None:
+def _raising(path: Path) -> OnFault:
+    def raise_fault(fault: RowFault, place: str, detail: str) -> None:
         raise CollectionError(f"{path}, {place}: {fault.one.format(detail)}.")
 
-    return refuse
+    return raise_fault
 
 
-def _delimited(path: Path, aside: Aside | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    set_aside = aside or _refusing(path)
-    cells = _cells(path, set_aside)
+def _delimited(path: Path, on_fault: OnFault | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    report = on_fault or _raising(path)
+    cells = _cells(path, report)
     _, columns = next(cells, (0, []))
-    if not columns and aside is None:
+    if not columns and on_fault is None:
         raise CollectionError(f"{path}: empty; expected a header line.")
     if len(set(columns)) != len(columns):
         raise CollectionError(f"{path}, line 1: a column is named twice: {', '.join(columns)}.")
     for start, values in cells:
         if len(values) != len(columns):
-            set_aside(UNEVEN, f"line {start}", f"{len(values)} values for {len(columns)} columns")
+            report(UNEVEN, f"line {start}", f"{len(values)} values for {len(columns)} columns")
         else:
             yield f"line {start}", dict(zip(columns, values, strict=True))
 
 
-def _cells(path: Path, aside: Aside) -> Iterator[tuple[int, list[str]]]:
+def _cells(path: Path, on_fault: OnFault) -> Iterator[tuple[int, list[str]]]:
     """(line, cells) of every row that is readable as CSV and not empty, the header first."""
     csv.field_size_limit(LONGEST_CELL)
     delimiter = "\t" if plain_name(path).lower().endswith(".tsv") else ","
@@ -170,7 +161,7 @@ def _cells(path: Path, aside: Aside) -> Iterator[tuple[int, list[str]]]:
             values = next(reader, None)
         except csv.Error as fault:
             place = f"line {start}" if reader.line_num <= start else f"lines {start} to {reader.line_num}"
-            aside(NOT_CSV, place, str(fault))
+            on_fault(NOT_CSV, place, str(fault))
             continue
         if values is None:
             return
@@ -189,7 +180,7 @@ def _text_lines(path: Path) -> Iterator[str]:
             ) from fault
 
 
-def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parquet(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -198,8 +189,10 @@ def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except pa.ArrowInvalid as fault:
         raise CollectionError(f"{path}: not a readable Parquet file ({fault}).") from fault
     number = 0
-    for batch in opened.iter_batches():
-        for row in pa.record_batch([_to_microseconds(one) for one in batch.columns], batch.schema.names).to_pylist():
+    for batch in opened.iter_batches(columns=names):
+        for row in pa.record_batch(
+            [_to_microseconds(column) for column in batch.columns], batch.schema.names
+        ).to_pylist():
             number += 1
             yield f"row {number}", {name: None if _is_nan(value) else value for name, value in row.items()}
 

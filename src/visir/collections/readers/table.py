@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
-from visir.collections.readers import rows as tables
+from visir.collections.readers import columns as usual
+from visir.collections.readers.columns import first_columns, one_column
 from visir.collections.readers.names import SPLITS
+from visir.collections.readers.rows import is_table, read_rows
 from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError, VisirError
 
@@ -26,7 +28,7 @@ COLUMN_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """Which column holds what."""
 
     image: str | None
@@ -39,24 +41,22 @@ class Columns:
     def find(
         cls,
         path: Path,
-        there: list[str],
+        columns: list[str],
         image_column: str | None = None,
         caption_column: str | None = None,
         id_column: str | None = None,
         caption_id_column: str | None = None,
         split_column: str | None = None,
-    ) -> Columns:
-        """From what was asked for and the usual names."""
-        find = tables.one_column
-        image = find(path, there, image_column, tables.IMAGE_COLUMNS, "image")
-        asked = caption_column.split(",") if caption_column else [None]
-        captions = [find(path, there, one, tables.CAPTION_COLUMNS, "caption") for one in asked]
+    ) -> TableColumns:
+        """Find them among the columns of a table, by the names that somebody gave and the usual ones."""
+        names = caption_column.split(",") if caption_column else [None]
+        captions = [one_column(path, columns, name, usual.CAPTION_COLUMNS, "caption") for name in names]
         return cls(
-            image,
-            tuple(one for one in captions if one is not None),
-            find(path, there, id_column, tables.IMAGE_ID_COLUMNS, "id"),
-            find(path, there, caption_id_column, tables.CAPTION_ID_COLUMNS, "caption id"),
-            find(path, there, split_column, tables.SPLIT_COLUMNS, "split"),
+            one_column(path, columns, image_column, usual.IMAGE_COLUMNS, "image"),
+            tuple(caption for caption in captions if caption is not None),
+            one_column(path, columns, id_column, usual.IMAGE_ID_COLUMNS, "id"),
+            one_column(path, columns, caption_id_column, usual.CAPTION_ID_COLUMNS, "caption id"),
+            one_column(path, columns, split_column, usual.SPLIT_COLUMNS, "split"),
         )
 
     @property
@@ -74,20 +74,20 @@ def read(path: Path, **columns: str | None) -> Draft:
     - Pictures are looked for beside the file, or where `images=` says.
     """
     draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
-    there = tables.header(path)
-    found = Columns.find(path, there, **columns)
+    names = first_columns(path)
+    found = TableColumns.find(path, names, **columns)
     if found.image is None and found.image_id is None:
-        raise CollectionError(f"{path}: no column of images.", hint=f"image_column= names it; there are {there}")
-    Filling(draft, found).add(tables.read_rows(path))
+        raise CollectionError(f"{path}: no column of images.", hint=f"image_column= names it; there are {names}")
+    DraftFiller(draft, found).add(read_rows(path))
     return draft
 
 
 @dataclass
-class Filling:
+class DraftFiller:
     """Puts rows into a draft. `folder` is put before file names, `split` is that of rows without one."""
 
     draft: Draft
-    columns: Columns
+    columns: TableColumns
     folder: str = ""
     split: str = ""
     captions_of: dict[str, int] = field(default_factory=dict)
@@ -138,7 +138,7 @@ def _texts(value: Any, make: type | None = None) -> Sequence[Any]:
     if value is None:
         return []
     values = value if isinstance(value, list) else [value]
-    return [make(one) for one in values] if make else values
+    return [make(text) for text in values] if make else values
 
 
 def _facts(rows: list[dict[str, Any]]) -> pa.Table | None:
@@ -155,13 +155,13 @@ def _facts(rows: list[dict[str, Any]]) -> pa.Table | None:
 
 
 def _sniff(path: Path) -> bool:
-    if not path.is_file() or not tables.is_table(path):
+    if not path.is_file() or not is_table(path):
         return False
     try:
-        there = set(tables.header(path))
+        columns = set(first_columns(path))
     except VisirError:
         return False
-    return bool(there & set(tables.IMAGE_COLUMNS)) and bool(there & set(tables.CAPTION_COLUMNS))
+    return bool(columns & set(usual.IMAGE_COLUMNS)) and bool(columns & set(usual.CAPTION_COLUMNS))
 
 
 FORMAT = Format(
@@ -172,4 +172,5 @@ FORMAT = Format(
     sniff=_sniff,
     options=COLUMN_OPTIONS,
     read=read,
+    one_file=True,
 )

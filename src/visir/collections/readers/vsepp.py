@@ -19,7 +19,7 @@ _CAPS = re.compile(r"^(?P<prefix>.*?)(?P<split>train|dev|val|testall|test)_caps\
 
 
 @dataclass(frozen=True)
-class _Part:
+class _CaptionFile:
     """The captions of one split."""
 
     prefix: str
@@ -27,8 +27,8 @@ class _Part:
     caps: Path
 
     def beside(self, name: str) -> Path | None:
-        found = (self.caps.with_name(f"{self.prefix}{name}{end}") for end in ("", ".gz", ".xz"))
-        return next((file for file in found if file.is_file()), None)
+        files = (self.caps.with_name(f"{self.prefix}{name}{end}") for end in ("", ".gz", ".xz"))
+        return next((file for file in files if file.is_file()), None)
 
 
 def read(
@@ -54,16 +54,16 @@ def read(
     draft = Draft(_name(path, parts), parts[0].caps.parent, f"VSE++ captions {', '.join(p.caps.name for p in parts)}")
     if len(parts) > 1 and caption_ids is not None:
         raise CollectionError(f"{path}: caption_ids= belongs to one split; name one *_caps.txt, not the folder.")
-    given = None if caption_ids is None else read_ids(caption_ids)
+    ids = None if caption_ids is None else read_ids(caption_ids)
     for part in parts:
-        _read_part(draft, part, captions_per_image, given)
+        _read_part(draft, part, captions_per_image, ids)
     if all(name is None for name in draft.names):
         draft.names = []
         draft.notes.append("no picture names (no ids with id_mapping.json)")
     return draft
 
 
-def _read_part(draft: Draft, part: _Part, per_image: int, caption_ids: list[str] | None) -> None:
+def _read_part(draft: Draft, part: _CaptionFile, per_image: int, caption_ids: list[str] | None) -> None:
     lines = read_lines(part.caps)
     if len(lines) % per_image:
         raise CollectionError(
@@ -82,13 +82,13 @@ def _read_part(draft: Draft, part: _Part, per_image: int, caption_ids: list[str]
         ids = _image_ids(ids_file, images, per_image)
         if mapping_file.is_file():
             mapping = read_json(mapping_file)
-            names = [mapping.get(one) for one in ids]
-            for one, name in zip(ids, names, strict=True):
+            names = [mapping.get(identifier) for identifier in ids]
+            for identifier, name in zip(ids, names, strict=True):
                 if name is None:
-                    draft.fault(f"{ids_file.name}: id {one} is not in {mapping_file.name}")
-            ids = [one if name is None else image_id(name) for one, name in zip(ids, names, strict=True)]
-    for one, name in zip(ids, names, strict=True):
-        draft.add_image(one, name, split)
+                    draft.fault(f"{ids_file.name}: id {identifier} is not in {mapping_file.name}")
+            ids = [identifier if name is None else image_id(name) for identifier, name in zip(ids, names, strict=True)]
+    for identifier, name in zip(ids, names, strict=True):
+        draft.add_image(identifier, name, split)
     for number, line in enumerate(lines):
         image, position = ids[number // per_image], number % per_image
         draft.add_caption(f"{image}#{position}" if caption_ids is None else caption_ids[number], line, image)
@@ -112,10 +112,10 @@ def _image_ids(file: Path, images: int, per_image: int) -> list[str]:
     return ids[::per_image]
 
 
-def _parts(path: Path, splits: str | None) -> list[_Part]:
+def _parts(path: Path, splits: str | None) -> list[_CaptionFile]:
     files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
-    matched = [(found, file) for file in files if (found := _CAPS.match(file.name))]
-    parts = [_Part(found["prefix"], found["split"], file) for found, file in matched]
+    matched = [(match, file) for file in files if (match := _CAPS.match(file.name))]
+    parts = [_CaptionFile(match["prefix"], match["split"], file) for match, file in matched]
     if not parts:
         raise CollectionError(f"{path}: no *_caps.txt here.", hint="expected files such as test_caps.txt")
     prefixes = sorted({part.prefix for part in parts})
@@ -127,19 +127,19 @@ def _parts(path: Path, splits: str | None) -> list[_Part]:
         if "testall" in by_split:
             by_split.pop("test", None)
         return list(by_split.values())
-    for one in splits.split(","):
-        if one not in by_split:
-            raise CollectionError(f"{path}: no {one}_caps.txt.", hint=nearest(one, by_split))
-    return [by_split[one] for one in splits.split(",")]
+    for split in splits.split(","):
+        if split not in by_split:
+            raise CollectionError(f"{path}: no {split}_caps.txt.", hint=nearest(split, by_split))
+    return [by_split[split] for split in splits.split(",")]
 
 
-def _name(path: Path, parts: list[_Part]) -> str:
+def _name(path: Path, parts: list[_CaptionFile]) -> str:
     return parts[0].prefix.strip("_") or (path.name if path.is_dir() else path.absolute().parent.name)
 
 
 def _sniff(path: Path) -> bool:
     if path.is_dir():
-        return any((found := _CAPS.match(file.name)) and not found["prefix"] for file in path.iterdir())
+        return any((match := _CAPS.match(file.name)) and not match["prefix"] for file in path.iterdir())
     return _CAPS.match(path.name) is not None
 
 

@@ -12,9 +12,9 @@ import orjson
 from visir.collections.archives import TarArchive
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
+from visir.collections.readers.columns import CAPTION_COLUMNS
 from visir.collections.readers.locate import PICTURES, relative
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.rows import CAPTION_COLUMNS
 from visir.errors import CollectionError
 
 TEXTS = ("txt", "text", "caption", "captions")
@@ -58,18 +58,18 @@ def read(path: Path, *, newline: str = "separates", caption_column: str | None =
 
 def expand(pattern: str) -> list[str]:
     """All names that a brace pattern stands for: `a-{00..02}.tar`, `{train,val}.tar`; others stand for themselves."""
-    found = _BRACES.search(pattern)
-    if found is None:
+    match = _BRACES.search(pattern)
+    if match is None:
         return [pattern]
-    inside = found[1]
-    if ".." in inside:
-        first, _, last = inside.partition("..")
+    alternatives = match[1]
+    if ".." in alternatives:
+        first, _, last = alternatives.partition("..")
         if not (first.isdecimal() and last.isdecimal()) or int(first) > int(last):
-            raise CollectionError(f"{pattern!r}: expected {{000..099}}, found {{{inside}}}.")
+            raise CollectionError(f"{pattern!r}: expected {{000..099}}, found {{{alternatives}}}.")
         choices = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     else:
-        choices = inside.split(",")
-    return [one for c in choices for one in expand(pattern[: found.start()] + c + pattern[found.end() :])]
+        choices = alternatives.split(",")
+    return [name for choice in choices for name in expand(pattern[: match.start()] + choice + pattern[match.end() :])]
 
 
 def _shards(path: Path) -> list[Path]:
@@ -78,12 +78,12 @@ def _shards(path: Path) -> list[Path]:
         if not shards:
             raise CollectionError(f"{path}: no .tar shards in it.")
         return shards
-    shards = [Path(one) for one in expand(str(path))]
-    missing = [one for one in shards if not one.is_file()]
+    shards = [Path(shard) for shard in expand(str(path))]
+    missing = [shard for shard in shards if not shard.is_file()]
     if missing:
-        some = ", ".join(one.name for one in missing[:3]) + (" …" if len(missing) > 3 else "")
+        listing = ", ".join(shard.name for shard in missing[:3]) + (" …" if len(missing) > 3 else "")
         raise CollectionError(
-            f"{path}: {len(missing)} of {len(shards)} shards are missing: {some}", hint="check the pattern's range"
+            f"{path}: {len(missing)} of {len(shards)} shards are missing: {listing}", hint="check the pattern's range"
         )
     return shards
 
@@ -116,13 +116,13 @@ def _captions(
     except orjson.JSONDecodeError as fault:
         draft.fault(f"{place}: its JSON is not valid: {fault}")
         return []
-    there = content if isinstance(content, dict) else {}
-    names = [column] if column else [name for name in (*TEXTS, *CAPTION_COLUMNS) if name in there]
-    value = there.get(names[0]) if names else None
+    fields = content if isinstance(content, dict) else {}
+    names = [column] if column else [name for name in (*TEXTS, *CAPTION_COLUMNS) if name in fields]
+    value = fields.get(names[0]) if names else None
     if column is not None and value is None:
-        draft.fault(f"{place}: no {column!r} in its JSON; there are {', '.join(there) or 'none'}")
+        draft.fault(f"{place}: no {column!r} in its JSON; there are {', '.join(fields) or 'none'}")
     values = value if isinstance(value, list) else [] if value is None else [value]
-    if not all(isinstance(one, str) for one in values):
+    if not all(isinstance(caption, str) for caption in values):
         draft.fault(f"{place}: captions must be text, found {str(value)[:60]}")
         return []
     return values

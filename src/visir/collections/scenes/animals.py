@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visir.collections.scenes.pen import Pen
-from visir.collections.scenes.sprite import Figure
+from visir.collections.scenes.sprite import SceneObject
 
 STANDS = ("stands", "is standing", "waits")
 SITS = ("sits", "is sitting", "rests")
@@ -159,14 +159,14 @@ def _giraffe(pen: Pen) -> None:
 
 
 ANIMALS = {
-    "dog": Figure(_dog, (0.38, 0.47), verbs=STANDS),
-    "cat": Figure(_cat, (0.65, 0.14), verbs=SITS),
-    "rabbit": Figure(_rabbit, (0.36, 0.57), 0.98, SITS),
-    "pig": Figure(_pig, (0.40, 0.37), verbs=STANDS),
-    "elephant": Figure(_elephant, (0.34, 0.25), 1.12, STANDS),
-    "sheep": Figure(_sheep, (0.44, 0.24), verbs=STANDS),
-    "duck": Figure(_duck, (0.30, 0.56), 0.95, STANDS),
-    "turtle": Figure(_turtle, (0.42, 0.50), verbs=("rests", "stands", "waits")),
-    "snail": Figure(_snail, (0.40, 0.25), 0.95, ("rests", "sits", "waits")),
-    "giraffe": Figure(_giraffe, (0.32, 0.54), 1.15, STANDS),
+    "dog": SceneObject(_dog, (0.38, 0.47), verbs=STANDS),
+    "cat": SceneObject(_cat, (0.65, 0.14), verbs=SITS),
+    "rabbit": SceneObject(_rabbit, (0.36, 0.57), 0.98, SITS),
+    "pig": SceneObject(_pig, (0.40, 0.37), verbs=STANDS),
+    "elephant": SceneObject(_elephant, (0.34, 0.25), 1.12, STANDS),
+    "sheep": SceneObject(_sheep, (0.44, 0.24), verbs=STANDS),
+    "duck": SceneObject(_duck, (0.30, 0.56), 0.95, STANDS),
+    "turtle": SceneObject(_turtle, (0.42, 0.50), verbs=("rests", "stands", "waits")),
+    "snail": SceneObject(_snail, (0.40, 0.25), 0.95, ("rests", "sits", "waits")),
+    "giraffe": SceneObject(_giraffe, (0.32, 0.54), 1.15, STANDS),
 }

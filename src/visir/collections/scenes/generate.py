@@ -53,7 +53,7 @@ def scenes(
 
     Raises `CollectionError` that lists everything wrong with the arguments.
     """
-    _refuse(n, seed, size, near_duplicates, splits)
+    _check_arguments(n, seed, size, near_duplicates, splits)
     drawn = [_scene(seed, index, near_duplicates) for index in range(n)]
     ids = [f"scene-{seed}-{index:06d}" for index in range(n)]
     caption_ids = [f"{one}#{k}" for one in ids for k in range(CAPTIONS_PER_SCENE)]
@@ -188,7 +188,7 @@ def _judgements(ids: list[str], drawn: Sequence[Scene]) -> dict[str, object]:
     }
 
 
-def _refuse(n: int, seed: int, size: int, near_duplicates: float, splits: Mapping[str, float]) -> None:
+def _check_arguments(n: int, seed: int, size: int, near_duplicates: float, splits: Mapping[str, float]) -> None:
     faults = []
     if n < 1:
         faults.append(f"n must be at least 1, not {n}")

@@ -24,7 +24,7 @@ INK: RGB = (52, 48, 72)
 
 
 @dataclass(frozen=True)
-class Figure:
+class SceneObject:
     """A drawing and what a scene needs to know of it.
 
     `seat` is the point on which something may stand; `scale` corrects how large it is drawn; `verbs` are what it does

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visir.collections.scenes.pen import Pen
-from visir.collections.scenes.sprite import Figure
+from visir.collections.scenes.sprite import SceneObject
 
 STANDS = ("stands", "is standing", "can be seen")
 
@@ -69,9 +69,9 @@ def _umbrella(pen: Pen) -> None:
 
 
 THINGS = {
-    "tent": Figure(_tent, (0.60, 0.15), 1.1, STANDS),
-    "armchair": Figure(_armchair, (0.36, 0.13), verbs=STANDS),
-    "teapot": Figure(_teapot, (0.50, 0.17), 0.95, STANDS),
-    "robot": Figure(_robot, (0.40, 0.14), 1.05, ("stands", "is standing", "waits")),
-    "umbrella": Figure(_umbrella, (0.51, 0.06), 1.1, STANDS),
+    "tent": SceneObject(_tent, (0.60, 0.15), 1.1, STANDS),
+    "armchair": SceneObject(_armchair, (0.36, 0.13), verbs=STANDS),
+    "teapot": SceneObject(_teapot, (0.50, 0.17), 0.95, STANDS),
+    "robot": SceneObject(_robot, (0.40, 0.14), 1.05, ("stands", "is standing", "waits")),
+    "umbrella": SceneObject(_umbrella, (0.51, 0.06), 1.1, STANDS),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visir.collections.scenes.pen import Pen
-from visir.collections.scenes.sprite import Figure
+from visir.collections.scenes.sprite import SceneObject
 
 PARKED = ("stands", "is parked", "has stopped")
 
@@ -98,11 +98,11 @@ def _rocket(pen: Pen) -> None:
 
 
 VEHICLES = {
-    "car": Figure(_car, (0.48, 0.34), 1.08, PARKED),
-    "bus": Figure(_bus, (0.45, 0.24), 1.1, PARKED),
-    "truck": Figure(_truck, (0.32, 0.26), 1.1, PARKED),
-    "tractor": Figure(_tractor, (0.36, 0.14), verbs=PARKED),
-    "train": Figure(_train, (0.24, 0.16), 1.05, ("stands", "is standing", "has stopped")),
-    "boat": Figure(_boat, (0.50, 0.05), 1.1, ("rests", "stands", "lies")),
-    "rocket": Figure(_rocket, (0.50, 0.02), 1.1, ("stands", "is standing", "has landed")),
+    "car": SceneObject(_car, (0.48, 0.34), 1.08, PARKED),
+    "bus": SceneObject(_bus, (0.45, 0.24), 1.1, PARKED),
+    "truck": SceneObject(_truck, (0.32, 0.26), 1.1, PARKED),
+    "tractor": SceneObject(_tractor, (0.36, 0.14), verbs=PARKED),
+    "train": SceneObject(_train, (0.24, 0.16), 1.05, ("stands", "is standing", "has stopped")),
+    "boat": SceneObject(_boat, (0.50, 0.05), 1.1, ("rests", "stands", "lies")),
+    "rocket": SceneObject(_rocket, (0.50, 0.02), 1.1, ("stands", "is standing", "has landed")),
 }

@@ -31,11 +31,14 @@ def measure(ranks: Ranks, names: Sequence[str] = DEFAULT_MEASURES, *, beyond_dep
         raise_faults(
             ProtocolError,
             f"rankings are {ranks.depth} deep",
-            [f"{one.name} looks deeper" for one in wanted if (one.k or 0) > ranks.depth],
+            [f"{request.name} looks deeper" for request in wanted if (request.k or 0) > ranks.depth],
             hint="search deeper, name a smaller cutoff, or take what is missing as not found (beyond_depth=True)",
         )
     positives = Positives(ranks)
-    columns = {one.name: one.measure.compute(positives, np.inf if one.k is None else float(one.k)) for one in wanted}
+    columns = {
+        request.name: request.measure.compute(positives, np.inf if request.k is None else float(request.k))
+        for request in wanted
+    }
     return pa.table({"query_id": ranks.queries, **columns})
 
 
@@ -45,7 +48,7 @@ def aggregate(per_query: pa.Table) -> dict[str, float]:
     Columns that are no registered measure (`dcg_cm@10`, imported values) are averaged.
     """
     values = {name: per_query[name].to_numpy() for name in per_query.column_names if name != "query_id"}
-    medians = {name for name, one in MEASURES.items() if one.aggregate == "median"}
+    medians = {name for name, measure in MEASURES.items() if measure.aggregate == "median"}
     return {name: float(np.median(column) if name in medians else np.mean(column)) for name, column in values.items()}
 
 

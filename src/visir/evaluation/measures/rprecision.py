@@ -4,8 +4,8 @@ from visir.evaluation.measures.base import Measure, Positives, Values
 
 
 def _rprecision(positives: Positives, _: float) -> Values:
-    found = positives.sum(positives.rank <= positives.count[positives.query])
-    return positives.share(found, positives.count)
+    hits = positives.sum(positives.rank <= positives.count[positives.query])
+    return positives.share(hits, positives.count)
 
 
 RPRECISION = Measure(

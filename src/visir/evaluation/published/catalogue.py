@@ -73,7 +73,9 @@ def _granularity() -> PlainTable:
     table = table_1()
     collections = tuple(table.values)
     features = dict.fromkeys(feature for values in table.values.values() for feature in values)
-    rows = {feature: tuple(str(table.values[one][feature]) for one in collections) for feature in features}
+    rows = {
+        feature: tuple(str(table.values[collection][feature]) for collection in collections) for feature in features
+    }
     return PlainTable(_GRANULARITY, table.title, table.source, collections, rows)
 
 

@@ -78,11 +78,11 @@ def shortcut_bars() -> tuple[ShortcutBar, ...]:
     bars: list[ShortcutBar] = []
     for panel, values in read_json(path).items():
         model, _, collection = panel.partition("/")
-        for one in values:
-            name = {"VSE": "VSE++"}.get(model, model), _COLLECTIONS[collection], _setup(path, one["model"])
-            shown = bool(one["shortcuts_at_evaluation"])
+        for value in values:
+            name = {"VSE": "VSE++"}.get(model, model), _COLLECTIONS[collection], _setup(path, value["model"])
+            shown = bool(value["shortcuts_at_evaluation"])
             run = sum((bar.model, bar.collection, bar.setup, bar.with_shortcuts) == (*name, shown) for bar in bars)
-            bars.append(ShortcutBar(*name, shown, run, tuple(one["i2t"]), tuple(one["t2i"]), one["rsum"]))
+            bars.append(ShortcutBar(*name, shown, run, tuple(value["i2t"]), tuple(value["t2i"]), value["rsum"]))
     return tuple(bars)
 
 
@@ -106,7 +106,7 @@ def ltd_trajectories() -> Mapping[str, Mapping[str, Trajectory]]:
     0.25, and their first λ is that of these bounds: 1 + 0.005 · (L_rec / 0.25 − 1), and not of 0.3.
     """
     folder = data_directory() / "ltd-trajectories"
-    found: dict[str, dict[str, Trajectory]] = {}
+    trajectories: dict[str, dict[str, Trajectory]] = {}
     for quantity, files in _QUANTITIES.items():
         for name in files:
             path = _present(folder / f"{name}.csv.gz", "LTD Figure 2")
@@ -116,8 +116,8 @@ def ltd_trajectories() -> Mapping[str, Mapping[str, Trajectory]]:
             for column, label in _BOUNDS.items():
                 if column in rows[0]:
                     values = np.array([float(row[column]) for row in rows])
-                    found.setdefault(quantity, {})[label] = Trajectory(steps, values)
-    return found
+                    trajectories.setdefault(quantity, {})[label] = Trajectory(steps, values)
+    return trajectories
 
 
 def plotted(figure: Figure) -> dict[tuple[str, str], dict[str, float]]:
@@ -135,20 +135,20 @@ def plotted(figure: Figure) -> dict[tuple[str, str], dict[str, float]]:
 
 
 def _bars() -> dict[tuple[str, str], dict[str, float]]:
-    found: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for one in shortcut_bars():
-        if one.model == "VSE++":
-            system = _SYSTEMS.get(one.setup, one.setup.replace("bits", "IV"))
-            label = "with rsum" if one.with_shortcuts else "both rsum"
-            found.setdefault((system, one.collection), {}).setdefault(label, []).append(one.rsum)
-    return {key: {label: float(np.mean(some)) for label, some in part.items()} for key, part in found.items()}
+    by_system: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for shortcut_bar in shortcut_bars():
+        if shortcut_bar.model == "VSE++":
+            system = _SYSTEMS.get(shortcut_bar.setup, shortcut_bar.setup.replace("bits", "IV"))
+            label = "with rsum" if shortcut_bar.with_shortcuts else "both rsum"
+            by_system.setdefault((system, shortcut_bar.collection), {}).setdefault(label, []).append(shortcut_bar.rsum)
+    return {key: {label: float(np.mean(some)) for label, some in part.items()} for key, part in by_system.items()}
 
 
 def _courses() -> dict[tuple[str, str], dict[str, float]]:
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    by_training: dict[tuple[str, str], dict[str, float]] = {}
     for quantity, trainings in ltd_trajectories().items():
         for training, course in trainings.items():
-            part = found.setdefault((_TRAININGS.get(training, f"LTD, L_lag {training}"), "COCO"), {})
+            part = by_training.setdefault((_TRAININGS.get(training, f"LTD, L_lag {training}"), "COCO"), {})
             if quantity == "rsum":
                 part["validation rsum"] = float(course.values[-1])
                 continue
@@ -156,7 +156,7 @@ def _courses() -> dict[tuple[str, str], dict[str, float]]:
             part[f"{name}, last"] = float(course.values[-max(1, len(course.values) // 50) :].mean())
             if quantity == "multiplier":
                 part[f"{name}, largest"] = float(course.values.max())
-    return found
+    return by_training
 
 
 def _setup(path: Path, name: str) -> str:

@@ -70,9 +70,9 @@ def measure_of(label: str, recall: str = "hit") -> str:
     "R@5" → f"{recall}@5"; "DCG" → "dcg_cm@10" (the brittleness paper); "R-P" → "rprecision" (LTD); any other label is a
     measure's own name.
     """
-    found = re.fullmatch(r"(?:R|Recall)@(\d+)", label)
-    if found:
-        return f"{recall}@{found[1]}"
+    match = re.fullmatch(r"(?:R|Recall)@(\d+)", label)
+    if match:
+        return f"{recall}@{match[1]}"
     return {"DCG": "dcg_cm@10", "R-P": "rprecision"}.get(label, label)
 
 
@@ -141,14 +141,14 @@ def judge_one(
 
 def sums_of_rounded(judged: Sequence[Judgement], decimals: int = 2) -> tuple[Judgement, ...]:
     """The same judgements, with an rsum that is off called "summed" when our rounded recalls sum up to it."""
-    rounded = {(one.task, one.label): round(one.ours, decimals) for one in judged}
+    rounded = {(value.task, value.label): round(value.ours, decimals) for value in judged}
     result = []
-    for one in judged:
-        parts = [rounded.get((one.task, f"R@{k}")) for k in (1, 5, 10)]
+    for value in judged:
+        parts = [rounded.get((value.task, f"R@{k}")) for k in (1, 5, 10)]
         known = [part for part in parts if part is not None]
-        sums_up = len(known) == 3 and abs(sum(known) - one.published) < 10.0**-decimals / 2
-        is_sum = one.label == "rsum" and one.digits == "off" and sums_up
-        result.append(replace(one, digits="summed") if is_sum else one)
+        sums_up = len(known) == 3 and abs(sum(known) - value.published) < 10.0**-decimals / 2
+        is_sum = value.label == "rsum" and value.digits == "off" and sums_up
+        result.append(replace(value, digits="summed") if is_sum else value)
     return tuple(result)
 
 
@@ -165,7 +165,7 @@ def orders(
     else when higher.
     """
     rows = {system: published.row(system, collection) for system in ours}
-    kept = []
+    order_checks = []
     labels = dict.fromkeys(
         (task, label) for row in rows.values() for task, part in row.values.items() for label in part
     )
@@ -180,11 +180,11 @@ def orders(
         if len(pairs) < 2:
             continue
         swapped = []
-        for one, other in combinations(pairs, 2):
-            better, worse = (one, other) if pairs[one][0] > pairs[other][0] else (other, one)
+        for first, second in combinations(pairs, 2):
+            better, worse = (first, second) if pairs[first][0] > pairs[second][0] else (second, first)
             if pairs[better][0] > pairs[worse][0] and pairs[better][1] <= pairs[worse][1]:
                 swapped.append((better, worse))
-        kept.append(
+        order_checks.append(
             Order(
                 task,
                 label,
@@ -193,4 +193,4 @@ def orders(
                 tuple(swapped),
             )
         )
-    return tuple(kept)
+    return tuple(order_checks)

@@ -57,9 +57,9 @@ class PlainTable:
 
     def cell(self, row: str, column: str) -> str:
         """A cell as printed; unknown names are errors that list the choices."""
-        for kind, asked, known in (("row", row, self.rows), ("column", column, self.columns)):
-            if asked not in known:
-                raise VisirError(f"{self.name}: no {kind} {asked!r}.", hint=nearest(asked, known))
+        for kind, requested, known in (("row", row, self.rows), ("column", column, self.columns)):
+            if requested not in known:
+                raise VisirError(f"{self.name}: no {kind} {requested!r}.", hint=nearest(requested, known))
         return self.rows[row][self.columns.index(column)]
 
     def number(self, row: str, column: str) -> float | None:
@@ -69,7 +69,7 @@ class PlainTable:
 
     def doubt(self, row: str, column: str) -> str:
         """Why a cell is doubtful; empty when it is not."""
-        return " ".join(one.reason for one in self.doubtful if one.covers(row, column))
+        return " ".join(doubt.reason for doubt in self.doubtful if doubt.covers(row, column))
 
 
 def plain_tables() -> tuple[str, ...]:
@@ -85,23 +85,23 @@ def read_plain(path: Path) -> PlainTable:
     doubts about cells that there are not.
     """
     content: Any = read_json(path)
-    known = tuple(one.name for one in fields(PlainTable) if one.name != "name")
+    known = tuple(field.name for field in fields(PlainTable) if field.name != "name")
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path}: expected an object with {', '.join(known)}.", hint="see docs/published.md")
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
     faults += [f"{key!r} is missing" for key in known[:4] if not content.get(key)]
     columns = tuple(content.get("columns", ()))
     rows = {name: tuple(cells) for name, cells in content.get("rows", {}).items()}
-    faults += [f"column {one!r} stands there twice" for at, one in enumerate(columns) if one in columns[:at]]
+    faults += [f"column {column!r} stands there twice" for at, column in enumerate(columns) if column in columns[:at]]
     faults += [f"a unit for {name!r}, which is no column" for name in content.get("units", {}) if name not in columns]
     for name, cells in rows.items():
         if len(cells) != len(columns):
             faults.append(f"row {name!r}: {len(cells)} cells for {len(columns)} columns")
         faults += [f"row {name!r}: {cell!r} is not text" for cell in cells if not isinstance(cell, str) or not cell]
     doubtful = []
-    for at, one in enumerate(content.get("doubtful", ())):
-        doubt = CellDoubt(one.get("reason", ""), one.get("row", ""), one.get("column", ""))
-        if not doubt.reason or set(one) - {"reason", "row", "column"}:
+    for at, entry in enumerate(content.get("doubtful", ())):
+        doubt = CellDoubt(entry.get("reason", ""), entry.get("row", ""), entry.get("column", ""))
+        if not doubt.reason or set(entry) - {"reason", "row", "column"}:
             faults.append(f"doubt {at + 1}: expected a reason and, if need be, row and column")
         if not any(doubt.covers(row, column) for row in rows for column in columns):
             faults.append(f"doubt {at + 1}: no cell has these names")

@@ -51,8 +51,8 @@ class Doubt:
     def covers(self, row: PublishedRow, task: str, label: str) -> bool:
         """Whether one printed value is among the doubtful ones."""
         here = (row.system, row.collection, task, label)
-        asked = (self.system, self.collection, self.task, self.label)
-        return all(not name or name == found for name, found in zip(asked, here, strict=True))
+        names = (self.system, self.collection, self.task, self.label)
+        return all(not name or name == value for name, value in zip(names, here, strict=True))
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Published:
 
     def doubt(self, row: PublishedRow, task: str, label: str) -> str:
         """Why a printed value is doubtful; empty when it is not."""
-        return " ".join(one.reason for one in self.doubtful if one.covers(row, task, label))
+        return " ".join(doubt.reason for doubt in self.doubtful if doubt.covers(row, task, label))
 
     def row(self, system: str | None = None, collection: str | None = None) -> PublishedRow:
         """The one row of a system and a collection; case, spaces and punctuation do not matter.
@@ -96,23 +96,25 @@ class Published:
         None asks for the only one there is. Unknown names and an ambiguous request are errors that list the choices.
         """
         faults = []
-        for kind, asked, known in (("system", system, self.systems), ("collection", collection, self.collections)):
-            if asked is not None and _plain(asked) not in map(_plain, known):
-                faults.append(f"no {kind} {asked!r} ({nearest(asked, known)})")
+        for kind, requested, known in (("system", system, self.systems), ("collection", collection, self.collections)):
+            if requested is not None and _plain(requested) not in map(_plain, known):
+                faults.append(f"no {kind} {requested!r} ({nearest(requested, known)})")
         raise_faults(VisirError, self.name, faults, hint="name one with --system and --collection")
-        found = [
+        matching = [
             row
             for row in self.rows
             if (system is None or _plain(row.system) == _plain(system))
             and (collection is None or _plain(row.collection) == _plain(collection))
         ]
-        if len(found) != 1:
-            choices = ", ".join(f"{row.system} on {row.collection}" if row.collection else row.system for row in found)
+        if len(matching) != 1:
+            choices = ", ".join(
+                f"{row.system} on {row.collection}" if row.collection else row.system for row in matching
+            )
             raise VisirError(
-                f"{self.name}: {len(found)} rows fit: {choices or 'none'}.",
+                f"{self.name}: {len(matching)} rows fit: {choices or 'none'}.",
                 hint="name one with --system and --collection",
             )
-        return found[0]
+        return matching[0]
 
 
 def shipped() -> tuple[str, ...]:
@@ -171,7 +173,7 @@ def _parse(path: Path, content: Any) -> Published:
         spread = row.get("spread", {})
         faults += [
             f"{where}: {task} {label} is {value!r}, not a number"
-            for task, part in (*values.items(), *((f"± {one}", part) for one, part in spread.items()))
+            for task, part in (*values.items(), *((f"± {name}", part) for name, part in spread.items()))
             for label, value in part.items()
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
         ]
@@ -182,7 +184,7 @@ def _parse(path: Path, content: Any) -> Published:
             if label not in values.get(task, {})
         ]
         rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
-    doubtful = tuple(_doubt(one, at, rows, faults) for at, one in enumerate(content.get("doubtful", ())))
+    doubtful = tuple(_doubt(entry, at, rows, faults) for at, entry in enumerate(content.get("doubtful", ())))
     raise_faults(ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/evaluation.md")
     return Published(
         path.stem,
@@ -196,12 +198,12 @@ def _parse(path: Path, content: Any) -> Published:
     )
 
 
-def _doubt(one: Mapping[str, str], at: int, rows: Sequence[PublishedRow], faults: list[str]) -> Doubt:
+def _doubt(content: Mapping[str, str], at: int, rows: Sequence[PublishedRow], faults: list[str]) -> Doubt:
     """One doubt of a file; that it has a reason, and is about something that is printed, is checked."""
     known = tuple(entry.name for entry in fields(Doubt))
     where = f"doubt {at + 1}"
-    faults += [f"{where}: unknown key {key!r} ({nearest(key, known)})" for key in one if key not in known]
-    doubt = Doubt(**{"reason": "", **{key: value for key, value in one.items() if key in known}})
+    faults += [f"{where}: unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
+    doubt = Doubt(**{"reason": "", **{key: value for key, value in content.items() if key in known}})
     if not doubt.reason:
         faults.append(f"{where}: 'reason' is missing")
     printed = ((row, task, label) for row in rows for task, part in row.values.items() for label in part)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.evaluation.sparse_measures.top_terms import refuse_other_texts, top_terms
+from visir.evaluation.sparse_measures.top_terms import check_same_texts, top_terms
 from visir.records import SparseEmbeddings
 
 if TYPE_CHECKING:
-    from visir.sparse.vocabulary import Terms
+    from visir.sparse.vocabulary import TextTerms
 
 
-def exact_at(texts: SparseEmbeddings, words: Terms, k: int = 20) -> NDArray[np.float64]:
+def exact_at(texts: SparseEmbeddings, words: TextTerms, k: int = 20) -> NDArray[np.float64]:
     """(n,) the share of the `k` heaviest terms of each row that are among its words, in [0, 1].
 
         Exact@k = 1/k · |{t | t ∈ x_C, t ∈ top_k(s_C)}|        (thesis eq. 3.2)
@@ -35,9 +35,9 @@ def exact_at(texts: SparseEmbeddings, words: Terms, k: int = 20) -> NDArray[np.f
 
     Raises `EmbeddingError` when there is not one text for each row.
     """
-    refuse_other_texts(texts, len(words))
+    check_same_texts(texts, len(words))
     rows, terms = top_terms(texts, k)
     own = np.repeat(np.arange(len(words)), np.diff(words.offsets)) * texts.dimension + words.terms
-    found = np.isin(rows * texts.dimension + terms, own)
-    shares: NDArray[np.float64] = np.bincount(rows[found], minlength=len(texts)) / k
+    is_own = np.isin(rows * texts.dimension + terms, own)
+    shares: NDArray[np.float64] = np.bincount(rows[is_own], minlength=len(texts)) / k
     return shares

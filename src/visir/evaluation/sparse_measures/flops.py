@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.errors import EmbeddingError
 from visir.evaluation.sparse_measures.posting_lists import list_lengths
 from visir.records import SparseEmbeddings
-from visir.search.sparse.scan import refuse_unlike
+from visir.search.sparse.scan import check_same_vocabulary
 
 
 def flops(texts: SparseEmbeddings, images: SparseEmbeddings) -> float:
@@ -24,7 +24,7 @@ def flops(texts: SparseEmbeddings, images: SparseEmbeddings) -> float:
 
     Raises `EmbeddingError` when the two sides are not over one vocabulary, or one is empty.
     """
-    refuse_unlike(texts, images)
+    check_same_vocabulary(texts, images)
     if not len(texts) or not len(images):
         raise EmbeddingError("FLOPs is a mean over pairs of a text and an image; one side is empty.")
     frequencies = zip(list_lengths(texts).tolist(), list_lengths(images).tolist(), strict=True)

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.evaluation.sparse_measures.static_vectors import StaticVectors
-from visir.evaluation.sparse_measures.top_terms import refuse_other_texts, top_terms
+from visir.evaluation.sparse_measures.top_terms import check_same_texts, top_terms
 from visir.records import SparseEmbeddings
 
 if TYPE_CHECKING:
-    from visir.sparse.vocabulary import Terms
+    from visir.sparse.vocabulary import TextTerms
 
 
-def semantic_at(texts: SparseEmbeddings, words: Terms, vectors: StaticVectors, k: int = 20) -> NDArray[np.float64]:
+def semantic_at(texts: SparseEmbeddings, words: TextTerms, vectors: StaticVectors, k: int = 20) -> NDArray[np.float64]:
     """(n,) the mean cosine of each of the `k` heaviest terms and the text's nearest word, in [-1, 1].
 
         Semantic@k = 1/k · Σ_{t ∈ top_k(s_C)} max_{u ∈ x_C} cos(f_enc(t), f_enc(u))        (thesis eq. 3.3)
@@ -34,7 +34,7 @@ def semantic_at(texts: SparseEmbeddings, words: Terms, vectors: StaticVectors, k
 
     Raises `EmbeddingError` when there is not one text for each row, or a usable term has no vector.
     """
-    refuse_other_texts(texts, len(words))
+    check_same_texts(texts, len(words))
     rows, terms = top_terms(texts, k)
     table = vectors.unit_vectors(texts.vocabulary)
     ends = np.searchsorted(rows, np.arange(len(texts) + 1))

@@ -36,8 +36,8 @@ class StaticVectors:
         nothing would lower every value, unseen.
         """
         place = pc.fill_null(pc.index_in(vocabulary.terms, self.terms), -1).to_numpy(zero_copy_only=False)
-        found: NDArray[np.float64] = self.vectors[place].astype(np.float64)
-        lengths = np.linalg.norm(found, axis=1)
+        unit: NDArray[np.float64] = self.vectors[place].astype(np.float64)
+        lengths = np.linalg.norm(unit, axis=1)
         lengths[place < 0] = 0
         missing = np.flatnonzero(vocabulary.usable & ~(lengths > 0))
         if len(missing):
@@ -47,9 +47,9 @@ class StaticVectors:
                 f"of {vocabulary.name}: {named}{', …' if len(missing) > 5 else ''}.",
                 hint="give the table of a model with this vocabulary (StaticVectors)",
             )
-        found[~(lengths > 0)] = 0
-        found /= np.where(lengths > 0, lengths, 1)[:, None]
-        return found
+        unit[~(lengths > 0)] = 0
+        unit /= np.where(lengths > 0, lengths, 1)[:, None]
+        return unit
 
 
 def minilm_vectors() -> StaticVectors:

@@ -25,7 +25,7 @@ def top_terms(embeddings: SparseEmbeddings, k: int) -> tuple[NDArray[np.int64], 
     return rows[top], np.asarray(embeddings.terms)[order[top]]
 
 
-def refuse_other_texts(embeddings: SparseEmbeddings, texts: int) -> None:
+def check_same_texts(embeddings: SparseEmbeddings, texts: int) -> None:
     """Raise `EmbeddingError` unless there is one text for each row."""
     if texts != len(embeddings):
         raise EmbeddingError(

@@ -138,21 +138,21 @@ def effects(
         return []
     task = outcomes[0].task
     before = rsum_by_query(plain, task)
-    after = [rsum_by_query(one.result, task) for one in outcomes]
+    after = [rsum_by_query(outcome.result, task) for outcome in outcomes]
     columns = [np.ones(len(before)), before]
-    for one, values in zip(outcomes, after, strict=True):
-        some = one.changed.astype(np.float64)
+    for outcome, values in zip(outcomes, after, strict=True):
+        some = outcome.changed.astype(np.float64)
         columns += [values, some, some * before, some * values]
     sums = resampled_sums(np.stack(columns, axis=1), clusters, seed=seed)
-    found = []
-    for at, (one, values) in enumerate(zip(outcomes, after, strict=True)):
+    measured = []
+    for at, (outcome, values) in enumerate(zip(outcomes, after, strict=True)):
         drawn = sums[:, 2 + 4 * at : 6 + 4 * at].T
         overall = _change(before, values, sums[:, 0], sums[:, 1], drawn[0])
-        part = one.changed
+        part = outcome.changed
         on_changed = _change(before[part], values[part], drawn[1], drawn[2], drawn[3]) if part.any() else None
         p = paired_test(test, values - before, clusters, seed=seed).p
-        found.append(Effect(one, overall, on_changed, p, p, before, values))
-    return found
+        measured.append(Effect(outcome, overall, on_changed, p, p, before, values))
+    return measured
 
 
 def rsum_by_query(result: Result, task: str) -> Floats:

@@ -33,13 +33,13 @@ class Jaccard:
 
         With p perturbations there are p (p − 1) / 2 pairs: 78 for thirteen.
         """
-        found = self._pairs(group)
-        return float(found.mean()) if len(found) else float("nan")
+        pairs = self._pairs(group)
+        return float(pairs.mean()) if len(pairs) else float("nan")
 
     def range(self, group: str) -> tuple[float, float]:
         """The least and the largest of all pairs."""
-        found = self._pairs(group)
-        return (float(found.min()), float(found.max())) if len(found) else (float("nan"), float("nan"))
+        pairs = self._pairs(group)
+        return (float(pairs.min()), float(pairs.max())) if len(pairs) else (float("nan"), float("nan"))
 
     def by_chance(self, group: str) -> float:
         """The mean if sets of these sizes had nothing to do with one another: pq / (p + q − pq) for each pair.
@@ -56,8 +56,8 @@ class Jaccard:
 
     def _pairs(self, group: str) -> NDArray[np.float64]:
         values = self.pairwise[group][np.triu_indices(len(self.names), 1)]
-        kept: NDArray[np.float64] = values[~np.isnan(values)]
-        return kept
+        defined: NDArray[np.float64] = values[~np.isnan(values)]
+        return defined
 
 
 def jaccard(differences: Mapping[str, NDArray[np.float64]]) -> Jaccard:
@@ -72,7 +72,7 @@ def jaccard(differences: Mapping[str, NDArray[np.float64]]) -> Jaccard:
     """
     if len(differences) < 2:
         raise ConfigurationError("a similarity of sets needs two perturbations at least.", hint="name more of them")
-    if len({len(one) for one in differences.values()}) > 1:
+    if len({len(difference) for difference in differences.values()}) > 1:
         raise ConfigurationError("perturbations over different queries cannot be compared caption by caption.")
     matrix = np.stack(list(differences.values()))
     # Sums of three recalls in binary: what differs in the last bits is the same.

@@ -11,8 +11,7 @@ from visir.errors import RunError
 from visir.evaluation.brittleness_runs import Log, evaluate_log, read
 from visir.evaluation.stress.effect import Outcome
 from visir.evaluation.stress.stress import Stress, assemble
-from visir.evaluation.stress.subject import PLAIN
-from visir.records import Recall
+from visir.records import PLAIN, Recall
 from visir.robustness.perturbations import PERTURBATIONS
 
 
@@ -37,7 +36,7 @@ def stress_logs(folder: str | Path, *, recall: Recall = "hit") -> Stress:
     captions = pa.table(
         {
             "id": plain.qrels.queries,
-            "text": [plain.texts[one] for one in queries],
+            "text": [plain.texts[query] for query in queries],
             "image_id": plain.qrels.documents,  # each caption has one image
         }
     )
@@ -50,7 +49,9 @@ def _outcome(plain: Log, log: Log, name: str, recall: Recall) -> Outcome:
     if not log.qrels.queries.equals(plain.qrels.queries):
         raise RunError(f"{log.run.provenance['source']}: asks other queries than the unperturbed log.")
     known = PERTURBATIONS.get(name)
-    changed = {one: log.texts[one] for one in log.qrels.queries.to_pylist() if log.texts[one] != plain.texts[one]}
+    changed = {
+        query: log.texts[query] for query in log.qrels.queries.to_pylist() if log.texts[query] != plain.texts[query]
+    }
     evaluated = evaluate_log(log, recall=recall)
     return Outcome(
         name,
@@ -58,7 +59,7 @@ def _outcome(plain: Log, log: Log, name: str, recall: Recall) -> Outcome:
         known.family,
         name,
         "t2i",
-        np.array([one in changed for one in log.qrels.queries.to_pylist()]),
+        np.array([query in changed for query in log.qrels.queries.to_pylist()]),
         evaluated.result,
         log.run,
         changed,

@@ -7,46 +7,48 @@ from typing import Any
 
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
-from visir.evaluation.stress.subject import Subject
+from visir.evaluation.systems import System
 from visir.records import Collection
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
 from visir.robustness.perturbations import PERTURBATIONS, find
 
 
 def names_of(
-    subject: Subject, perturbations: Sequence[str] | None, pictures: Sequence[str] | None
+    system: System, perturbations: Sequence[str] | None, pictures: Sequence[str] | None
 ) -> dict[str, list[str]]:
-    """What is done to captions (t2i) and to pictures (i2t); None stands for all that the subject offers.
+    """What is done to captions (t2i) and to pictures (i2t); None stands for all that the system offers.
 
-    Raises `ConfigurationError` with everything that is unknown, or that the subject has no answers to.
+    Raises `ConfigurationError` with everything that is unknown, or that the system has no answers to.
     """
-    asked: dict[str, tuple[Sequence[str] | None, Any]] = {
+    requested: dict[str, tuple[Sequence[str] | None, Any]] = {
         "t2i": (perturbations, PERTURBATIONS),
         "i2t": (pictures, CORRUPTIONS),
     }
     names: dict[str, list[str]] = {}
     faults = []
-    for task, (given, known) in asked.items():
-        offered = subject.offered(task)
+    for task, (given, known) in requested.items():
+        offered = system.conditions(task)
         possible = list(known) if offered is None else sorted(offered, key=[*known, *offered].index)
         names[task] = possible if given is None else list(dict.fromkeys(given))
-        for one in names[task]:
-            fault = _unknown(one, task)
+        for perturbation in names[task]:
+            fault = _unknown(perturbation, task)
             if fault:
                 faults.append(fault)
-            elif offered is not None and one not in offered:
-                faults.append(f"{subject.name} has no answers to {one!r}; it has {', '.join(possible) or 'none'}")
+            elif offered is not None and perturbation not in offered:
+                faults.append(
+                    f"{system.name} has no answers to {perturbation!r}; it has {', '.join(possible) or 'none'}"
+                )
     if not faults and not any(names.values()):
         faults.append("nothing is perturbed: name perturbations of captions or corruptions of pictures")
-    raise_faults(ConfigurationError, f"stress of {subject.name}", faults)
+    raise_faults(ConfigurationError, f"stress of {system.name}", faults)
     return names
 
 
 def _unknown(name: str, task: str) -> str:
     """Why there is no such perturbation; "" when there is. Captions' may be joined: "char_swap+synonym_noun"."""
     try:
-        for one in name.split("+") if task == "t2i" else []:
-            find(one)
+        for step in name.split("+") if task == "t2i" else []:
+            find(step)
     except VisirError as fault:
         return f"{fault.message} ({fault.hint})"
     if task == "i2t" and name not in CORRUPTIONS:
@@ -54,7 +56,7 @@ def _unknown(name: str, task: str) -> str:
     return ""
 
 
-def refuse_faulty_study(
+def check_study(
     collection: Collection,
     names: Mapping[str, Sequence[str]],
     severity: int,
@@ -75,6 +77,6 @@ def refuse_faulty_study(
         faults.append(f"profile {profile!r} ({nearest(profile, ('sound', 'paper'))})")
     if estimator is not None and not isinstance(estimator, Encoder):
         faults.append("the estimator is an encoder")
-    carried = [str(one) for one in (collection.injected, collection.corrupted) if one is not None]
-    faults += [f"the collection is a view already ({one}); begin from the plain one" for one in carried]
+    carried = [str(view) for view in (collection.injected, collection.corrupted) if view is not None]
+    faults += [f"the collection is a view already ({view}); begin from the plain one" for view in carried]
     raise_faults(ConfigurationError, f"stress on {collection.name}", faults)

@@ -13,26 +13,31 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
+from visir.encoders.models.imported import Imported
 from visir.errors import ConfigurationError, nearest
+from visir.evaluation.assembly import Pool, candidates_line, queries_line
+from visir.evaluation.assembly import assemble as assemble_tasks
 from visir.evaluation.cross_modal import Estimator, dcg_cm
-from visir.evaluation.galleries import galleries_of, gallery_said, queries_said
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.options import Pool, refuse_empty, refuse_faulty
+from visir.evaluation.options import check_options
 from visir.evaluation.scoring import score
 from visir.evaluation.significance import TestName, corrected
 from visir.evaluation.stress.effect import Effect, Outcome, effects
-from visir.evaluation.stress.encoder import EncoderSubject
 from visir.evaluation.stress.jaccard import Jaccard, jaccard
-from visir.evaluation.stress.options import names_of, refuse_faulty_study
-from visir.evaluation.stress.subject import DEPTH, PLAIN, Condition, Setup, Subject, merged
-from visir.records import Collection, Protocol, Qrels, Recall, Result, Run, Ties
+from visir.evaluation.stress.merging import merged
+from visir.evaluation.stress.options import check_study, names_of
+from visir.evaluation.systems import EncoderSystem, System
+from visir.evaluation.systems.vectors import dense
+from visir.records import Collection, Items, Protocol, Qrels, Recall, Result, Run, Task, Ties
 from visir.robustness.corruptions import CORRUPTIONS, corrupt
 from visir.robustness.perturb import CHANGED, perturb
 from visir.robustness.perturbations import find
 from visir.robustness.perturbations.base import Profile
-from visir.search.exact import Searched
+from visir.search.exact import SearchResult
 
 DCG = "dcg_cm@10"
+DEPTH = 10
+"""How deep runs go: rsum and dcg_cm look no further, and pictures of answers show fewer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,21 +75,21 @@ class Stress:
 
     def effect(self, name: str) -> Effect:
         """The effect of one perturbation, by name."""
-        for one in self.effects:
-            if one.name == name:
-                return one
+        for effect in self.effects:
+            if effect.name == name:
+                return effect
         raise ConfigurationError(
-            f"{self.system}: no effect of {name!r}.", hint=nearest(name, [one.name for one in self.effects])
+            f"{self.system}: no effect of {name!r}.", hint=nearest(name, [effect.name for effect in self.effects])
         )
 
     def under(self, percent: float) -> list[Effect]:
         """The effects after which less than `percent` of the unperturbed rsum is left, over all queries."""
-        return [one for one in self.effects if one.overall.kept < percent]
+        return [effect for effect in self.effects if effect.overall.kept < percent]
 
 
 def stress(
     collection: Collection,
-    system: Encoder | Subject,
+    system: Encoder | System,
     *,
     split: str | None = None,
     perturbations: Sequence[str] | None = None,
@@ -107,7 +112,7 @@ def stress(
     Perturbed captions are queries over the plain images (t2i), corrupted pictures queries over the plain captions
     (i2t): the candidates are never touched, so what changes is the query's doing alone.
 
-    - `system`: an encoder, dense or sparse, or a `Subject`: runs in a folder, a command
+    - `system`: an encoder, dense or sparse, or a `System` that answers perturbed queries: a `RunFolder`, a command
     - `perturbations`: of captions, by name; None takes all that the system offers (thirteen for an encoder)
     - `pictures`: corruptions of pictures, by name; None takes all that the system offers, an empty list none
     - `severity`: what each perturbation counts (characters, words); `picture_severity`: 1–5
@@ -123,27 +128,33 @@ def stress(
     """
     started = time.perf_counter()
     timing: dict[str, float] = {}
-    subject = EncoderSubject(system, name, **encoding) if isinstance(system, Encoder) else system
+    subject = _system(system, name, encoding)
     names = names_of(subject, perturbations, pictures)
-    refuse_faulty_study(collection, names, severity, picture_severity, seed, profile, estimator)
-    asked: list[str] = [one for one, some in names.items() if some]
-    refuse_faulty("all", recall, ties, gallery, asked or ["t2i"], 1, DEPTH, None, collection, split)
+    check_study(collection, names, severity, picture_severity, seed, profile, estimator)
+    stressed = [task for task, some in names.items() if some]
+    check_options("all", recall, ties, gallery, stressed or ["t2i"], 1, DEPTH, None, collection, split)
     part = collection.split(split)
-    refuse_empty(part, split)
-    whole = collection if gallery == "collection" else part
-    qrels = {one: part.qrels(one, relevance) for one in asked}
-    setup = Setup(part, whole, galleries_of(part, whole, gallery, split, "all"), qrels, ties)
-    plain = {one: subject.answer(setup, one, Condition(PLAIN, part, qrels[one].queries)) for one in asked}
-    fields: dict[str, Any] = subject.fields(setup)
-    judge = _estimator(estimator, whole, encoding)
-    depths = [one.ranks.depth for one in plain.values() if one.ranks is not None and one.ranks.depth is not None]
+    assembly = assemble_tasks(
+        collection, split=split, relevance=relevance, captions="all", gallery=gallery, tasks=stressed, folds=1
+    )
+    tasks = {task: assembly.tasks[task] for task in stressed}
+    subject.prepare(list(tasks.values()))
+    qrels = {task: assembly.qrels[task] for task in stressed}
+    plain = {name: subject.search([task], depth=DEPTH, ties=ties)[0] for name, task in tasks.items()}
+    fields: dict[str, Any] = subject.fields()
+    judge = None if estimator is None else _estimator(estimator, list(assembly.tasks.values()), encoding)
+    depths = [
+        perturbation.ranks.depth
+        for perturbation in plain.values()
+        if perturbation.ranks is not None and perturbation.ranks.depth is not None
+    ]
     protocol = Protocol(
         collection=collection.name,
         collection_fingerprint=collection.fingerprint,
         split=split or "all",
         relevance=relevance,
-        galleries={one: gallery_said(one, [setup.galleries]) for one in asked},
-        queries={one: queries_said(one, [qrels[one]]) for one in asked},
+        galleries={name: candidates_line([task]) for name, task in tasks.items()},
+        queries={name: queries_line([task]) for name, task in tasks.items()},
         recall=recall,
         ties=ties,
         depth=min(depths) if depths else None,
@@ -153,24 +164,28 @@ def stress(
     measured = _Measuring(subject.name, protocol, qrels, judge)
     outcomes: list[Outcome] = []
     for task, some in names.items():
-        for one in some:
+        for perturbation in some:
             begun = time.perf_counter()
-            condition, changed, texts, said = _condition(
-                one, task, part, qrels[task], severity, picture_severity, seed, profile
+            view, queries, changed, description = _condition(
+                perturbation, task, part, qrels[task], severity, picture_severity, seed, profile
             )
             timing["perturb"] = timing.get("perturb", 0.0) + time.perf_counter() - begun
             searched = plain[task]
             if changed.any():
-                searched = merged(searched, subject.answer(setup, task, condition), qrels[task])
-            title, family = _called(one, task)
-            result = measured.result({task: searched}, said)
-            spoilt = condition.view.corrupted
-            outcomes.append(Outcome(one, title, family, said, task, changed, result, searched.run, texts, spoilt))
-    timing["in the system"] = subject.spent
-    found = assemble(
+                perturbed = replace(tasks[task], queries=queries, condition=perturbation)
+                searched = merged(searched, subject.search([perturbed], depth=DEPTH, ties=ties)[0])
+            title, family = _called(perturbation, task)
+            result = measured.result({task: searched}, description)
+            spoilt = view.corrupted
+            texts = _texts(queries)
+            outcomes.append(
+                Outcome(perturbation, title, family, description, task, changed, result, searched.run, texts, spoilt)
+            )
+    timing["in the system"] = spent = sum(subject.seconds.values())
+    study = assemble(
         subject.name,
         measured.result(plain, None),
-        {one: searched.run for one, searched in plain.items()},
+        {name: searched.run for name, searched in plain.items()},
         qrels,
         outcomes,
         part.captions,
@@ -178,8 +193,8 @@ def stress(
         seed=seed,
         notes=subject.notes,
     )
-    timing["elsewhere"] = time.perf_counter() - started - subject.spent
-    return replace(found, timing=timing)
+    timing["elsewhere"] = time.perf_counter() - started - spent
+    return replace(study, timing=timing)
 
 
 def assemble(
@@ -199,27 +214,27 @@ def assemble(
     `captions`: columns id, text, image_id of (at least) the captions that were asked.
     """
     images = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
-    found: list[Effect] = []
+    all_effects: list[Effect] = []
     for task in ("t2i", "i2t"):
-        some = [one for one in outcomes if one.task == task]
+        some = [outcome for outcome in outcomes if outcome.task == task]
         if some:
             ids = plain.per_query[task]["query_id"].to_pylist()
-            clusters = [images[one] for one in ids] if task == "t2i" else None
-            found += effects(plain, some, clusters, test=test, seed=seed)
-    of_captions = {one.name: one.after - one.before for one in found if one.outcome.task == "t2i"}
-    said = {"t": "paired t-test", "randomisation": "paired randomisation test"}[test]
+            clusters = [images[identifier] for identifier in ids] if task == "t2i" else None
+            all_effects += effects(plain, some, clusters, test=test, seed=seed)
+    of_captions = {effect.name: effect.after - effect.before for effect in all_effects if effect.outcome.task == "t2i"}
+    test_name = {"t": "paired t-test", "randomisation": "paired randomisation test"}[test]
     made = Stress(
         system,
         plain.protocol.collection,
         plain,
         runs,
         qrels,
-        tuple(found),
+        tuple(all_effects),
         jaccard(of_captions) if len(of_captions) > 1 else None,
         dict(zip(captions["id"].to_pylist(), captions["text"].to_pylist(), strict=True)),
         images,
-        f"{said} over images, with all their captions",
-        len(found),
+        f"{test_name} over images, with all their captions",
+        len(all_effects),
         notes=tuple(dict.fromkeys(notes)),
     )
     return with_correction([made])[0]
@@ -227,12 +242,12 @@ def assemble(
 
 def with_correction(studies: Sequence[Stress]) -> list[Stress]:
     """The same studies with p-values corrected (Holm) over the effects of all of them: they are one family."""
-    values = [one.p for study in studies for one in study.effects]
+    values = [effect.p for study in studies for effect in study.effects]
     adjusted = iter(corrected(values, "holm").tolist() if values else [])
     return [
         replace(
             study,
-            effects=tuple(replace(one, p_corrected=next(adjusted)) for one in study.effects),
+            effects=tuple(replace(effect, p_corrected=next(adjusted)) for effect in study.effects),
             family=len(values),
         )
         for study in studies
@@ -248,13 +263,15 @@ class _Measuring:
     qrels: Mapping[str, Qrels]
     judge: Estimator | None
 
-    def result(self, searched: Mapping[str, Searched], said: str | None) -> Result:
-        ranks = {one: [found.ranks] for one, found in searched.items() if found.ranks is not None}
+    def result(self, searched: Mapping[str, SearchResult], description: str | None) -> Result:
+        ranks = {name: [result.ranks] for name, result in searched.items() if result.ranks is not None}
         further = None
         if self.judge is not None:
-            further = {one: dcg_cm(found.run, self.qrels[one], [10], self.judge) for one, found in searched.items()}
+            further = {
+                name: dcg_cm(result.run, self.qrels[name], [10], self.judge) for name, result in searched.items()
+            }
         names = [*(f"{self.protocol.recall}@{k}" for k in RSUM_CUTOFFS), "mean_rank"]
-        protocol = self.protocol.changed(perturbation=said)
+        protocol = self.protocol.changed(perturbation=description)
         return score(self.system, ranks, protocol, measures=names, further=further)
 
 
@@ -262,10 +279,10 @@ def _called(name: str, task: str) -> tuple[str, str]:
     """The title and the family of a perturbation, or of several joined by "+"."""
     if task == "i2t":
         return CORRUPTIONS.get(name).title, CORRUPTIONS.get(name).family
-    steps = [find(one) for one in name.split("+")]
+    steps = [find(step) for step in name.split("+")]
     # "nearby_char:azerty" looks at another keyboard than its title says.
-    titles = [one.title + f" ({one.name.partition(':')[2]})" * (":" in one.name) for one in steps]
-    return " + ".join(titles), " + ".join(dict.fromkeys(one.family for one in steps))
+    titles = [step.title + f" ({step.name.partition(':')[2]})" * (":" in step.name) for step in steps]
+    return " + ".join(titles), " + ".join(dict.fromkeys(step.family for step in steps))
 
 
 def _condition(
@@ -277,27 +294,53 @@ def _condition(
     picture_severity: int,
     seed: int,
     profile: Profile,
-) -> tuple[Condition, NDArray[np.bool_], dict[str, str], str]:
-    """The condition, which of the judged queries it changed, their texts, and how the protocol says it."""
+) -> tuple[Collection, Items, NDArray[np.bool_], str]:
+    """The perturbed view, its changed queries, which of the judged ones these are, and how the protocol says it."""
     if task == "i2t":
         spoilt = corrupt(part, name, picture_severity, seed)
-        return Condition(name, spoilt, qrels.queries), np.ones(len(qrels), bool), {}, str(spoilt.corrupted)
+        return spoilt, _only(spoilt.items("image"), qrels.queries), np.ones(len(qrels), bool), str(spoilt.corrupted)
     view = perturb(part, name, severity=severity, seed=seed, profile=profile)
     assert view.caption_facts is not None, "a perturbed collection says what changed"
     flags = view.caption_facts
     ids = flags["caption_id"].filter(flags[CHANGED]).combine_chunks()
     changed = pc.is_in(qrels.queries, ids).to_numpy(zero_copy_only=False)
     queries = qrels.queries.filter(pa.array(changed))
-    chosen = view.captions.filter(pc.is_in(view.captions["id"], queries))
-    texts = dict(zip(chosen["id"].to_pylist(), chosen["text"].to_pylist(), strict=True))
     counted = " and ".join(dict.fromkeys(filter(None, (find(step).severity for step in name.split("+")))))
-    said = f"captions: {name}{f', severity {severity} ({counted})' if counted else ''}, seed {seed}, {profile} profile"
-    return Condition(name, view, queries), changed, texts, said
+    description = (
+        f"captions: {name}{f', severity {severity} ({counted})' if counted else ''}, seed {seed}, {profile} profile"
+    )
+    return view, _only(view.items("text"), queries), changed, description
 
 
-def _estimator(encoder: Encoder | None, whole: Collection, encoding: Mapping[str, Any]) -> Estimator | None:
-    if encoder is None:
-        return None
-    from visir.encoders import encode
+def _only(items: Items, ids: pa.StringArray) -> Items:
+    """The items of these ids, in the order of the items."""
+    return items.take(np.flatnonzero(pc.is_in(items.ids, ids).to_numpy(zero_copy_only=False)))
 
-    return Estimator(encode(encoder, whole, "image", **encoding), encode(encoder, whole, "text", **encoding))
+
+def _texts(items: Items) -> dict[str, str]:
+    """Texts by id; none for pictures."""
+    return {} if items.texts is None else dict(zip(items.ids.to_pylist(), items.texts.to_pylist(), strict=True))
+
+
+def _system(system: Encoder | System, name: str | None, encoding: Mapping[str, Any]) -> System:
+    """The system; of an encoder whose vectors were made elsewhere, nobody can ask a perturbed query."""
+    if not isinstance(system, Encoder):
+        return system
+    for modality in ("image", "text"):
+        under: Encoder | None = system
+        while under is not None:
+            if isinstance(under, Imported):
+                raise ConfigurationError(
+                    f"{system.card.name}: vectors that were made elsewhere cannot be asked perturbed queries.",
+                    hint="name the model itself; or write the perturbed captions (visir perturb), search them "
+                    "where the model is, and give the runs (--runs)",
+                )
+            under = under.backbone(modality)
+    return EncoderSystem(system, None, name, zero_queries="unanswered", **encoding)
+
+
+def _estimator(encoder: Encoder, tasks: Sequence[Task], encoding: Mapping[str, Any]) -> Estimator:
+    judge = EncoderSystem(encoder, **encoding)
+    judge.prepare(tasks)
+    vectors = judge.by_modality()
+    return Estimator(dense(vectors["image"]), dense(vectors["text"]))

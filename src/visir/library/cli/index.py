@@ -8,7 +8,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from visir.cli.index import COMMANDS, Folder
+from visir.cli.index import COMMANDS
+from visir.cli.index_parts import FolderArgument
 from visir.library.cli.index_library import check_command, duplicates_command, library_command, print_library
 
 PLACE = "PLACE"
@@ -41,7 +42,7 @@ def _root() -> None:
     """Make photos searchable (visir index PLACE --model M); or build, change, ask and export single indexes."""
 
 
-def info_command(folder: Folder) -> None:
+def info_command(folder: FolderArgument) -> None:
     """Say what an index, or a library, holds."""
     from visir.library.layout import check_first_update_done, is_library
 

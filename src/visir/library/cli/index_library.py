@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from visir.cli.options import pairs_of
+from visir.cli.options import name_value_pairs
 
 if TYPE_CHECKING:
     from visir.library import UpdateReport
@@ -79,7 +79,7 @@ def library_command(
             hint=f"visir index {place} --model MODEL{_meant(place)}",
         )
     loaded: dict[str, Any] = {}
-    settings = pairs_of(setting)
+    settings = name_value_pairs(setting)
     before = collections_of(folder)
 
     def once(again: bool = False) -> None:

@@ -64,7 +64,8 @@ def search(context: typer.Context, **options: Any) -> None:
     In a library (visir index PLACE --model M) it takes a moment; a collection is encoded first. With a model of
     weighted words (visir sparsify) the terms that matched are shown, and how much each gave.
     """
-    from visir.collections.open import resolve
+    from visir.collections.open import COLLECTIONS
+    from visir.collections.sources import find_source
     from visir.errors import ConfigurationError, raise_faults
     from visir.library.layout import check_first_update_done, is_library
 
@@ -72,7 +73,7 @@ def search(context: typer.Context, **options: Any) -> None:
     check_first_update_done(Path(place))
     in_library = is_library(place)
     if not in_library and "://" not in place:
-        resolve(place)  # a place that does not exist is the first thing to say
+        find_source(place, COLLECTIONS)  # a place that does not exist is the first thing to say
     if in_library:
         kind = "a library, which has its own models and pictures"
         wrong = _COLLECTION_OPTIONS.keys() - _SHARED

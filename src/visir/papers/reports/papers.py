@@ -1,4 +1,4 @@
-"""The tables of the papers as visir made them: measured beside published, with verdicts; and one page for all."""
+"""One page for all studies, and every table in Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -6,244 +6,61 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from visir.papers.answers import tree
-from visir.papers.printed import words_of
 from visir.papers.reports.figures import figures_of
-from visir.papers.reports.grid import grids
+from visir.papers.reports.tables import provenance_rows, summary_table, tables_of, values_table, words_table
 from visir.papers.run import STUDIES
-from visir.papers.standing import STATES, Standing
-from visir.papers.verdict import Verdict
+from visir.papers.status import STATES, StudyStatus
 from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
 from visir.reports.page import page_bytes
-from visir.reports.table import Cell, Column, Table
 from visir.storage import put
 
 FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
 """The forms that every table is written in, by their suffix."""
-DATA = {
-    "same": "On the data of the table; reproduced: within 5 % of the printed value (thesis 2.5.3)",
-    "other": "On real data of another collection: values are not judged, the order of systems is",
-    "quoted": "The authors' own numbers: nothing is measured, what the paper says of them is looked at",
-    "generated": "On generated data: values are not judged, and orders only show that the study runs",
-}
 
 
-def values_table(verdict: Verdict) -> Table:
-    """Every value that was looked at: measured, published, difference, verdict. What was not run is counted below."""
-    shown = [one for one in verdict.values if one.state != "not run"]
-    rows: list[list[Cell]] = [
-        [
-            one.system,
-            one.collection or None,
-            one.label,
-            one.ours,
-            one.spread,
-            one.published,
-            None if one.relative is None else 100 * one.relative,
-            one.state + (" ?" if one.doubt else ""),
-        ]
-        for one in shown
-    ]
-    printed = [abs(one.published) for one in shown if one.published is not None]
-    digits = 4 if printed and max(printed) < 2 else 2  # similarities and shares need more of them than percentages
-    columns = [
-        Column("system"),
-        Column("collection"),
-        Column("value"),
-        Column("quoted" if verdict.data == "quoted" else "measured", digits),
-        Column("± sd", digits),
-        Column("published", digits),
-        Column("difference %", 1, signed=True),
-        Column("verdict"),
-    ]
-    for name in ("± sd", "collection"):  # of one seed there is no deviation; of Table 1, no collection
-        at = [one.name for one in columns].index(name)
-        if all(row[at] is None for row in rows):
-            columns.pop(at)
-            rows = [[*row[:at], *row[at + 1 :]] for row in rows]
-    caption = f"{verdict.study.paper}: {verdict.study.title} ({verdict.scale})"
-    return Table.of(columns, rows, caption=caption, notes=notes_of(verdict))
-
-
-def notes_of(verdict: Verdict) -> list[str]:
-    """What stands below the values: what was done, on what, and what was not."""
-    shown = [one for one in verdict.values if one.state != "not run"]
-    notes = [
-        verdict.study.scale(verdict.scale).says,
-        DATA[verdict.data],
-    ]
-    seeds = sorted({one.seed for one in verdict.cells if one.state == "done"})
-    notes.append(f"seeds {', '.join(map(str, seeds))}" if seeds else "nothing was run")
-    left = verdict.count("not run")
-    notes += [f"{left} printed values were not run at this scale"] if left else []
-    notes += ["?: the printed value is doubtful (visir study show)"] if any(one.doubt for one in shown) else []
-    notes += sorted({f"failed: {one.reason}" for one in shown if one.state == "failed"})
-    notes += cannot_tell(verdict)
-    partial = {one.reason for one in shown if one.state == "not judged" and "only orders compare" not in one.reason}
-    notes += sorted(partial - {"no printed value"})
-    return notes
-
-
-def cannot_tell(verdict: Verdict) -> list[str]:
-    """What was tried and cannot be computed from the data there is: "ga-sessions: the log names no customer"."""
-    tried = [one for one in verdict.cells if one.state == "not run" and one.versions]
-    return list(dict.fromkeys(": ".join(filter(None, (one.collection, one.reason))) for one in tried))
-
-
-def orders_table(verdict: Verdict) -> Table | None:
-    """The pairs whose order is not the printed one; None when no pair was looked at."""
-    if not verdict.judged:
-        return None
-    rows: list[list[Cell]] = [
-        [one.collection or None, one.label, f"{one.higher} > {one.lower}"] for one in verdict.judged if not one.same
-    ]
-    notes = [f"{verdict.kept} of {len(verdict.judged)} pairs stand in the printed order; listed are the others"]
-    columns = [Column("collection"), Column("of"), Column("printed, and not so here")]
-    return Table.of(columns, rows, caption=f"{verdict.study.paper}: orders ({verdict.scale})", notes=notes)
-
-
-def shapes_table(verdict: Verdict) -> Table | None:
-    """What a figure shows, sentence by sentence; None for a table."""
-    if not verdict.shapes:
-        return None
-    rows: list[list[Cell]] = [[one.says, one.came_out, one.numbers] for one in verdict.shapes]
-    columns = [Column("the figure says"), Column("came out"), Column("numbers")]
-    return Table.of(columns, rows, caption=f"{verdict.study.paper}: shapes ({verdict.scale})")
-
-
-def words_table(verdict: Verdict) -> Table | None:
-    """What was found in words, and what is printed (Table 3.4); None where nothing was found in words."""
-    printed = words_of(verdict.study.table(), verdict.study.systems)
-    done = [one for one in verdict.cells if one.state == "done" and one.measured.words]
-    if not done:
-        return None
-    several = len({one.collection for one in done}) > 1
-    found = {
-        (f"{one.system}, {one.collection}" if several else one.system, label): text
-        for one in done
-        for label, text in one.measured.words.items()
-    }
-    rows: list[list[Cell]] = []
-    for label in dict.fromkeys(label for _, label in (*found, *printed)):
-        for system in dict.fromkeys(system for system, _ in (*found, *printed)):
-            for where, texts in (("here", found), ("printed", printed)):
-                if (system, label) in texts:
-                    rows.append([label, system, where, texts[system, label]])
-    columns = [Column(one) for one in ("of", "system", "where", "in words, the heaviest or commonest first")]
-    return Table.of(columns, rows, caption=f"{verdict.study.paper}: in words ({verdict.scale})")
-
-
-def tree_table(verdict: Verdict) -> Table | None:
-    """Thesis Figure 2.2: task, kind of collection, collection, and what came of its values and orders."""
-    leaves = tree(verdict)
-    if not leaves:
-        return None
-    rows: list[list[Cell]] = []
-    for one in leaves:
-        values = f"{one.reproduced} of {one.judged}" if one.judged else None
-        rows.append([one.task, one.centre, one.collection or None, values, f"{one.kept} of {one.pairs}"])
-    names = ("task", "kind", "collection", "values within 5 %", "pairs in the printed order")
-    return Table.of([Column(one) for one in names], rows, caption=f"{verdict.study.paper}: the tree ({verdict.scale})")
-
-
-def summary_table(found: Sequence[Standing]) -> Table:
-    """One row per table and figure, with counts below."""
-    rows: list[list[Cell]] = []
-    for one in found:
-        good, judged, printed = one.judged
-        best = one.verdicts[-1] if one.verdicts else None
-        order = f"{best.kept}/{len(best.judged)}" if best is not None and best.judged else None
-        shapes = [shape for part in one.verdicts[-1:] for shape in part.shapes if shape.came_out is not None]
-        came = f"{sum(bool(shape.came_out) for shape in shapes)}/{len(shapes)} shapes" if shapes else None
-        rows.append(
-            [
-                one.study.paper,
-                one.study.title,
-                one.state,
-                ", ".join(part.scale for part in one.verdicts) or None,
-                f"{good}/{judged} of {printed}" if judged else None,
-                order or came,
-                one.study.not_built
-                or next((said.because for said in one.answers if said.answer != "not looked at"), ""),
-            ]
-        )
-    counted = Counter(one.state for one in found)
-    notes = [", ".join(f"{counted[state]} {state}" for state in STATES)]
-    notes.append("values: within 5 % / judged, of printed; order: pairs in the printed order, at the largest scale run")
-    names = ("table", "what", "state", "scales", "values", "order", "because")
-    return Table.of([Column(one) for one in names], rows, caption="Every table and figure", notes=notes)
-
-
-def _because(found: Standing) -> str:
-    """What the first of the three questions that was looked at is answered by."""
-    return next((f"{one.question}: {one.answer}" for one in found.answers if one.answer != "not looked at"), "")
-
-
-def made_rows(verdict: Verdict) -> list[tuple[str, str]]:
-    """Protocol, hardware, versions and seeds of a scale, (label, value); what differs from cell to cell is counted."""
-    done = [one for one in verdict.cells if one.state == "done"]
-    rows: dict[str, dict[str, None]] = {}
-    for one in done:
-        said = {**one.measured.ran, **one.measured.protocol, "hardware": one.machine}
-        said |= {f"version of {name}": value for name, value in one.versions.items()}
-        for label, value in said.items():
-            rows.setdefault(label, {})[value] = None
-    found = []
-    for label, values in rows.items():
-        shown = " · ".join(list(values)[:4])
-        found.append((label, shown + (f" · and {len(values) - 4} more" if len(values) > 4 else "")))
-    seeds = ", ".join(map(str, sorted({one.seed for one in done})))
-    return [*found, ("seeds", seeds)] if done else []
-
-
-def tables_of(verdict: Verdict) -> list[Table]:
-    """All tables of one verdict."""
-    made = (
-        *(grids(verdict, notes_of(verdict)) or [values_table(verdict)]),
-        words_table(verdict),
-        orders_table(verdict),
-        shapes_table(verdict),
-        tree_table(verdict),
-    )
-    return [one for one in made if one is not None]
-
-
-def write_papers_report(out: Path, found: Sequence[Standing]) -> Path:
-    """`report.html` for all studies, and under `tables/` every table in Markdown, LaTeX and CSV; returns the page.
+def write_papers_report(out: Path, statuses: Sequence[StudyStatus]) -> Path:
+    """Write `report.html` for all studies, and under `tables/` every table in Markdown, LaTeX and CSV.
 
     The same cells give the same bytes: times are not part of it.
+
+    Args:
+        out: The folder of all studies.
+        statuses: The studies.
+
+    Returns:
+        The path of the page.
     """
     files: dict[str, str] = {}
     contents: dict[str, bytes] = {}
-    for one in found:
-        for verdict in one.verdicts:
-            stem = f"tables/{one.name}-{verdict.scale}"
-            for name, table in ((stem, values_table(verdict)), (f"{stem}-words", words_table(verdict))):
+    for status in statuses:
+        for comparison in status.comparisons:
+            stem = f"tables/{status.name}-{comparison.scale}"
+            for name, table in ((stem, values_table(comparison)), (f"{stem}-words", words_table(comparison))):
                 if table is not None:
                     for suffix, form in FORMS.items():
                         contents[f"{name}.{suffix}"] = form(table).encode()
-                    files[f"{name}.csv"] = f"{one.study.paper}, {verdict.scale}; beside it .md and .tex"
-    summary = summary_table(found)
+                    files[f"{name}.csv"] = f"{status.study.paper}, {comparison.scale}; beside it .md and .tex"
+    summary = summary_table(statuses)
     for suffix, form in FORMS.items():
         contents[f"tables/summary.{suffix}"] = form(summary).encode()
     sections = [
         {
-            "standing": one,
+            "status": status,
             "parts": [
                 {
-                    "verdict": part,
-                    "figures": figures_of(part),
-                    "tables": [to_html(table) for table in tables_of(part)],
-                    "made": made_rows(part),
-                    "scale": part.study.scale(part.scale),
+                    "comparison": comparison,
+                    "figures": figures_of(comparison),
+                    "tables": [to_html(table) for table in tables_of(comparison)],
+                    "provenance": provenance_rows(comparison),
+                    "scale": comparison.study.scale(comparison.scale),
                 }
-                for part in one.verdicts
+                for comparison in status.comparisons
             ],
         }
-        for one in found
-        if one.verdicts
+        for status in statuses
+        if status.comparisons
     ]
-    counted = Counter(one.state for one in found)
+    counted = Counter(status.state for status in statuses)
     contents["report.html"] = page_bytes(
         "papers.html.j2",
         room="visir.papers.reports",

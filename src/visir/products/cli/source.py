@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visir.cli.data import options_of, pictures_of
+from visir.cli.data import options_of
+from visir.cli.options import single_or_all
 
 if TYPE_CHECKING:
     from visir.records.catalogue import Catalogue
@@ -31,4 +32,4 @@ def opened(source: str, format: str | None, images: list[str] | None, options: l
     """The catalogue that was named."""
     from visir.products.open import open_catalogue
 
-    return open_catalogue(source, format=format, images=pictures_of(images), **options_of(options))
+    return open_catalogue(source, format=format, images=single_or_all(images), **options_of(options))

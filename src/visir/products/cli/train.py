@@ -102,23 +102,14 @@ def train(
 def _train(
     recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors, out: Path, resume: bool
 ) -> None:
-    from visir.cli.epochs import EpochLines
+    from visir.cli.epochs import EpochLines, print_epochs
     from visir.products.train import UNIT, train_categories
-    from visir.training.curve import Epoch
-    from visir.training.folder import STATE_FILE
 
-    lines = EpochLines(recipe.optimiser.epochs, unit=UNIT)
-
-    def report(epoch: Epoch) -> None:
-        for line in lines.of(epoch):
-            typer.echo(line)
-
-    try:
-        model = train_categories(recipe, train, validation, out, resume=resume, report=report)
-    except KeyboardInterrupt:
-        if (out / STATE_FILE).is_file():
-            typer.echo(f"\nstopped; the same command with --resume goes on from {out / STATE_FILE}", err=True)
-        raise
+    model = print_epochs(
+        lambda report: train_categories(recipe, train, validation, out, resume=resume, report=report),
+        out,
+        EpochLines(recipe.optimiser.epochs, unit=UNIT),
+    )
     typer.echo(f"model: {model.name}")
 
 
@@ -134,10 +125,9 @@ def _print_recipes() -> None:
 
 
 def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
+    from visir.cli.epochs import print_steps
     from visir.products.train import recipe_text
-    from visir.training.batches import steps_per_epoch
 
-    steps = steps_per_epoch(products, recipe.optimiser.batch, recipe.optimiser.accumulate)
     typer.echo(recipe_text(recipe))
-    typer.echo(f"steps: {steps:,} an epoch, {steps * recipe.optimiser.epochs:,} in {recipe.optimiser.epochs} epochs")
+    print_steps(recipe, products)
     typer.echo(f"would write: {out}")

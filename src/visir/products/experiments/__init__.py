@@ -1,1 +1,1 @@
-"""What studies of chapter 7 do with catalogues: acts and shapes, registered in `visir.products.application`."""
+"""Experiments and trend checks of chapter 7, on catalogues; registered in `visir.products.application`."""

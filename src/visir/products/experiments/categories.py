@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from visir.products.relevance import Setting
 from visir.products.task import Relevance
-from visir.studies.act import Act, Measured, Work
-from visir.studies.trained import First, system_of
+from visir.studies.experiment import Experiment, ExperimentContext, Measurement
+from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ _RIGHT: dict[Relevance, str] = {
 }
 
 
-class Categories(Act):
+class CategoriesExperiment(Experiment):
     """A system on test products of a catalogue (`visir categories evaluate`).
 
     - `source`, `images`: the catalogue
-    - `baseline`: "bm25", "text:NAME", "clip:NAME"; "clip" with `first`, a training of `visir train` whose checkpoint
+    - `baseline`: "bm25", "text:NAME", "clip:NAME"; "clip" with `training`, a training of `visir train` whose checkpoint
       is meant; or `recipe`: of `visir categories train`, without the setting at the end of its name, `set` its changes
     - `settings`: in which it is asked; a model is trained for each
-    - `gives`: "measures", the labels of Table 7.1; "seen", "unseen", the same of these categories only; "same tree",
+    - `quantity`: "measures", the labels of Table 7.1; "seen", "unseen", the same of these categories only; "same tree",
       "different tree", how many first answers are wrong and lie there (labels as the rows of Table 7.2); "depths",
       both, and of those in the same tree how many have which d = depth(c_p) − depth(c) ("d = -1", …)
     - `relevance`: see `visir.products.task.task_of`; "drawn" where errors are counted, because section 7.6.1 calls it
@@ -59,72 +59,74 @@ class Categories(Act):
     unseen category), and counts are sums.
     """
 
-    run: Literal["categories"] = "categories"
+    experiment: Literal["categories"] = "categories"
     source: str
     images: str | None = None
     baseline: str | None = None
-    first: First | None = None
+    training: PriorTraining | None = None
     recipe: str | None = None
     set: tuple[str, ...] = ()
     settings: Annotated[tuple[Setting, ...], Field(min_length=1)] = ("all", "general", "specific")
-    gives: Literal["measures", "seen", "unseen", "same tree", "different tree", "depths"] = "measures"
+    quantity: Literal["measures", "seen", "unseen", "same tree", "different tree", "depths"] = "measures"
     relevance: Relevance = "path"
     folds: Annotated[int, Field(ge=2)] = 5
     test: tuple[Annotated[int, Field(ge=1)], ...] = ()
 
     @model_validator(mode="after")
-    def _whole(self) -> Categories:
+    def _whole(self) -> CategoriesExperiment:
         if (self.baseline is None) == (self.recipe is None):
             raise ValueError("name either a baseline or a recipe")
-        if len(self.settings) > 1 and self.gives not in ("same tree", "different tree"):
-            raise ValueError(f"{self.gives}: one setting in each cell")
+        if len(self.settings) > 1 and self.quantity not in ("same tree", "different tree"):
+            raise ValueError(f"{self.quantity}: one setting in each cell")
         if any(one > self.folds for one in self.test):
             raise ValueError(f"test: there are {self.folds} folds")
         return self
 
-    def what(self) -> str:
-        """In a line."""
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
         system = self.baseline or f"visir categories train {self.recipe}"
-        system += f" by the checkpoint of {self.first.recipe}" if self.first else ""
+        system += f" by the checkpoint of {self.training.recipe}" if self.training else ""
         said = f"{system}" + "".join(f" --set {one}" for one in self.set)
         return f"{said} on {self.source}, {', '.join(self.settings)}"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
         from visir.products.evaluate import evaluate
         from visir.products.split import folds
 
-        with work.locks.here:
+        with context.locks.process:
             catalogue = _opened(expand(self.source), None if self.images is None else expand(self.images))
             whole = folds(catalogue, self.folds)
-        splits = [whole[one - 1] for one in self.test or (work.seed % self.folds + 1,)]
-        systems = self._systems(catalogue, splits, work)
-        with work.locks.here:
+        splits = [whole[one - 1] for one in self.test or (context.seed % self.folds + 1,)]
+        systems = self._systems(catalogue, splits, context)
+        with context.locks.process:
             found = evaluate(catalogue, systems, splits, settings=self.settings, relevance=self.relevance)
         values, notes = self._values(found)
-        return Measured(
+        return Measurement(
             values,
             {**self._ran(found), "collection": catalogue.name, "fingerprint": catalogue.fingerprint[:12]},
             self._protocol(found, splits),
             notes=(*notes, *_notes(found)),
         )
 
-    def _systems(self, catalogue: Catalogue, splits: list[Split], work: Work) -> list[System]:
+    def _systems(self, catalogue: Catalogue, splits: list[Split], context: ExperimentContext) -> list[System]:
         from visir.products.experiments.category_models import category_models
         from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
         from visir.products.trained import trained_systems
         from visir.products.zero_shot import baseline
 
         if self.baseline is not None:
-            of_first = f":{system_of(None, self.first, work, self.what())}" if self.first is not None else ""
-            with work.locks.here:
+            of_first = (
+                f":{system_of(None, self.training, context, self.describe())}" if self.training is not None else ""
+            )
+            with context.locks.process:
                 return [baseline(self.baseline + of_first, catalogue)]
         folders = []
         for setting in self.settings:
             stem = str(self.recipe) if setting == "all" else f"{self.recipe}-{setting}"
             recipe = read_categories_recipe(find_categories_recipe(stem), self.set)
-            folders += category_models(recipe, catalogue, splits, work)
-        with work.locks.here:
+            folders += category_models(recipe, catalogue, splits, context)
+        with context.locks.process:
             return list(trained_systems(folders, catalogue, splits))
 
     def _values(self, found: CategoryEvaluation) -> tuple[dict[str, float], list[str]]:
@@ -132,28 +134,28 @@ class Categories(Act):
         from visir.products.errors import first_answers
 
         system, setting = found.systems[0], found.settings[0]
-        if self.gives == "measures":
+        if self.quantity == "measures":
             return {f"t2i {one}": 100 * found.spread(system, setting, LABELS[one]).mean for one in LABELS}, []
-        if self.gives in ("seen", "unseen"):
+        if self.quantity in ("seen", "unseen"):
             parts = {one: found.by_seen(system, setting, LABELS[one]) for one in LABELS}
-            if self.gives not in parts["rprecision"]:
-                return {}, [f"t2i: no {self.gives} category is asked for"]
-            values = {f"t2i {one}": 100 * part[self.gives][0] for one, part in parts.items()}
+            if self.quantity not in parts["rprecision"]:
+                return {}, [f"t2i: no {self.quantity} category is asked for"]
+            values = {f"t2i {one}": 100 * part[self.quantity][0] for one, part in parts.items()}
             counts = ", ".join(f"{number:,} {part}" for part, (_, number) in parts["rprecision"].items())
             return values, [f"queries: {counts}"]
         errors = {one: first_answers(found.trials[system, one]).errors for one in found.settings}
-        if self.gives == "depths":
+        if self.quantity == "depths":
             one = errors[setting]
             depths = {f"d = {d}": float(number) for d, number in one.depth_differences.items()}
             return {"same tree": float(one.same_tree), "different tree": float(one.different_tree), **depths}, []
-        same = self.gives == "same tree"
+        same = self.quantity == "same tree"
         values = {SETTINGS[one]: float(e.same_tree if same else e.different_tree) for one, e in errors.items()}
         return {**values, **({"Total": sum(values.values())} if len(values) == len(SETTINGS) else {})}, []
 
     def _ran(self, found: CategoryEvaluation) -> dict[str, str]:
         """The system, its encoders and its changes; a checkpoint by its recipe, for its own name is its path."""
-        if self.first is not None:
-            return {"system": f"{self.baseline}, {self.first.recipe}"}
+        if self.training is not None:
+            return {"system": f"{self.baseline}, {self.training.recipe}"}
         said = {"system": str(self.baseline or self.recipe)}
         for part, encoder in next(iter(found.cards.values())).items():
             said[part if part == "reads" else f"encoder of {part}"] = str(encoder)
@@ -169,7 +171,7 @@ class Categories(Act):
             "candidates": "; ".join(f"{one.gallery.size:,} {one.gallery.description}" for one in tasks.values()),
             "queries": "; ".join(f"{one}: {', '.join(map(str, counts))}" for one, counts in asked.items()),
             "similarity": trials[0].result.protocol.similarity,
-            **({"map@k": "over min(R, k)"} if self.gives in ("measures", "seen", "unseen") else {}),
+            **({"map@k": "over min(R, k)"} if self.quantity in ("measures", "seen", "unseen") else {}),
         }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.fingerprint import hash_json
-from visir.studies.act import Work
+from visir.studies.experiment import ExperimentContext
 
 if TYPE_CHECKING:
     from visir.products.model.recipe import CategoriesRecipe
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from visir.records.catalogue import Catalogue
 
 
-def category_models(recipe: CategoriesRecipe, catalogue: Catalogue, splits: Sequence[Split], work: Work) -> list[Path]:
+def category_models(
+    recipe: CategoriesRecipe, catalogue: Catalogue, splits: Sequence[Split], context: ExperimentContext
+) -> list[Path]:
     """The folders of the trained models, one for each split, in their order (`visir categories train`).
 
     A folder is named by what the recipe says, the catalogue and the split, so studies that agree on a training share
@@ -29,16 +31,16 @@ def category_models(recipe: CategoriesRecipe, catalogue: Catalogue, splits: Sequ
     from visir.storage import locked
 
     said = {"recipe": recipe.model_dump(mode="json"), "catalogue": catalogue.fingerprint}
-    at = work.shared / "categories" / f"{recipe.name}-{recipe.setting}-{hash_json(said)[:10]}"
+    at = context.shared / "categories" / f"{recipe.name}-{recipe.setting}-{hash_json(said)[:10]}"
     reads = recipe.product.modalities
     folders = []
     for split in splits:
         folder = at / split.name.replace(", ", "-").replace(" ", "-")
         waiting = f"{folder}: is being trained by another process; waiting for it"
         lock = folder.with_name(f"{folder.name}.lock")
-        with work.locks.of(folder), locked(lock, waiting=waiting, elsewhere="--out"):
+        with context.locks.for_folder(folder), locked(lock, waiting=waiting, elsewhere="--out"):
             if not (folder / CHECKPOINT_FILE).is_file():
-                with work.locks.here, _one_thread():
+                with context.locks.process, _one_thread():
                     vectors = encode_catalogue(
                         catalogue,
                         image=recipe.encoders.image if "image" in reads else None,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from visir.errors import ConfigurationError
 from visir.products.tree import NONE, CategoryTree
-from visir.training.objectives.base import Pairs
+from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.similarity import cosines
 from visir.training.objectives.temperature import Temperature
 from visir.training.settings import Settings
@@ -57,8 +57,8 @@ class CategoryInfoNCE(nn.Module):
       loss that minimises the tree distance of predictions (section 7.6.1) and gives none. Climbing from the category,
       and not the way from one category to the other, so that an error costs the same however deep the product lies.
 
-    `pairs.images` are categories, `pairs.texts` products, `pairs.owners` the rows of the categories they were paired
-    with and `pairs.classes` those of the products' own, most specific categories.
+    `pairs.anchors` are categories, `pairs.positives` products, `pairs.anchor_rows` the rows of the categories they were
+    paired with and `pairs.classes` those of the products' own, most specific categories.
     """
 
     paths: Tensor
@@ -72,7 +72,7 @@ class CategoryInfoNCE(nn.Module):
         self.register_buffer("paths", torch.from_numpy(tree.paths), persistent=False)
         self.register_buffer("depths", torch.from_numpy(tree.depths), persistent=False)
 
-    def forward(self, pairs: Pairs) -> Tensor:
+    def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
         asked = self.settings
         logits: Tensor = self.temperature(cosines(pairs))
@@ -81,16 +81,16 @@ class CategoryInfoNCE(nn.Module):
         to_category = _loss(logits.T, None if up is None else up.T, asked)
         return asked.balance * to_category + (1 - asked.balance) * to_product
 
-    def levels(self, pairs: Pairs) -> Tensor:
+    def levels(self, pairs: VectorPairs) -> Tensor:
         """(n, n) integers up(j, k): levels from category j up to the first that product k belongs to; 0: it is right.
 
         In another tree there is none: one level above the root, depth(j) in all.
         """
         if pairs.classes is None:
-            raise ConfigurationError("this loss needs the products' own categories; give `Examples.classes`.")
-        path, own = self.paths[pairs.owners], self.paths[pairs.classes]
+            raise ConfigurationError("this loss needs the products' own categories; give `TrainingExamples.classes`.")
+        path, own = self.paths[pairs.anchor_rows], self.paths[pairs.classes]
         shared = (path[:, None] == own[None, :]) & (path != NONE)[:, None]
-        return self.depths[pairs.owners][:, None] - shared.sum(-1)
+        return self.depths[pairs.anchor_rows][:, None] - shared.sum(-1)
 
 
 def _loss(logits: Tensor, up: Tensor | None, asked: CategoryLoss) -> Tensor:

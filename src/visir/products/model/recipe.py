@@ -90,8 +90,8 @@ class CategoriesRecipe(Settings):
 
     @property
     def rates(self) -> dict[str, float]:
-        """The peak learning rates of the sides that have one of their own; "image" is the category's, see `fit`."""
-        sides = (("image", self.category.rate), ("text", self.product.rate))
+        """The peak learning rates of the sides that have one of their own."""
+        sides = (("category", self.category.rate), ("product", self.product.rate))
         return {side: rate for side, rate in sides if rate}
 
 

@@ -13,11 +13,11 @@ from torch import Tensor
 from visir.errors import ConfigurationError
 from visir.products.model.recipe import Part
 from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, Modality
-from visir.training.inputs.base import Draw
+from visir.training.inputs.base import EpochRandom
 
 
 class ProductSource:
-    """The products of a catalogue: a `visir.training.inputs.base.Source`.
+    """The products of a catalogue: a `visir.training.inputs.base.InputSource`.
 
     - `modalities`: which are gathered, in this order
     - `mean`: give the mean of each product's attributes (eq. 7.5), made once here, (n, d) float32 in memory; otherwise
@@ -41,7 +41,7 @@ class ProductSource:
         return self._length
 
     def batch(
-        self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
     ) -> dict[str, Tensor]:
         """The products `rows`, by modality; nothing is drawn."""
         present = self._present[rows]

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from visir.collections.descriptor import Option
+from visir.collections.descriptor import Format, Option
 from visir.collections.readers.abo import abo_folders, abo_images, is_abo
 from visir.collections.readers.abo_listings import in_language, read_rows
 from visir.errors import CollectionError, nearest
-from visir.products.descriptor import CatalogueFormat
 from visir.products.draft import ProductDraft, text_of
 
 FIELDS = (
@@ -72,46 +71,48 @@ def read(
     """
     metadata, folder = abo_folders(path)
     fields, languages = attributes.split(","), language.split(",")
-    for one in fields:
-        if one not in (*FIELDS, *OTHERS):
-            raise CollectionError(f"abo: unknown attribute {one!r}", hint=nearest(one, (*FIELDS, *OTHERS)))
+    for name in fields:
+        if name not in (*FIELDS, *OTHERS):
+            raise CollectionError(f"abo: unknown attribute {name!r}", hint=nearest(name, (*FIELDS, *OTHERS)))
     domains = None if shops == "any" else frozenset(shops.split(","))
     root = folder.absolute()
     draft = ProductDraft("ABO", root, f"Amazon Berkeley Objects {root.name}/ in {language}")
     files = abo_images(folder)
     products: dict[str, _Listing] = {}
 
-    def bad(place: str, what: str) -> None:
-        draft.aside("lines that are no listing", f"{place}: {what}")
+    def report(place: str, fault: str) -> None:
+        draft.reject("lines that are no listing", f"{place}: {fault}")
 
-    for place, row in read_rows(metadata, bad):
+    for place, row in read_rows(metadata, report):
         item = row.get("item_id")
         label = f"{place}: {item!r}"
         if not isinstance(item, str) or not item.strip():
-            draft.aside("rows without a product id", place)
+            draft.reject("rows without a product id", place)
             continue
         if domains is not None and row.get("domain_name") not in domains:
-            draft.aside("listings of other shops", f"{label}: {row.get('domain_name')}")
+            draft.reject("listings of other shops", f"{label}: {row.get('domain_name')}")
             continue
-        names = in_language(_said(row.get("item_name")), languages)
+        names = in_language(_entries(row.get("item_name")), languages)
         if not names:
-            draft.aside(f"listings without a name in {language}", label)
+            draft.reject(f"listings without a name in {language}", label)
             continue
         levels = _levels(draft, label, row.get("node"), frozenset(drop_levels.split(",")))
-        rank = (not levels, next(rank for rank, one in enumerate(languages) if in_language(names, [one])))
+        rank = (not levels, next(rank for rank, preferred in enumerate(languages) if in_language(names, [preferred])))
         if item in products:
-            draft.aside("further listings of a product, of other shops or languages", label)
+            draft.reject("further listings of a product, of other shops or languages", label)
             if products[item].rank <= rank:
                 continue
-        described = [pair for field in fields for pair in _described(draft, label, field, row.get(field), languages)]
+        attribute_pairs = [
+            pair for field in fields for pair in _attribute_pairs(draft, label, field, row.get(field), languages)
+        ]
         main = row.get("main_image_id")
         products[item] = _Listing(
-            rank, place, levels, names[0][1], described, main if isinstance(main, str) and main else None
+            rank, place, levels, names[0][1], attribute_pairs, main if isinstance(main, str) and main else None
         )
     for item, listing in products.items():
         main = listing.picture
         if main is not None and main not in files:
-            draft.aside("main images that are not in images.csv (the product is kept)", f"{listing.place}: {main!r}")
+            draft.reject("main images that are not in images.csv (the product is kept)", f"{listing.place}: {main!r}")
         draft.add(
             listing.place,
             item,
@@ -128,39 +129,39 @@ def _levels(draft: ProductDraft, place: str, nodes: object, drop: frozenset[str]
     if not isinstance(nodes, list) or not nodes or not isinstance(nodes[0], Mapping):
         return nodes
     if len(nodes) > 1:
-        draft.aside("further category paths of a product that has several", place, len(nodes) - 1)
+        draft.reject("further category paths of a product that has several", place, len(nodes) - 1)
     # The README calls it `path`, the files `node_name`.
     name = nodes[0].get("node_name") or nodes[0].get("path")
     if not isinstance(name, str):
         return name
-    return [level for level in (one.strip() for one in name.split("/")) if level and level not in drop]
+    return [level for level in (level.strip() for level in name.split("/")) if level and level not in drop]
 
 
-def _described(draft: ProductDraft, place: str, field: str, value: object, languages: list[str]) -> Pairs:
+def _attribute_pairs(draft: ProductDraft, place: str, field: str, value: object, languages: list[str]) -> Pairs:
     """The (name, text) pairs of one field: none, one, or several (bullets, dimensions)."""
     if isinstance(value, Mapping):  # item_dimensions: {"height": {"value": …, "unit": …}, …}
-        return [(f"{field} {side}", text) for side, one in value.items() for _, text in _said([one])]
-    said = _said(value)
-    if value not in (None, "", []) and not said:
-        draft.aside("attributes that are not text", f"{place}: {field!r}")
-    chosen = in_language(said, languages) or [one for one in said if one[0] is None]
-    if said and not chosen:
-        draft.aside("attributes in other languages only", f"{place}: {field!r}")
+        return [(f"{field} {side}", text) for side, entry in value.items() for _, text in _entries([entry])]
+    entries = _entries(value)
+    if value not in (None, "", []) and not entries:
+        draft.reject("attributes that are not text", f"{place}: {field!r}")
+    chosen = in_language(entries, languages) or [entry for entry in entries if entry[0] is None]
+    if entries and not chosen:
+        draft.reject("attributes in other languages only", f"{place}: {field!r}")
     return [(field, text) for text in dict.fromkeys(text for _, text in chosen)]
 
 
-def _said(value: object) -> list[tuple[str | None, str]]:
+def _entries(value: object) -> list[tuple[str | None, str]]:
     """(language tag, text) of what ABO has in its lists: texts in a language, numbers, measures with units, codes."""
     entries = value if isinstance(value, list) else [value]
-    return [one for entry in entries for one in _entry(entry)]
+    return [pair for entry in entries for pair in _entry(entry)]
 
 
 def _entry(entry: object) -> Iterator[tuple[str | None, str]]:
     tag: object = None
     if isinstance(entry, Mapping):
         tag = entry.get("language_tag")
-        measured = entry.get("normalized_value")
-        entry = measured if isinstance(measured, Mapping) else entry
+        normalized = entry.get("normalized_value")
+        entry = normalized if isinstance(normalized, Mapping) else entry
         unit = text_of(entry["unit"]) if isinstance(entry.get("unit"), str) else None
         value = entry.get("value")
     else:
@@ -170,7 +171,7 @@ def _entry(entry: object) -> Iterator[tuple[str | None, str]]:
         yield (tag if isinstance(tag, str) else None), f"{text} {unit}" if unit else text
 
 
-FORMAT = CatalogueFormat(
+FORMAT = Format(
     name="abo",
     title="Amazon Berkeley Objects (ABO)",
     layout="a folder with listings/metadata/listings_*.json.gz, images/metadata/images.csv.gz and images/small/",
@@ -183,5 +184,4 @@ FORMAT = CatalogueFormat(
         Option("drop_levels", "names of levels to leave out of category paths", "Categories"),
     ),
     read=read,
-    folder=True,
 )

@@ -10,11 +10,10 @@ from typing import Any
 
 import orjson
 
-from visir.collections.descriptor import Option, one_of
+from visir.collections.descriptor import Format, Option, one_of
+from visir.collections.readers.rows import read_rows
 from visir.collections.readers.sniffing import head, plain_name, plain_stem
-from visir.products.descriptor import CatalogueFormat
 from visir.products.draft import ProductDraft
-from visir.products.readers.rows import read_rows
 from visir.products.readers.table import first_of, pairs, path_of
 
 IDS = ("asin", "parent_asin")
@@ -47,7 +46,7 @@ def read(path: Path, *, pictures: str = "id", page_facts: str = "drop") -> Produ
       `pictures="url"` the file name that ends the first address.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"Amazon metadata {path.name}")
-    for place, row in read_rows(draft, path, parse=_parse):
+    for place, row in read_rows(path, draft.reject_row, _parse):
         identifier = _first(row, IDS)
         label = f"{place}: {identifier!r}"
         draft.add(
@@ -69,11 +68,11 @@ def _parse(line: bytes) -> Any:
         if not _PYTHON.match(line):
             raise
     try:
-        found = ast.literal_eval(line.decode().strip())
-        orjson.dumps(found)  # what JSON could not hold (bytes, half of a surrogate pair) is no metadata
+        value = ast.literal_eval(line.decode().strip())
+        orjson.dumps(value)  # what JSON could not hold (bytes, half of a surrogate pair) is no metadata
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as fault:
         raise ValueError(f"neither JSON nor a Python dictionary: {fault}") from None
-    return found
+    return value
 
 
 def _path(draft: ProductDraft, place: str, value: object) -> object:
@@ -82,29 +81,29 @@ def _path(draft: ProductDraft, place: str, value: object) -> object:
     In files of 2018 some lists go on after the path: "</span></span></span>", then phrases of the page. Those are cut.
     """
     path = path_of(draft, place, value, ">") if isinstance(value, list) else value
-    markup = [isinstance(one, str) and "</" in one for one in path] if isinstance(path, list) else []
+    markup = [isinstance(name, str) and "</" in name for name in path] if isinstance(path, list) else []
     if not isinstance(path, list) or not any(markup):
         return path
     end = markup.index(True)
-    draft.aside("levels of paths that are markup, or follow it (the product is kept)", place, len(path) - end)
+    draft.reject("levels of paths that are markup, or follow it (the product is kept)", place, len(path) - end)
     return path[:end]
 
 
 def _attributes(draft: ProductDraft, place: str, row: Mapping[str, Any], *, drop: bool) -> list[tuple[object, object]]:
-    found: list[tuple[object, object]] = []
+    attributes: list[tuple[object, object]] = []
     for field in DETAILS:
         value = row.get(field)
         if isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{")):
-            for name, one in pairs(draft, place, value):
+            for name, text in pairs(draft, place, value):
                 if drop and str(name).strip().rstrip(" :").casefold() in OF_THE_PAGE:
-                    draft.aside("attributes of the page, not of the product", f"{place}: {name!r}")
+                    draft.reject("attributes of the page, not of the product", f"{place}: {name!r}")
                 else:
-                    found.append((name, one))
+                    attributes.append((name, text))
         elif value:
-            draft.aside(f"fields {field!r} that are no object (the product is kept)", place)
-    found += [(field, row[field]) for field in SINGLE if row.get(field)]
+            draft.reject(f"fields {field!r} that are no object (the product is kept)", place)
+    attributes += [(field, row[field]) for field in SINGLE if row.get(field)]
     features = _first(row, FEATURES)
-    return [*found, ("feature", features)] if features else found
+    return [*attributes, ("feature", features)] if features else attributes
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -119,8 +118,8 @@ def _address(value: object) -> object:
         except orjson.JSONDecodeError:
             return None
         return next(iter(value), None) if isinstance(value, dict) else None
-    one = first_of(value)
-    return first_of(_first(one, SIZES)) if isinstance(one, Mapping) else one
+    first = first_of(value)
+    return first_of(_first(first, SIZES)) if isinstance(first, Mapping) else first
 
 
 _PYTHON = re.compile(rb"\s*(?:\[\s*)?\{\s*(?:'|\"[^\"]*\"\s*:)")
@@ -131,10 +130,10 @@ def _sniff(path: Path) -> bool:
     if not plain_name(path).lower().endswith((".json", ".jsonl")):
         return False
     line = head(path).lstrip().partition(b"\n")[0]
-    return line.startswith((b"{", b"[")) and all(any(_KEYS[one].search(line) for one in keys) for keys in (IDS, PATHS))
+    return line.startswith((b"{", b"[")) and all(any(_KEYS[key].search(line) for key in keys) for keys in (IDS, PATHS))
 
 
-FORMAT = CatalogueFormat(
+FORMAT = Format(
     name="amazon",
     title="Amazon metadata (XMarket and alike)",
     layout="metadata_us_Electronics.json.gz or meta_Electronics.jsonl.gz: one object per line; downloaded pictures "
@@ -146,4 +145,5 @@ FORMAT = CatalogueFormat(
         Option("page_facts", "ranks, ratings and ids among the details: drop or keep", "drop", one_of("drop", "keep")),
     ),
     read=read,
+    one_file=True,
 )

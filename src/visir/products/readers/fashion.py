@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from visir.collections.descriptor import Format
+from visir.collections.readers.columns import sniffed_columns
+from visir.collections.readers.rows import read_csv_rows
 from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError
-from visir.products.descriptor import CatalogueFormat
 from visir.products.draft import ProductDraft, text_of
-from visir.products.readers.rows import header, read_cells
 
 LEVELS = ("masterCategory", "subCategory", "articleType")
 ATTRIBUTES = ("gender", "baseColour", "season", "year", "usage")
@@ -21,7 +22,7 @@ def read(path: Path) -> ProductDraft:
     A few titles of the published file hold unquoted commas, so their rows have too many values and are set aside.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"fashion product images {path.name}")
-    for place, row in read_cells(draft, path):
+    for place, row in read_csv_rows(path, draft.reject_row):
         missing = [name for name in ("id", *LEVELS) if name not in row]
         if missing:
             raise CollectionError(f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}")
@@ -36,11 +37,12 @@ def read(path: Path) -> ProductDraft:
     return draft
 
 
-FORMAT = CatalogueFormat(
+FORMAT = Format(
     name="fashion",
     title="fashion product images (Myntra, Kaggle)",
     layout="styles.csv (.gz, .xz) beside images/15970.jpg …",
     reference="https://www.kaggle.com/datasets/paramaggarwal/fashion-product-images-dataset",
-    sniff=lambda path: path.is_file() and {"id", *LEVELS} <= set(header(path)),
+    sniff=lambda path: path.is_file() and {"id", *LEVELS} <= set(sniffed_columns(path)),
     read=read,
+    one_file=True,
 )

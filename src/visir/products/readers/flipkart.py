@@ -7,12 +7,12 @@ from pathlib import Path
 
 import orjson
 
-from visir.collections.descriptor import Option, one_of
+from visir.collections.descriptor import Format, Option, one_of
+from visir.collections.readers.columns import sniffed_columns
+from visir.collections.readers.rows import read_csv_rows
 from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError
-from visir.products.descriptor import CatalogueFormat
 from visir.products.draft import ProductDraft, text_of
-from visir.products.readers.rows import header, read_cells
 from visir.products.readers.table import first_of, pairs
 
 COLUMNS = ("uniq_id", "product_name", "product_category_tree", "product_specifications")
@@ -30,7 +30,7 @@ def read(path: Path, *, product_names: str = "drop") -> ProductDraft:
     paths as they stand.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"Flipkart sample {path.name}")
-    for place, row in read_cells(draft, path):
+    for place, row in read_csv_rows(path, draft.reject_row):
         missing = [name for name in COLUMNS if name not in row]
         if missing:
             raise CollectionError(f"{path}: no column {missing[0]!r}.", hint=f"there are: {', '.join(row)}")
@@ -38,9 +38,9 @@ def read(path: Path, *, product_names: str = "drop") -> ProductDraft:
         names = _path(draft, label, row["product_category_tree"])
         if product_names == "drop" and isinstance(names, list) and _is_name(names[-1], row["product_name"]):
             if len(names) == 1:
-                draft.aside("products whose only category is their own name", label)
+                draft.reject("products whose only category is their own name", label)
                 continue
-            draft.aside("last levels of paths that are the product's own name (the product is kept)", label)
+            draft.reject("last levels of paths that are the product's own name (the product is kept)", label)
             names = names[:-1]
         specified = list(pairs(draft, label, _as_json(row["product_specifications"])))
         # {"product_specification" => […]}: one entry whose value is the list, a single object, or nil
@@ -62,10 +62,10 @@ def _path(draft: ProductDraft, place: str, cell: str) -> object:
         trees = orjson.loads(cell)
     except orjson.JSONDecodeError:
         return cell
-    if not isinstance(trees, list) or not all(isinstance(one, str) for one in trees):
+    if not isinstance(trees, list) or not all(isinstance(tree, str) for tree in trees):
         return cell
     if len(trees) > 1:
-        draft.aside("further category paths of a product that has several", place, len(trees) - 1)
+        draft.reject("further category paths of a product that has several", place, len(trees) - 1)
     return [name.strip() for name in trees[0].split(">>")] if trees and trees[0].strip() else None
 
 
@@ -82,12 +82,12 @@ def _is_name(level: str, title: str) -> bool:
     )
 
 
-FORMAT = CatalogueFormat(
+FORMAT = Format(
     name="flipkart",
     title="Flipkart sample (PromptCloud)",
     layout="flipkart_com-ecommerce_sample.csv (.gz, .xz), pictures beside it",
     reference="https://www.kaggle.com/datasets/PromptCloudHQ/flipkart-products",
-    sniff=lambda path: path.is_file() and set(COLUMNS) <= set(header(path)),
+    sniff=lambda path: path.is_file() and set(COLUMNS) <= set(sniffed_columns(path)),
     options=(
         Option(
             "product_names",
@@ -97,4 +97,5 @@ FORMAT = CatalogueFormat(
         ),
     ),
     read=read,
+    one_file=True,
 )

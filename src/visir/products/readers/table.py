@@ -8,13 +8,12 @@ from typing import Any
 
 import orjson
 
-from visir.collections.descriptor import Option
-from visir.collections.readers.rows import one_column
+from visir.collections.descriptor import Format, Option
+from visir.collections.readers.columns import all_columns, one_column, sniffed_columns
+from visir.collections.readers.rows import read_rows
 from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError
-from visir.products.descriptor import CatalogueFormat
 from visir.products.draft import ProductDraft
-from visir.products.readers.rows import columns, header, read_rows
 
 ID_COLUMNS = ("id", "product_id", "uniq_id", "asin", "sku")
 TITLE_COLUMNS = ("title", "product_name", "product_title", "name")
@@ -43,28 +42,28 @@ def read(
     - Columns of one list are told by usual names when not declared; several with usual names are an error.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"table {path.name}")
-    there = columns(path)
-    if not there:
-        for _ in read_rows(draft, path):  # nothing to keep, but what is wrong with the lines is to be told
+    columns = all_columns(path)
+    if not columns:
+        for _ in read_rows(path, draft.reject_row):  # no product in it; what is wrong with the lines is counted
             pass
         return draft
-    identifier = one_column(path, there, id_column, ID_COLUMNS, "id")
-    levels = _named(path, there, category_column)
+    identifier = one_column(path, columns, id_column, ID_COLUMNS, "id")
+    levels = _named(path, columns, category_column)
     if not levels:
-        found = one_column(path, there, None, CATEGORY_COLUMNS, "category")
-        levels = [found] if found else []
+        category = one_column(path, columns, None, CATEGORY_COLUMNS, "category")
+        levels = [category] if category else []
     if identifier is None or not levels:
         missing, option = ("product ids", "id_column") if identifier is None else ("categories", "category_column")
-        raise CollectionError(f"{path}: no column of {missing}.", hint=f"{option}= names it; there are {there}")
-    title = one_column(path, there, title_column, TITLE_COLUMNS, "title")
-    image = one_column(path, there, image_column, IMAGE_COLUMNS, "image")
-    bundle = one_column(path, there, attributes_column, ATTRIBUTES_COLUMNS, "attributes")
-    single = _named(path, there, attribute_columns)
-    for place, row in read_rows(draft, path):
+        raise CollectionError(f"{path}: no column of {missing}.", hint=f"{option}= names it; there are {columns}")
+    title = one_column(path, columns, title_column, TITLE_COLUMNS, "title")
+    image = one_column(path, columns, image_column, IMAGE_COLUMNS, "image")
+    all_attributes = one_column(path, columns, attributes_column, ATTRIBUTES_COLUMNS, "attributes")
+    separate_attributes = _named(path, columns, attribute_columns)
+    for place, row in read_rows(path, draft.reject_row):
         label = f"{place}: {str(row.get(identifier))!r}"
-        described = list(pairs(draft, label, row.get(bundle))) if bundle else []
+        described = list(pairs(draft, label, row.get(all_attributes))) if all_attributes else []
         # An empty cell says that the product has no such attribute, not that somebody forgot its value.
-        described += [(name, row.get(name)) for name in single if row.get(name) not in (None, "")]
+        described += [(name, row.get(name)) for name in separate_attributes if row.get(name) not in (None, "")]
         draft.add(
             place,
             row.get(identifier),
@@ -87,9 +86,9 @@ def path_of(draft: ProductDraft, place: str, value: object, separator: str) -> o
             value = orjson.loads(value)
         except orjson.JSONDecodeError:
             return value
-    if isinstance(value, list) and value and all(isinstance(one, list) for one in value):
+    if isinstance(value, list) and value and all(isinstance(entry, list) for entry in value):
         if len(value) > 1:
-            draft.aside("further category paths of a product that has several", place, len(value) - 1)
+            draft.reject("further category paths of a product that has several", place, len(value) - 1)
         value = value[0]
     if isinstance(value, str) and value.strip():
         return value.split(separator)
@@ -102,18 +101,18 @@ def pairs(draft: ProductDraft, place: str, value: object) -> Iterator[tuple[obje
         try:
             value = orjson.loads(value)
         except orjson.JSONDecodeError as fault:
-            draft.aside("lists of attributes that are not valid JSON (the product is kept)", f"{place}: {fault}")
+            draft.reject("lists of attributes that are not valid JSON (the product is kept)", f"{place}: {fault}")
             return
     if isinstance(value, Mapping) and not _is_entry(value):
         yield from value.items()
         return
-    for one in value if isinstance(value, list) else [value] if isinstance(value, Mapping) else []:
-        if isinstance(one, Mapping):
-            yield one.get("name", one.get("key")), one.get("value")
-        elif isinstance(one, (list, tuple)) and len(one) == 2:  # a map, as Arrow hands it over
-            yield one[0], one[1]
+    for entry in value if isinstance(value, list) else [value] if isinstance(value, Mapping) else []:
+        if isinstance(entry, Mapping):
+            yield entry.get("name", entry.get("key")), entry.get("value")
+        elif isinstance(entry, (list, tuple)) and len(entry) == 2:  # a map, as Arrow hands it over
+            yield entry[0], entry[1]
         else:
-            draft.aside("attributes that are no pair of name and value", f"{place}: {str(one)[:40]!r}")
+            draft.reject("attributes that are no pair of name and value", f"{place}: {str(entry)[:40]!r}")
 
 
 def first_of(value: object) -> object:
@@ -137,24 +136,24 @@ def _is_entry(value: Mapping[Any, Any]) -> bool:
 
 def _levels(row: Mapping[str, Any], columns: Iterable[str]) -> list[object]:
     """The levels of a path from one column each, without the empty ones at its end."""
-    path = [row.get(one) for one in columns]
+    path = [row.get(column) for column in columns]
     while path and path[-1] in (None, ""):
         path.pop()
     return path
 
 
-def _named(path: Path, there: list[str], asked: str | None) -> list[str]:
+def _named(path: Path, columns: list[str], declared: str | None) -> list[str]:
     """The columns in a comma-separated option, all of which must be there."""
-    names = [one.strip() for one in asked.split(",")] if asked else []
-    return [name for name in names if one_column(path, there, name, (), "column")]
+    names = [name.strip() for name in declared.split(",")] if declared else []
+    return [name for name in names if one_column(path, columns, name, (), "column")]
 
 
 def _sniff(path: Path) -> bool:
-    there = set(header(path)) if path.is_file() else set()
-    return bool(there & set(ID_COLUMNS)) and bool(there & set(CATEGORY_COLUMNS))
+    columns = set(sniffed_columns(path)) if path.is_file() else set()
+    return bool(columns & set(ID_COLUMNS)) and bool(columns & set(CATEGORY_COLUMNS))
 
 
-FORMAT = CatalogueFormat(
+FORMAT = Format(
     name="products",
     title="table of products",
     layout="file.csv, .tsv, .jsonl or .parquet (.gz, .xz) with columns of ids, category paths, titles, …",
@@ -170,4 +169,5 @@ FORMAT = CatalogueFormat(
         Option("attribute_columns", "columns that are an attribute each, comma-separated"),
     ),
     read=read,
+    one_file=True,
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from visir.registry import Registry
-from visir.robustness.draw import Draw
+from visir.robustness.random_stream import RandomStream
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,8 +24,8 @@ class Corruption:
     """One way to spoil a picture.
 
     - `name`: "gaussian_blur"; `title`: as tables print it; `family`
-    - `change`: (upright RGB picture, draw, severity 1–5) → a new picture of the same size. Pure: equal arguments give
-      equal pixels (of one version of Pillow and NumPy), and the picture given is never altered.
+    - `change`: (upright RGB picture, random numbers, severity 1–5) → a new picture of the same size. Pure: equal
+      arguments give equal pixels (of one version of Pillow and NumPy), and the picture itself is never altered.
     - `steps`: (5,) what severities 1 to 5 mean, and `step_said` how one of them is written: "quality {:g}"
     - `about`: one sentence
 
@@ -37,7 +37,7 @@ class Corruption:
     name: str
     title: str
     family: Family
-    change: Callable[[Image, Draw, int], Image]
+    change: Callable[[Image, RandomStream, int], Image]
     steps: tuple[float, float, float, float, float]
     step_said: str
     about: str

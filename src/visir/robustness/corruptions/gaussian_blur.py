@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.robustness.corruptions.base import CORRUPTIONS, Corruption, scale
-from visir.robustness.draw import Draw
+from visir.robustness.random_stream import RandomStream
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -14,7 +14,7 @@ SIGMA = (1.0, 2.0, 3.0, 4.0, 6.0)
 """ImageNet-C's, in pixels of a picture whose shorter side has 224."""
 
 
-def blur(picture: Image, draw: Draw, severity: int) -> Image:
+def blur(picture: Image, random: RandomStream, severity: int) -> Image:
     """The picture convolved with a Gaussian (Pillow's: three box filters, which come within a few percent of one)."""
     from PIL import ImageFilter
 

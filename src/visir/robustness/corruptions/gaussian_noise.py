@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visir.robustness.corruptions.base import CORRUPTIONS, Corruption, scale
-from visir.robustness.draw import Draw
+from visir.robustness.random_stream import RandomStream
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -16,16 +16,17 @@ SIGMA = (0.08, 0.12, 0.18, 0.26, 0.38)
 """ImageNet-C's, as fractions of the range from black to white."""
 
 
-def add_noise(picture: Image, draw: Draw, severity: int) -> Image:
+def add_noise(picture: Image, random: RandomStream, severity: int) -> Image:
     """The picture plus independent normal noise for each channel, cut to 0 … 255.
 
     The grain has the size of one pixel of a 224-pixel input: noise of single pixels on a large photograph would be
     averaged away as soon as a model scales it down, and the severity would mean something else for every size. A
-    picture whose shorter side is at most 224 gets noise on every pixel. The noise is NumPy's PCG64, seeded by the draw.
+    picture whose shorter side is at most 224 gets noise on every pixel. The noise is NumPy's PCG64, whose seed comes
+    from the stream.
     """
     from PIL import Image as Pictures
 
-    rng = np.random.Generator(np.random.PCG64(draw.below(1 << 63)))
+    rng = np.random.Generator(np.random.PCG64(random.below(1 << 63)))
     width, height = picture.size
     factor = max(1.0, scale(picture))
     grains = (max(1, round(height / factor)), max(1, round(width / factor)))

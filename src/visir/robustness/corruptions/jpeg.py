@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from visir.robustness.corruptions.base import CORRUPTIONS, Corruption
-from visir.robustness.draw import Draw
+from visir.robustness.random_stream import RandomStream
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -15,7 +15,7 @@ QUALITY = (25.0, 18.0, 15.0, 10.0, 7.0)
 """ImageNet-C's, on Pillow's (libjpeg's) scale from 1 to 95."""
 
 
-def compress(picture: Image, draw: Draw, severity: int) -> Image:
+def compress(picture: Image, random: RandomStream, severity: int) -> Image:
     """The picture saved as JPEG and read again, colours halved in resolution (4:2:0), which is Pillow's default.
 
     At the picture's own size, because that is how pictures are compressed: blocks have 8 × 8 of *its* pixels, and a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.robustness.corruptions.base import CORRUPTIONS, Corruption
-from visir.robustness.draw import Draw
+from visir.robustness.random_stream import RandomStream
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -15,13 +15,13 @@ COVERED = (5.0, 10.0, 20.0, 35.0, 50.0)
 GREY = (127, 127, 127)
 
 
-def occlude(picture: Image, draw: Draw, severity: int) -> Image:
+def occlude(picture: Image, random: RandomStream, severity: int) -> Image:
     """The picture with a mid-grey rectangle of its own proportions somewhere on it, wholly inside.
 
     Where is drawn before the size is known (as two fractions of the room there is), so a higher severity covers about
     the same place, and more of it.
     """
-    across, down = draw.unit(), draw.unit()
+    across, down = random.unit(), random.unit()
     width, height = picture.size
     side = (COVERED[severity - 1] / 100) ** 0.5
     wide, high = max(1, round(side * width)), max(1, round(side * height))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.robustness.corruptions.base import CORRUPTIONS, Corruption
-from visir.robustness.draw import Draw
+from visir.robustness.random_stream import RandomStream
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -14,7 +14,7 @@ DEGREES = (5.0, 10.0, 20.0, 30.0, 45.0)
 GREY = (127, 127, 127)
 
 
-def rotate(picture: Image, draw: Draw, severity: int) -> Image:
+def rotate(picture: Image, random: RandomStream, severity: int) -> Image:
     """The picture turned about its middle, to the left or to the right as drawn, at its size (bicubic).
 
     What comes in at the corners is mid-grey. The other way, cutting the largest upright rectangle out of the turned
@@ -22,7 +22,7 @@ def rotate(picture: Image, draw: Draw, severity: int) -> Image:
     """
     from PIL import Image as Pictures
 
-    angle = DEGREES[severity - 1] * draw.choice((-1, 1))
+    angle = DEGREES[severity - 1] * random.choice((-1, 1))
     return picture.rotate(angle, Pictures.Resampling.BICUBIC, fillcolor=GREY)
 
 

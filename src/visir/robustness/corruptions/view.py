@@ -12,9 +12,9 @@ import pyarrow as pa
 from visir.collections.images import ImageReader
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.progress import Progress
-from visir.records import Collection, Corrupted
+from visir.records import Collection, Corrupted, Items
 from visir.robustness.corruptions.base import CORRUPTIONS, SEVERITIES
-from visir.robustness.draw import Draw
+from visir.robustness.random_stream import RandomStream
 from visir.storage import FolderKind, new_folder
 
 if TYPE_CHECKING:
@@ -45,24 +45,24 @@ def corrupt(collection: Collection, name: str, severity: int = 3, seed: int = 0)
     return replace(collection, corrupted=Corrupted(name, severity, seed))
 
 
-def spoilt(collection: Collection) -> Callable[[int, Image], Image]:
-    """A function (row of `collection.images`, upright picture) → what is looked at instead; itself without corruption.
+def spoilt(items: Items) -> Callable[[int, Image], Image]:
+    """A function (row of `items`, upright picture) → what is looked at instead; itself without corruption.
 
-    Thread-safe. The draw is named by seed, corruption and image id, not by severity: the same place is covered and the
-    same side tilted at every severity.
+    Thread-safe. The stream of random numbers is named by seed, corruption and image id, not by severity: the same place
+    is covered and the same side tilted at every severity.
     """
-    carried = collection.corrupted
+    carried = items.corrupted
     if carried is None:
         return lambda row, picture: picture
     change = CORRUPTIONS.get(carried.name).change
-    ids = collection.images["id"]
+    ids = items.ids
     name, severity, seed = carried.name, carried.severity, carried.seed
-    return lambda row, picture: change(picture, Draw(seed, name, ids[row].as_py()), severity)
+    return lambda row, picture: change(picture, RandomStream(seed, name, ids[row].as_py()), severity)
 
 
 def pictures(collection: Collection) -> Callable[[int], Image]:
     """A function (row of `collection.images`) → the picture as a model gets it: upright, and corrupted in a view."""
-    reader, change = ImageReader(collection), spoilt(collection)
+    reader, change = ImageReader(collection), spoilt(collection.items("image"))
     return lambda row: change(row, reader.open(row))
 
 

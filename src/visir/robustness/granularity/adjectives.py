@@ -1,11 +1,11 @@
 """Adjectives of a caption (section 3.1.1, "Modifiers of the Noun")."""
 
-from visir.robustness.granularity.base import Feature
-from visir.robustness.granularity.tokens import Tokens, Values
+from visir.robustness.granularity.base import CaptionFeature
+from visir.robustness.granularity.tokens import TokenColumns, Values
 from visir.robustness.language.tagging import is_adjective
 
 
-def paper(tokens: Tokens) -> Values:
+def paper(tokens: TokenColumns) -> Values:
     """Adjectives in their plain form, tag AJ0: "a big dog" 1, "the bigger dog" 0.
 
     With comparatives and superlatives, which are few, Flickr30k comes out further off (1.15 | 1.32 for 1.14 | 1.30).
@@ -14,7 +14,7 @@ def paper(tokens: Tokens) -> Values:
     return tokens.sum(tokens.tagged({"AJ0"}))
 
 
-def strict(tokens: Tokens) -> Values:
+def strict(tokens: TokenColumns) -> Values:
     """Adjectives, comparatives and superlatives among them, before a noun or after a verb ("the dog is big").
 
     Another reading counts only those that stand before a noun, as modifiers do; but a caption that says that the dog is
@@ -23,7 +23,7 @@ def strict(tokens: Tokens) -> Values:
     return tokens.sum(tokens.tagged(is_adjective))
 
 
-ADJECTIVES = Feature(
+ADJECTIVES = CaptionFeature(
     "adjectives",
     "Adjectives",
     "noun phrase",

@@ -1,7 +1,7 @@
 """Articles of a caption (section 3.1.1, "Determiners")."""
 
-from visir.robustness.granularity.base import Feature
-from visir.robustness.granularity.tokens import Tokens, Values
+from visir.robustness.granularity.base import CaptionFeature
+from visir.robustness.granularity.tokens import TokenColumns, Values
 
 DETERMINERS = frozenset(
     {
@@ -27,7 +27,7 @@ DETERMINERS = frozenset(
 """What the Penn treebank tags DT, which is what common taggers call a determiner."""
 
 
-def paper(tokens: Tokens) -> Values:
+def paper(tokens: TokenColumns) -> Values:
     """All determiners (Penn's DT): "a", "the", and also "some", "this", "each", "another", "all", …
 
     Articles alone give 2.07 on COCO for Table 1's 2.14. Of BNC's tags these are AT0, and DT0 where the word is one of
@@ -37,12 +37,12 @@ def paper(tokens: Tokens) -> Values:
     return tokens.sum(tokens.tagged({"AT0"}) | some)
 
 
-def strict(tokens: Tokens) -> Values:
+def strict(tokens: TokenColumns) -> Values:
     """The articles of English: "a", "an", "the". A letter A ("vitamin A") is tagged otherwise and does not count."""
     return tokens.sum(tokens.tagged({"AT0"}) & tokens.written({"a", "an", "the"}))
 
 
-ARTICLES = Feature(
+ARTICLES = CaptionFeature(
     "articles",
     "Articles",
     "noun phrase",

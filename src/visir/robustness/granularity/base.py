@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from visir.robustness.granularity.tokens import Tokens, Values
+from visir.robustness.granularity.tokens import TokenColumns, Values
 
 Profile = Literal["paper", "strict", "per-noun"]
 PROFILES: tuple[Profile, ...] = ("paper", "strict", "per-noun")
 
-Count = Callable[[Tokens], Values]
+Count = Callable[[TokenColumns], Values]
 """Captions, laid out → (n,) one value per caption, NaN where it is not defined."""
 
 
 @dataclass(frozen=True)
-class Feature:
+class CaptionFeature:
     """A feature that describes itself: the command line's tables and those of the docs are printed from this.
 
     Section 3.1 of the brittleness paper says what is counted, but not how exactly, and for some features Table 1 shows

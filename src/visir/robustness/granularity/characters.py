@@ -4,11 +4,11 @@ import unicodedata
 
 import numpy as np
 
-from visir.robustness.granularity.base import Feature
-from visir.robustness.granularity.tokens import Tokens, Values
+from visir.robustness.granularity.base import CaptionFeature
+from visir.robustness.granularity.tokens import TokenColumns, Values
 
 
-def paper(tokens: Tokens) -> Values:
+def paper(tokens: TokenColumns) -> Values:
     """Characters of the text as the file has it, spaces at its end and line breaks among them.
 
     It gives all four values of Table 1 to the last digit, from the captions of Karpathy's JSON. The texts of the VSE++
@@ -17,7 +17,7 @@ def paper(tokens: Tokens) -> Values:
     return np.array([len(text) for text in tokens.texts], np.float64)
 
 
-def strict(tokens: Tokens) -> Values:
+def strict(tokens: TokenColumns) -> Values:
     """Characters that can be seen: white space counts once between words and not at the ends.
 
     Letters with accents count once, however they are encoded (Unicode NFC). Another reading leaves all spaces out.
@@ -25,7 +25,7 @@ def strict(tokens: Tokens) -> Values:
     return np.array([len(unicodedata.normalize("NFC", " ".join(text.split()))) for text in tokens.texts], np.float64)
 
 
-CHARACTERS = Feature(
+CHARACTERS = CaptionFeature(
     "characters",
     "Caption length",
     "caption",

@@ -1,7 +1,7 @@
 """Complement phrases of a caption (section 3.1.1, "Modifiers of the Noun")."""
 
-from visir.robustness.granularity.base import Feature
-from visir.robustness.granularity.tokens import Mask, Tokens, Values
+from visir.robustness.granularity.base import CaptionFeature
+from visir.robustness.granularity.tokens import Mask, TokenColumns, Values
 
 PREPOSITIONS = frozenset({"PRP", "PRF"})
 """Tags of prepositions; "of" has one of its own (PRF)."""
@@ -9,7 +9,7 @@ RELATIVISERS = frozenset({"PNQ", "DTQ", "CJT"})
 """Tags of words that open a clause: "who", "which", "whose", "that" as a pronoun or a conjunction."""
 
 
-def paper(tokens: Tokens) -> Values:
+def paper(tokens: TokenColumns) -> Values:
     """All prepositions and relativisers, wherever they stand: "a man on a horse that drinks" 2.
 
     Nothing that was tried gives Table 1 for COCO (1.56 | 1.99): this is 0.17 above the original and 0.03 below the
@@ -19,7 +19,7 @@ def paper(tokens: Tokens) -> Values:
     return tokens.sum(tokens.tagged(PREPOSITIONS) | tokens.tagged(RELATIVISERS))
 
 
-def strict(tokens: Tokens) -> Values:
+def strict(tokens: TokenColumns) -> Values:
     """Phrases that complete a noun: a preposition or a relative clause that stands right after it.
 
     "A man with a hat on a horse that drinks" has three: "with a hat" after "man", "on a horse" after "hat" (whose hat
@@ -35,13 +35,13 @@ def strict(tokens: Tokens) -> Values:
     return tokens.sum(alone | (relative & _follows_noun(tokens, preposition)))
 
 
-def _follows_noun(tokens: Tokens, preposition: Mask) -> Mask:
+def _follows_noun(tokens: TokenColumns, preposition: Mask) -> Mask:
     """The tokens before which, a comma and a preposition apart, a noun stands."""
     noun_or_comma = tokens.nouns | (tokens.written({","}) & tokens.before(tokens.nouns))
     return tokens.before(noun_or_comma | (preposition & tokens.before(noun_or_comma)))
 
 
-COMPLEMENT_PHRASES = Feature(
+COMPLEMENT_PHRASES = CaptionFeature(
     "complement_phrases",
     "Complement Phrases",
     "noun phrase",

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from visir.robustness.granularity.base import Feature
+from visir.robustness.granularity.base import CaptionFeature
 from visir.robustness.granularity.senses import all_senses
-from visir.robustness.granularity.tokens import Mask, Tokens, Values, share
+from visir.robustness.granularity.tokens import Mask, TokenColumns, Values, share
 from visir.robustness.language.wordnet import Pos, wordnet
 
 
-def paper(tokens: Tokens) -> Values:
+def paper(tokens: TokenColumns) -> Values:
     """Mean over the words that WordNet knows, whatever they are, of the depth of their deepest sense.
 
     The depth of a sense is the length of the shortest way up to a root ("minimum depth"); of all senses of a word, in
@@ -21,7 +21,7 @@ def paper(tokens: Tokens) -> Values:
     return _mean_depth(tokens, ("n", "v", "a", "r"), np.ones(len(tokens), bool))
 
 
-def strict(tokens: Tokens) -> Values:
+def strict(tokens: TokenColumns) -> Values:
     """Mean over the nouns of the depth of their deepest noun sense, by the same rule: a concept is what a noun names.
 
     Another reading takes the most frequent sense instead of the deepest, which is often not the one that is meant (the
@@ -30,7 +30,7 @@ def strict(tokens: Tokens) -> Values:
     return _mean_depth(tokens, ("n",), tokens.nouns)
 
 
-def _mean_depth(tokens: Tokens, pos: Sequence[Pos], chosen: Mask) -> Values:
+def _mean_depth(tokens: TokenColumns, pos: Sequence[Pos], chosen: Mask) -> Values:
     """(n,) the mean depth over the chosen tokens that WordNet knows; NaN for a caption that has none."""
     net = wordnet()
     of_form = np.full(len(tokens.forms), np.nan)
@@ -43,7 +43,7 @@ def _mean_depth(tokens: Tokens, pos: Sequence[Pos], chosen: Mask) -> Values:
     return share(tokens.sum(np.where(known, depths, 0.0)), tokens.sum(known))
 
 
-CONCEPT_DEPTH = Feature(
+CONCEPT_DEPTH = CaptionFeature(
     "concept_depth",
     "Concept depth",
     "noun phrase",

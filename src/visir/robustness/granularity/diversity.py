@@ -4,15 +4,15 @@ import itertools
 
 import numpy as np
 
-from visir.robustness.granularity.base import Feature
+from visir.robustness.granularity.base import CaptionFeature
 from visir.robustness.granularity.senses import all_senses
-from visir.robustness.granularity.tokens import Tokens, Values, share
+from visir.robustness.granularity.tokens import TokenColumns, Values, share
 from visir.robustness.granularity.word_count import strict as word_count
 from visir.robustness.language.tagging import is_adjective, is_noun
 from visir.robustness.language.wordnet import Pos, wordnet
 
 
-def paper(tokens: Tokens) -> Values:
+def paper(tokens: TokenColumns) -> Values:
     """Distinct lemmas of all synsets of all words ("unique synonyms"), divided by tokens, punctuation among them.
 
     No sense is chosen: "a man in black" has the synonyms of every man and every black there is. So the number says how
@@ -30,7 +30,7 @@ def paper(tokens: Tokens) -> Values:
     return share(np.array(found, np.float64), tokens.sum(np.ones(len(tokens))))
 
 
-def strict(tokens: Tokens) -> Values:
+def strict(tokens: TokenColumns) -> Values:
     """Distinct concepts that are named, divided by words (`words`, strict): from 0 to 1, unless a piece between white
     space names several ("bus/car").
 
@@ -61,7 +61,7 @@ def _pos(tag: str) -> Pos | None:
     return "v" if tag.startswith("VV") else None  # not "be", "have", "do", which are mostly auxiliaries
 
 
-DIVERSITY = Feature(
+DIVERSITY = CaptionFeature(
     "diversity",
     "Diversity of concepts per caption",
     "caption",

@@ -14,8 +14,8 @@ from visir.records import Collection
 from visir.records.columns import strings
 from visir.robustness.granularity.base import PROFILES, Profile
 from visir.robustness.granularity.registry import FEATURES
-from visir.robustness.granularity.tokens import Tokens, Values, share
-from visir.robustness.language.words import Words
+from visir.robustness.granularity.tokens import TokenColumns, Values, share
+from visir.robustness.language.tagged_captions import TaggedCaptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,9 @@ class Granularity:
         return pa.table({"caption_id": self.captions, "image_id": self.images, **columns})
 
 
-def granularity(collection: Collection, profile: Profile = "strict", *, words: Words | None = None) -> Granularity:
+def granularity(
+    collection: Collection, profile: Profile = "strict", *, words: TaggedCaptions | None = None
+) -> Granularity:
     """Count every feature (`FEATURES`) in every caption of the collection.
 
     - `profile`: "strict" counts what the names say; "paper" comes nearest to Table 1; "per-noun" is strict with the
@@ -67,7 +69,7 @@ def granularity(collection: Collection, profile: Profile = "strict", *, words: W
         raise CollectionError(f"{collection.name}: no captions to look at.", hint="is the split right?")
     if words is None:
         words = cut_captions(collection)
-    tokens = Tokens(words)
+    tokens = TokenColumns(words)
     values = {
         name: feature.paper(tokens) if profile == "paper" else feature.strict(tokens)
         for name, feature in FEATURES.items()
@@ -86,7 +88,7 @@ def granularity(collection: Collection, profile: Profile = "strict", *, words: W
     )
 
 
-def cut_captions(collection: Collection) -> Words:
+def cut_captions(collection: Collection) -> TaggedCaptions:
     """The collection's captions, cut into words and tagged (kept on disk from then on)."""
     from visir.robustness.language.tagging import cut
 

@@ -2,8 +2,8 @@
 
 import re
 
-from visir.robustness.granularity.base import Feature
-from visir.robustness.granularity.tokens import Tokens, Values
+from visir.robustness.granularity.base import CaptionFeature
+from visir.robustness.granularity.tokens import TokenColumns, Values
 
 QUANTIFIERS = frozenset(
     {
@@ -25,7 +25,7 @@ QUANTITY_NOUNS = frozenset({"lot", "lots", "plenty", "couple", "number"})
 _DIGITS = re.compile(r"\d[\d,.]*")
 
 
-def paper(tokens: Tokens) -> Values:
+def paper(tokens: TokenColumns) -> Values:
     """Numerals (tag CRD), and nothing else: "two dogs" 1, "some dogs" 0.
 
     Whatever holds "some" or "many" as well comes out at twice Table 1's values or more (strict: 0.23 for COCO's 0.12).
@@ -33,7 +33,7 @@ def paper(tokens: Tokens) -> Values:
     return tokens.sum(tokens.tagged({"CRD"}))
 
 
-def strict(tokens: Tokens) -> Values:
+def strict(tokens: TokenColumns) -> Values:
     """Words that say how many or how much: "some", "many", "each", …; numerals; "a lot of", "a couple of".
 
     Numerals are quantifiers here, as in Huddleston & Pullum's grammar (2002, chapter 5): "two dogs" answers *how many*
@@ -52,7 +52,7 @@ def strict(tokens: Tokens) -> Values:
     return tokens.sum(words)
 
 
-QUANTIFIERS_FEATURE = Feature(
+QUANTIFIERS_FEATURE = CaptionFeature(
     "quantifiers",
     "Quantifiers",
     "noun phrase",

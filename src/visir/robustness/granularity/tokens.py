@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.robustness.language.tagged_captions import TaggedCaptions
 from visir.robustness.language.tagging import is_noun
-from visir.robustness.language.words import Words
 
 Values = NDArray[np.float64]
 """(n,) one value per caption; NaN where the feature is not defined for a caption."""
@@ -18,15 +18,15 @@ Mask = NDArray[np.bool_]
 """(m,) which tokens."""
 
 
-class Tokens:
-    """`Words` with a number for each distinct word: whatever is asked of a word is asked once, not once per token.
+class TokenColumns:
+    """Captions in columns with a number for each distinct word, so that each word is looked at once only.
 
     - `texts` (n,): the captions; `caption` (m,): the caption of each token, rising
     - `forms`: the distinct words in small letters; `form` (m,): which of them each token is
     - `tags`: the distinct tags; `tag` (m,): which of them each token has
     """
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: TaggedCaptions) -> None:
         self.n = len(words)
         self.texts: list[str] = words.texts.to_pylist()
         self.caption = np.repeat(np.arange(self.n), np.diff(words.offsets))

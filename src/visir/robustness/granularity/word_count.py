@@ -4,13 +4,13 @@ import re
 
 import numpy as np
 
-from visir.robustness.granularity.base import Feature
-from visir.robustness.granularity.tokens import Tokens, Values
+from visir.robustness.granularity.base import CaptionFeature
+from visir.robustness.granularity.tokens import TokenColumns, Values
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 
-def paper(tokens: Tokens) -> Values:
+def paper(tokens: TokenColumns) -> Values:
     """Pieces between single spaces, `len(text.split(" "))`: empty pieces count, at double spaces and at the end.
 
     It gives all four values of Table 1 to the last digit.
@@ -18,7 +18,7 @@ def paper(tokens: Tokens) -> Values:
     return np.array([text.count(" ") + 1 for text in tokens.texts], np.float64)
 
 
-def strict(tokens: Tokens) -> Values:
+def strict(tokens: TokenColumns) -> Values:
     """Pieces between white space that hold a letter or a digit: "t-shirt" and "man's" are one word, "-" is none.
 
     Another reading counts the tagger's tokens, of which "man's" is two in some taggers and one in others.
@@ -27,7 +27,7 @@ def strict(tokens: Tokens) -> Values:
     return np.array([sum(search(piece) is not None for piece in text.split()) for text in tokens.texts], np.float64)
 
 
-WORDS = Feature(
+WORDS = CaptionFeature(
     "words",
     "Number of words in a caption",
     "caption",

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from visir.errors import require
 from visir.progress import Progress
 from visir.records import strings
-from visir.robustness.language.kept import kept
+from visir.robustness.language.tag_cache import cached_words
+from visir.robustness.language.tagged_captions import TaggedCaptions
 from visir.robustness.language.tagset import is_adjective, is_noun
 from visir.robustness.language.tokens import token_spans
-from visir.robustness.language.words import Words
 
 if TYPE_CHECKING:
     from HanTa.HanoverTagger import HanoverTagger
@@ -41,7 +41,7 @@ _KNOWN_AS = {"…": "...", "–": "—", **dict.fromkeys("\"'`“”„«»‘�
 """Marks, and those for which HanTa's model knows them."""
 
 
-def cut(texts: Sequence[str] | pa.StringArray) -> Words:
+def cut(texts: Sequence[str] | pa.StringArray) -> TaggedCaptions:
     """Cut captions into tokens and give each its part of speech (`tagset`) and its lemma (in lower case, but names).
 
     About 2,000 captions a second; so what was tagged once is kept in the cache folder (`VISIR_CACHE`), by the texts and
@@ -55,11 +55,11 @@ def cut(texts: Sequence[str] | pa.StringArray) -> Words:
     if len(distinct) < _WORTH_KEEPING:
         words = _tagged(distinct)
     else:
-        words = kept(distinct, f"HanTa {version('HanTa')}, rules {_RULES}", _tagged)
+        words = cached_words(distinct, f"HanTa {version('HanTa')}, rules {_RULES}", _tagged)
     return words.take(pc.index_in(given, distinct).to_numpy(zero_copy_only=False))
 
 
-def _tagged(texts: pa.StringArray) -> Words:
+def _tagged(texts: pa.StringArray) -> TaggedCaptions:
     """All of them, tagged one after the other."""
     counts: list[int] = []
     spans: list[tuple[int, int]] = []
@@ -76,7 +76,7 @@ def _tagged(texts: pa.StringArray) -> Words:
             lemmas += map(_lemma, tokens, of_text)
             advance(1)
     edges = np.array(spans, np.int32).reshape(-1, 2)
-    return Words(
+    return TaggedCaptions(
         texts,
         np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
         np.ascontiguousarray(edges[:, 0]),

@@ -8,14 +8,14 @@ from typing import Literal
 
 from visir.errors import VisirError
 from visir.registry import Registry
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
+from visir.robustness.random_stream import RandomStream
 
 Family = Literal["typos", "synonyms", "distractions", "word order"]
 Profile = Literal["sound", "paper"]
 
-Change = Callable[[Sentence, Draw, int], str]
-"""(caption, draw, severity) → the perturbed text; the text itself, unchanged, when it cannot be perturbed."""
+Change = Callable[[TaggedCaption, RandomStream, int], str]
+"""(caption, random numbers, severity) → the perturbed text; the text itself, unchanged, when it cannot be perturbed."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Perturbation:
     - `change`: the sound version. Pure: equal arguments give equal texts
     - `paper`: what the released code does where that is known and differs; None where it is the same
     - `severity`: what the severity counts ("characters", "words"); "" where there is nothing to count
-    - `needs_words`: whether it looks at tokens and tags (then `Sentence` has them), or at the text alone
+    - `needs_words`: whether it looks at tokens and tags (then `TaggedCaption` has them), or at the text alone
     - `on`: the same on another keyboard, for those that look at one: `find("nearby_char:azerty")`
     - `about`: one sentence; `paper_about`: how the paper's profile differs, "" where it does not
     """

@@ -5,20 +5,20 @@ from __future__ import annotations
 import random
 import re
 
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation
 from visir.robustness.perturbations.released import nth, repeated
 from visir.robustness.perturbations.typos import cased_like, is_letter, places
+from visir.robustness.random_stream import RandomStream
 
 
-def change(caption: Sentence, draw: Draw, severity: int) -> str:
+def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """`severity` swaps of two different neighbouring letters; capitals stay where they are: "Happy" → "Ahppy".
 
     Two equal letters are no candidates: swapping them would change nothing, and be counted as if it had.
     """
     text = caption.text
-    for place in places(draw, text, _fits, severity):
+    for place in places(random, text, _fits, severity):
         text = text[:place] + _swapped(text, place) + text[place + 2 :]
     return text
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Change
+from visir.robustness.random_stream import RandomStream
 
 _ENDINGS = " \t\r\n.!?…"
 _WORD = re.compile(r"\w")
@@ -19,7 +19,7 @@ def distraction(statement: str) -> Change:
     a caption without a word cannot be distracted from. There is nothing to count: the severity does nothing.
     """
 
-    def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         text = caption.text
         if not _WORD.search(text):
             return text
@@ -32,7 +32,7 @@ def distraction(statement: str) -> Change:
 def released(statement: str) -> Change:
     """The released code: a last full stop goes, " and STATEMENT." comes, whatever stood there."""
 
-    def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         return f"{caption.text.removesuffix('.')} and {statement}."
 
     return change

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import re
 
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Change, Perturbation
 from visir.robustness.perturbations.keyboards import neighbours
 from visir.robustness.perturbations.released import neighbour, nth, repeated
 from visir.robustness.perturbations.typos import on_keys, places
+from visir.robustness.random_stream import RandomStream
 
 
 def on(keyboard: str) -> Change:
@@ -18,11 +18,11 @@ def on(keyboard: str) -> Change:
     near = neighbours(keyboard)
     fits = on_keys(near)
 
-    def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         text = caption.text
-        for place in reversed(places(draw, text, fits, severity)):
-            extra = draw.choice(near[text[place]])
-            at = place + draw.below(2)
+        for place in reversed(places(random, text, fits, severity)):
+            extra = random.choice(near[text[place]])
+            at = place + random.below(2)
             text = text[:at] + extra + text[at:]
         return text
 

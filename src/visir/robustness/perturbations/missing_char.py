@@ -5,20 +5,20 @@ from __future__ import annotations
 import random
 import re
 
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation
 from visir.robustness.perturbations.released import nth, repeated
 from visir.robustness.perturbations.typos import is_letter, places
+from visir.robustness.random_stream import RandomStream
 
 
-def change(caption: Sentence, draw: Draw, severity: int) -> str:
+def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """`severity` letters left out, of words of two letters or more.
 
     A word of one letter is no candidate: without it, a word is missing, not a character.
     """
     text = caption.text
-    for place in reversed(places(draw, text, _fits, severity)):
+    for place in reversed(places(random, text, _fits, severity)):
         text = text[:place] + text[place + 1 :]
     return text
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import re
 
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Change, Perturbation
 from visir.robustness.perturbations.keyboards import neighbours
 from visir.robustness.perturbations.released import neighbour, nth, repeated
 from visir.robustness.perturbations.typos import on_keys, places
+from visir.robustness.random_stream import RandomStream
 
 
 def on(keyboard: str) -> Change:
@@ -21,10 +21,10 @@ def on(keyboard: str) -> Change:
     near = neighbours(keyboard)
     fits = on_keys(near)
 
-    def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         text = caption.text
-        for place in places(draw, text, fits, severity):
-            text = text[:place] + draw.choice(near[text[place]]) + text[place + 1 :]
+        for place in places(random, text, fits, severity):
+            text = text[:place] + random.choice(near[text[place]]) + text[place + 1 :]
         return text
 
     return change

@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TypeVar
 
-from visir.robustness.draw import Draw
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.language.tagset import is_adjective, is_noun
-from visir.robustness.language.words import Sentence
+from visir.robustness.random_stream import RandomStream
 
 Span = tuple[int, int]
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def is_named(tag: str) -> bool:
     return is_noun(tag) or tag == "NP0"
 
 
-def kinds(caption: Sentence, spans: Sequence[Span]) -> list[str]:
+def kinds(caption: TaggedCaption, spans: Sequence[Span]) -> list[str]:
     """Of each written word "noun", "adjective" or "other": the first of these that one of its tokens is."""
     found = []
     token, starts, ends, tags = 0, caption.starts, caption.ends, caption.tags
@@ -71,7 +71,7 @@ def kinds(caption: Sentence, spans: Sequence[Span]) -> list[str]:
     return found
 
 
-def permuted(caption: Sentence, draw: Draw, which: Sequence[str]) -> str:
+def permuted(caption: TaggedCaption, random: RandomStream, which: Sequence[str]) -> str:
     """The text with the written words of each of these kinds permuted among their own places, the others kept.
 
     Each kind comes in an order that differs from its own whenever there is one.
@@ -82,7 +82,7 @@ def permuted(caption: Sentence, draw: Draw, which: Sequence[str]) -> str:
     of = kinds(caption, spans)
     for kind in which:
         places = [i for i, one in enumerate(of) if one == kind]
-        for place, word in zip(places, draw.shuffled([words[i] for i in places]) if places else (), strict=True):
+        for place, word in zip(places, random.shuffled([words[i] for i in places]) if places else (), strict=True):
             words[place] = word
     return laid(text, spans, words)
 
@@ -92,6 +92,6 @@ def trigrams(words: Sequence[T]) -> list[list[T]]:
     return [list(words[i : i + 3]) for i in range(0, len(words), 3)]
 
 
-def any_order(some: Sequence[T], draw: Draw) -> list[T]:
+def any_order(some: Sequence[T], random: RandomStream) -> list[T]:
     """Any order with equal chance, their own too: how the released code shuffles."""
-    return [some[i] for i in draw.sample(len(some), len(some))]
+    return [some[i] for i in random.sample(len(some), len(some))]

@@ -12,9 +12,9 @@ import re
 import threading
 from collections.abc import Callable
 
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Change
+from visir.robustness.random_stream import RandomStream
 
 SEED = 42
 
@@ -27,7 +27,7 @@ def repeated(once: Callable[[str, random.Random], str]) -> Change:
     It heeds neither seed nor caption id: all captions of one length break at the same place.
     """
 
-    def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         text, numbers = caption.text, _numbers()
         for _ in range(severity):
             text = once(text, numbers)

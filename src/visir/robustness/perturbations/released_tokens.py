@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from visir.robustness.draw import Draw
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.language.tagset import PENN
-from visir.robustness.language.words import Sentence
 from visir.robustness.perturbations.order import any_order
+from visir.robustness.random_stream import RandomStream
 
 Span = tuple[int, int]
 
@@ -149,7 +149,7 @@ _PENN_BY_WORD = {
 }
 
 
-def penn_tags(caption: Sentence, spans: Sequence[Span]) -> list[str]:
+def penn_tags(caption: TaggedCaption, spans: Sequence[Span]) -> list[str]:
     """The tag of each span in Penn's names, from the caption's words: that of the word in which the span begins.
 
     A few words are of another class to taggers that follow Penn: "several" and "other" are adjectives (JJ).
@@ -168,12 +168,12 @@ def penn_tags(caption: Sentence, spans: Sequence[Span]) -> list[str]:
     return found
 
 
-def released_order(caption: Sentence, draw: Draw, classes: Sequence[Callable[[str], bool]]) -> str:
+def released_order(caption: TaggedCaption, random: RandomStream, classes: Sequence[Callable[[str], bool]]) -> str:
     """spaCy's tokens joined by spaces, those of each class of Penn tags in any order among their own places."""
     spans, tokens = spacy_tokens(caption.text)
     tags = penn_tags(caption, spans)
     for belongs in classes:
         places = [i for i, tag in enumerate(tags) if belongs(tag)]
-        for place, token in zip(places, any_order([tokens[i] for i in places], draw), strict=True):
+        for place, token in zip(places, any_order([tokens[i] for i in places], random), strict=True):
             tokens[place] = token
     return " ".join(tokens)

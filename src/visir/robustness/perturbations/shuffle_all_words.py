@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation
 from visir.robustness.perturbations.order import any_order, laid, taken, written_words
+from visir.robustness.random_stream import RandomStream
 
 
-def change(caption: Sentence, draw: Draw, severity: int) -> str:
+def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """Any other order of the written words, all equally likely; punctuation stays where it is."""
     spans = written_words(caption.text)
     words = taken(caption.text, spans)
-    return laid(caption.text, spans, draw.shuffled(words)) if words else caption.text
+    return laid(caption.text, spans, random.shuffled(words)) if words else caption.text
 
 
-def paper(caption: Sentence, draw: Draw, severity: int) -> str:
+def paper(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """What lies between single spaces, punctuation attached ("hat."), in any order. Which orders were drawn is lost."""
-    return " ".join(any_order(caption.text.split(" "), draw))
+    return " ".join(any_order(caption.text.split(" "), random))
 
 
 SHUFFLE_ALL_WORDS = Perturbation(

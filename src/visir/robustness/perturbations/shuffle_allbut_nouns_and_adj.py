@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation
 from visir.robustness.perturbations.order import permuted
 from visir.robustness.perturbations.released_tokens import released_order
+from visir.robustness.random_stream import RandomStream
 
 
-def change(caption: Sentence, draw: Draw, severity: int) -> str:
+def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """Verbs, articles, prepositions and all else permuted among their own places; punctuation is no word, and stays."""
-    return permuted(caption, draw, ("other",))
+    return permuted(caption, random, ("other",))
 
 
-def paper(caption: Sentence, draw: Draw, severity: int) -> str:
+def paper(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """The same of spaCy's tokens, punctuation among them, joined by spaces. Which orders were drawn is lost."""
-    return released_order(caption, draw, [lambda tag: not tag.startswith(("NN", "JJ"))])
+    return released_order(caption, random, [lambda tag: not tag.startswith(("NN", "JJ"))])
 
 
 SHUFFLE_ALLBUT_NOUNS_AND_ADJ = Perturbation(

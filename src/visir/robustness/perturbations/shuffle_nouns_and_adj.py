@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from visir.robustness.draw import Draw
-from visir.robustness.language.words import Sentence
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation
 from visir.robustness.perturbations.order import permuted
 from visir.robustness.perturbations.released_tokens import released_order
+from visir.robustness.random_stream import RandomStream
 
 
-def change(caption: Sentence, draw: Draw, severity: int) -> str:
+def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """Each class permuted among its own places, so that the sentence stays grammatical: "A red hat on a blue dog"."""
-    return permuted(caption, draw, ("noun", "adjective"))
+    return permuted(caption, random, ("noun", "adjective"))
 
 
-def paper(caption: Sentence, draw: Draw, severity: int) -> str:
+def paper(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """The same of spaCy's tokens, joined by spaces; the order may be its own. Which orders were drawn is lost."""
-    return released_order(caption, draw, [lambda tag: tag.startswith("NN"), lambda tag: tag.startswith("JJ")])
+    return released_order(caption, random, [lambda tag: tag.startswith("NN"), lambda tag: tag.startswith("JJ")])
 
 
 SHUFFLE_NOUNS_AND_ADJ = Perturbation(

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
-from visir.robustness.draw import Draw
 from visir.robustness.language.inflection import inflect_like
+from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.language.wordnet import wordnet
-from visir.robustness.language.words import Sentence
 from visir.robustness.perturbations.base import Change
 from visir.robustness.perturbations.released_tokens import nltk_tokens, penn_tags
+from visir.robustness.random_stream import RandomStream
 
 Pos = Literal["n", "a"]
 
@@ -23,7 +23,7 @@ def synonyms(pos: Pos, is_kind: Callable[[str], bool]) -> Change:
     one. The article before it is left as it is ("an orangish hat", but "a adult male"): it is not what is replaced.
     """
 
-    def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         text = caption.text
         found: list[tuple[int, int, str]] = []
         for i, tag in enumerate(caption.tags):
@@ -32,7 +32,7 @@ def synonyms(pos: Pos, is_kind: Callable[[str], bool]) -> Change:
                 other = _in_place_of(text[start:end], caption.lemmas[i], tag, pos)
                 if other is not None:
                     found.append((start, end, other))
-        for i in sorted(draw.sample(len(found), severity), reverse=True):
+        for i in sorted(random.sample(len(found), severity), reverse=True):
             start, end, other = found[i]
             text = text[:start] + other + text[end:]
         return text
@@ -75,7 +75,7 @@ def released(is_kind: Callable[[str], bool]) -> Change:
     that is rests on their tagger, which is not ours. With a severity, so many words from the left.
     """
 
-    def change(caption: Sentence, draw: Draw, severity: int) -> str:
+    def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         spans, tokens = nltk_tokens(caption.text)
         left = severity
         for i, tag in enumerate(penn_tags(caption, spans)):

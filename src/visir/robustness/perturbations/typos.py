@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
-from visir.robustness.draw import Draw
+from visir.robustness.random_stream import RandomStream
 
 Fits = Callable[[str, int], bool]
 """(text, place) → whether the error can be made there."""
@@ -13,7 +13,7 @@ Fits = Callable[[str, int], bool]
 _TRIES = 6  # most characters of a caption are letters: drawing again is cheaper than listing all places
 
 
-def places(draw: Draw, text: str, fits: Fits, count: int) -> list[int]:
+def places(random: RandomStream, text: str, fits: Fits, count: int) -> list[int]:
     """At most `count` places where `fits`, in rising order, no two of them side by side; fewer where there are fewer.
 
     All fitting places are equally likely. Errors that do not touch stay separate errors: no word of two letters loses
@@ -22,13 +22,13 @@ def places(draw: Draw, text: str, fits: Fits, count: int) -> list[int]:
     length = len(text)
     if count == 1 and length:
         for _ in range(_TRIES):
-            place = draw.below(length)
+            place = random.below(length)
             if fits(text, place):
                 return [place]
     fitting = [place for place in range(length) if fits(text, place)]
     chosen: list[int] = []
     taken: set[int] = set()
-    for i in draw.sample(len(fitting), len(fitting)) if count else ():
+    for i in random.sample(len(fitting), len(fitting)) if count else ():
         place = fitting[i]
         if place not in taken:
             chosen.append(place)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from visir.records import Embeddings
-from visir.search.answers import Found
+from visir.search.answers import Hits
 from visir.search.parts import DENSE
 from visir.search.rows import Rows
-from visir.search.scan import Asked, scan
+from visir.search.scan import SearchState, scan
 from visir.search.settings import setting
 from visir.search.stored import StoredIndex
 from visir.search.vectors import Side
@@ -41,7 +41,7 @@ class FlatIndex(StoredIndex[Embeddings]):
     settings_type = FlatSettings
 
     def _construct(self, rows: Rows[Embeddings]) -> dict[int, Side]:
-        refuse_zero(rows.parts[-1], self.settings.similarity)
+        check_no_zero_vectors(rows.parts[-1], self.settings.similarity)
         return {}  # the side of each part, made when it is first searched
 
     def _extend(self, built: Any, before: Rows[Embeddings], after: Rows[Embeddings]) -> dict[int, Side]:
@@ -52,9 +52,9 @@ class FlatIndex(StoredIndex[Embeddings]):
 
     def _find(
         self, rows: Rows[Embeddings], built: dict[int, Side], queries: Embeddings, k: int, settings: FlatSettings
-    ) -> Found:
+    ) -> Hits:
         asking = Side(queries, np.arange(len(queries)), self.settings.similarity)
-        found = []
+        hits = []
         for at in range(len(rows.parts)):
             places = rows.part_rows(at)
             if len(places) == 0:
@@ -62,17 +62,17 @@ class FlatIndex(StoredIndex[Embeddings]):
             if at not in built:
                 built[at] = Side(rows.parts[at], places, self.settings.similarity)
             depth, none = min(k, len(places)), np.zeros(len(queries) + 1, np.int64)
-            asked = Asked(np.arange(len(queries)), none, np.empty(0, np.int64), depth)
-            ((indices, scores),) = scan(asking, built[at], asked, None, "id")
+            state = SearchState(np.arange(len(queries)), none, np.empty(0, np.int64), depth)
+            ((indices, scores),) = scan(asking, built[at], state, None, "id")
             at_row = places[indices.ravel()] + rows.starts[at]
-            found.append(Found(np.repeat(np.arange(len(queries)), depth), rows.places[at_row], scores.ravel()))
-        return Found.joined(found)
+            hits.append(Hits(np.repeat(np.arange(len(queries)), depth), rows.places[at_row], scores.ravel()))
+        return Hits.joined(hits)
 
     def _details(self, rows: Rows[Embeddings], built: Any) -> dict[str, Any]:
         return {"dtype": str(rows.parts[0].vectors.dtype)}
 
 
-def refuse_zero(vectors: Embeddings, similarity: Any) -> None:
+def check_no_zero_vectors(vectors: Embeddings, similarity: Any) -> None:
     """Raise `EmbeddingError` for vectors that have no cosine when they come in, not when somebody searches."""
     step = 8192
     for start in range(0, len(vectors), step):

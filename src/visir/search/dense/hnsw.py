@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from visir.errors import require
 from visir.records import Embeddings
 from visir.search import kernels
-from visir.search.answers import Found
+from visir.search.answers import Hits
 from visir.search.parts import DENSE
 from visir.search.rows import Rows
 from visir.search.settings import setting
@@ -121,7 +121,7 @@ class HnswIndex(StoredIndex[Embeddings]):
         index.storage, index.own_fields = storage, True
         return _graph(index)
 
-    def _find(self, rows: Rows[Embeddings], built: Graph, queries: Embeddings, k: int, settings: HnswSettings) -> Found:
+    def _find(self, rows: Rows[Embeddings], built: Graph, queries: Embeddings, k: int, settings: HnswSettings) -> Hits:
         faiss = _faiss()
         asking = Side(queries, np.arange(len(queries)), self.settings.similarity).block(0, len(queries))
         wanted = min(max(k, settings.ef_search), len(rows))
@@ -134,12 +134,13 @@ class HnswIndex(StoredIndex[Embeddings]):
         query, rank = np.nonzero(labels >= 0)
         row = labels[query, rank]
         short = np.bincount(query, minlength=len(queries)) < min(k, len(rows.live))
-        kept = ~short[query]
-        found = [self._scored(rows, built, asking, query[kept], row[kept])]
-        found += [
-            self._scored(rows, built, asking, np.full(len(rows.live), one), rows.live) for one in np.flatnonzero(short)
+        answered = ~short[query]
+        hits = [self._scored(rows, built, asking, query[answered], row[answered])]
+        hits += [
+            self._scored(rows, built, asking, np.full(len(rows.live), unanswered), rows.live)
+            for unanswered in np.flatnonzero(short)
         ]
-        return Found.joined(found)
+        return Hits.joined(hits)
 
     def _scored(
         self,
@@ -148,10 +149,10 @@ class HnswIndex(StoredIndex[Embeddings]):
         asking: NDArray[np.float32],
         query: NDArray[np.int64],
         row: NDArray[np.int64],
-    ) -> Found:
+    ) -> Hits:
         scores = np.empty(len(query), np.float32)
         kernels.score_pairs(asking, query, built.vectors, row, scores)
-        return Found(query, rows.places[row], scores)
+        return Hits(query, rows.places[row], scores)
 
     def _details(self, rows: Rows[Embeddings], built: Graph) -> dict[str, Any]:
         return {"layers": int(built.index.hnsw.max_level) + 1}

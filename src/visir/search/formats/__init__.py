@@ -30,7 +30,7 @@ def read_run(path: str | Path, *, format: str | None = None, **options: Any) -> 
     """
     reader = FORMATS.get(format or _format_of(path))
     if reader is trec:
-        missing = [one for one in ("task", "gallery") if options.get(one) is None]
+        missing = [option for option in ("task", "gallery") if options.get(option) is None]
         if missing:
             raise RunError(
                 f"{path}: a TREC file does not say its {' and '.join(missing)}.",
@@ -56,7 +56,7 @@ def write_run(run: Run, path: str | Path, *, format: str | None = None, replace:
 
 
 def _format_of(path: str | Path) -> str:
-    suffixes = [one for one in Path(path).suffixes if one not in (".gz", ".xz")]
+    suffixes = [suffix for suffix in Path(path).suffixes if suffix not in (".gz", ".xz")]
     suffix = suffixes[-1].lower() if suffixes else ""
     if suffix not in _SUFFIXES:
         raise RunError(

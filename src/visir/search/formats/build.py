@@ -44,15 +44,15 @@ def run_of(
     code = coded.indices.to_numpy().astype(np.int64)
     if not np.isfinite(scores).all():
         raise RunError(f"{where(int(np.flatnonzero(~np.isfinite(scores))[0]))}: the score is not a finite number.")
-    _refuse_outsiders(document, gallery, where)
+    _check_in_gallery(document, gallery, where)
     if order == "rank" and ranks is not None:
         seats = np.lexsort((ranks, code))
-        _refuse_disorder(code[seats], ranks[seats], scores[seats], seats, query, where)
+        _check_order(code[seats], ranks[seats], scores[seats], seats, query, where)
     else:
         by_id = np.empty(len(document), np.int64)
         by_id[pc.sort_indices(document).to_numpy()] = np.arange(len(document))
         seats = np.lexsort((by_id, -scores, code))
-    _refuse_twice(code, document, query, where)
+    _check_no_duplicates(code, document, query, where)
     answered = np.bincount(code, minlength=len(coded.dictionary))
     listed = document.take(pa.array(seats)).dictionary_encode()
     return Run(
@@ -75,7 +75,7 @@ def narrow(scores: NDArray[Any]) -> NDArray[Any]:
     return small if np.array_equal(small.astype(np.float64), scores.astype(np.float64)) else scores.astype(np.float64)
 
 
-def refuse_fractions(qrels: Qrels) -> None:
+def check_whole_grades(qrels: Qrels) -> None:
     """Raise `CollectionError` for grades that are no whole numbers: trec_eval and what follows it take no others."""
     fractions = qrels.grades[qrels.grades % 1 != 0]
     if len(fractions):
@@ -85,7 +85,7 @@ def refuse_fractions(qrels: Qrels) -> None:
         )
 
 
-def _refuse_outsiders(documents: pa.StringArray, gallery: Gallery, where: Callable[[int], str]) -> None:
+def _check_in_gallery(documents: pa.StringArray, gallery: Gallery, where: Callable[[int], str]) -> None:
     if gallery.ids is None:
         return
     outside = np.flatnonzero(~pc.is_in(documents, gallery.ids).to_numpy(zero_copy_only=False))
@@ -97,7 +97,7 @@ def _refuse_outsiders(documents: pa.StringArray, gallery: Gallery, where: Callab
         )
 
 
-def _refuse_disorder(
+def _check_order(
     code: NDArray[np.int64],
     ranks: NDArray[Any],
     scores: NDArray[Any],
@@ -123,7 +123,7 @@ def _refuse_disorder(
         )
 
 
-def _refuse_twice(
+def _check_no_duplicates(
     code: NDArray[np.int64], document: pa.StringArray, query: pa.StringArray, where: Callable[[int], str]
 ) -> None:
     coded = document.dictionary_encode()

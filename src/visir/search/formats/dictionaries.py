@@ -9,7 +9,7 @@ import numpy as np
 
 from visir.errors import MissingPackageError
 from visir.records import Gallery, Qrels, Run
-from visir.search.formats.build import refuse_fractions, run_of
+from visir.search.formats.build import check_whole_grades, run_of
 
 if TYPE_CHECKING:
     import ranx
@@ -66,7 +66,7 @@ def to_ir_measures(run: Run) -> dict[str, dict[str, float]]:
 
 def qrels_to_dict(qrels: Qrels) -> dict[str, dict[str, int]]:
     """{query: {document: grade}} with whole grades, as ir_measures and ranx take them; other grades are refused."""
-    refuse_fractions(qrels)
+    check_whole_grades(qrels)
     return {query: {d: int(grade) for d, grade in judged.items()} for query, judged in qrels.to_dict().items()}
 
 

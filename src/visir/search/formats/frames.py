@@ -34,17 +34,17 @@ def from_pandas(
     """From a frame with these columns, or those of ir_measures or PyTerrier. Without ranks the scores decide."""
     columns = {}
     for wanted, others in _ALSO.items():
-        found = [one for one in (wanted, *others) if one in frame.columns]
-        if found:
-            columns[wanted] = frame[found[0]].to_numpy()
+        present = [column for column in (wanted, *others) if column in frame.columns]
+        if present:
+            columns[wanted] = frame[present[0]].to_numpy()
         elif wanted != "rank":
             raise RunError(f"the frame has no column {wanted!r}.", hint=nearest(wanted, map(str, frame.columns)))
     return run_of(
         name,
         task,
         gallery,
-        [str(one) for one in columns["query_id"]],
-        [str(one) for one in columns["document_id"]],
+        [str(query_id) for query_id in columns["query_id"]],
+        [str(document_id) for document_id in columns["document_id"]],
         np.asarray(columns["score"], np.float64),
         columns.get("rank"),
         order=order,

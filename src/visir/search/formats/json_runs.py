@@ -10,9 +10,11 @@ from visir.errors import RunError
 from visir.files import json_bytes, read_json
 from visir.records import Gallery, Run, strings
 from visir.search.formats.dictionaries import from_dict
-from visir.storage import write_new
+from visir.storage import check_version, write_new
 
-_FORMAT = "visir run 1"
+VERSION = 1
+"""Of both files of runs, JSON and Parquet."""
+REMEDY = "search again: visir index search, or visir evaluate … --out FOLDER"
 
 
 def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
@@ -25,7 +27,7 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
         path,
         json_bytes(
             {
-                "format": _FORMAT,
+                "visir_run": VERSION,
                 "name": run.name,
                 "task": run.task,
                 "depth": run.depth,
@@ -54,7 +56,8 @@ def read(
 ) -> Run:
     """Read our own JSON (nothing need be given), or nested dictionaries: by falling score, ties by id."""
     given = read_json(path)
-    if isinstance(given, dict) and given.get("format") == _FORMAT:
+    if isinstance(given, dict) and "visir_run" in given and not isinstance(given["visir_run"], dict):
+        check_version(given["visir_run"], VERSION, path, what="run", remedy=REMEDY, error=RunError)
         known = given["gallery"]
         pairs = [pair for answer in given["answers"].values() for pair in answer]
         documents = strings([document for document, _ in pairs]).dictionary_encode()

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from visir.errors import RunError, nearest
 from visir.records import Gallery, Run, strings
 from visir.search.formats.build import Order, run_of
-from visir.storage import new_file
+from visir.search.formats.json_runs import REMEDY, VERSION
+from visir.storage import check_version, new_file
 
 _RUN, _GALLERY, _QUERIES = b"visir.run", b"visir.gallery", b"visir.queries"
 COLUMNS = ("query_id", "document_id", "rank", "score")
@@ -24,6 +25,7 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
     provenance go into the schema's metadata.
     """
     facts = {
+        "version": VERSION,
         "name": run.name,
         "task": run.task,
         "depth": run.depth,
@@ -59,7 +61,7 @@ def read(
             raise RunError(f"{path}: there is no column {column!r}.", hint=nearest(column, table.column_names))
     metadata = table.schema.metadata or {}
     if _RUN in metadata and gallery is None and task is None:
-        return _own(table, metadata)
+        return _own(table, metadata, path)
     if task is None or gallery is None:
         raise RunError(
             f"{path}: this file does not say over which gallery and in which task it was made.",
@@ -80,8 +82,9 @@ def read(
     )
 
 
-def _own(table: pa.Table, metadata: dict[bytes, bytes]) -> Run:
+def _own(table: pa.Table, metadata: dict[bytes, bytes], path: str | Path) -> Run:
     facts = orjson.loads(metadata[_RUN])
+    check_version(facts.get("version"), VERSION, path, what="run", remedy=REMEDY, error=RunError)
     known = facts["gallery"]
     ids = _unpack(metadata[_GALLERY]) if _GALLERY in metadata else None
     queries = _unpack(metadata[_QUERIES])

@@ -10,7 +10,7 @@ import numpy as np
 from visir.errors import CollectionError, RunError
 from visir.files import read_lines
 from visir.records import Gallery, Qrels, Run
-from visir.search.formats.build import Order, refuse_fractions, run_of
+from visir.search.formats.build import Order, check_whole_grades, run_of
 from visir.storage import write_new
 
 
@@ -58,10 +58,10 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
     Raises `RunError` for what the format cannot hold: ids with white space, and queries answered with nothing.
     """
     for ids, kind in ((run.queries, "query"), (run.documents, "document")):
-        for one in ids.to_pylist():
-            if not one or one.split() != [one]:
+        for identifier in ids.to_pylist():
+            if not identifier or identifier.split() != [identifier]:
                 raise RunError(
-                    f"run {run.name}: {kind} id {one!r} has white space, which ends a field in TREC files.",
+                    f"run {run.name}: {kind} id {identifier!r} has white space, which ends a field in TREC files.",
                     hint="write Parquet or JSON",
                 )
     silent = np.flatnonzero(np.diff(run.offsets) == 0)
@@ -100,7 +100,7 @@ def read_qrels(path: str | Path, *, name: str = "links") -> Qrels:
 
 def write_qrels(qrels: Qrels, path: str | Path, *, replace: bool = False) -> None:
     """Write TREC qrels. Grades must be whole numbers: trec_eval reads nothing else."""
-    refuse_fractions(qrels)
+    check_whole_grades(qrels)
     rows = ((q, d, g) for q, judged in qrels.to_dict().items() for d, g in judged.items())
     write_new(path, "".join(f"{q} 0 {d} {int(g)}\n" for q, d, g in rows).encode(), replace=replace)
 

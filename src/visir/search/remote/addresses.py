@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from visir.errors import ConfigurationError
 from visir.search.remote.engine import EngineError
-from visir.search.remote.settings import KEY, refuse_address
+from visir.search.remote.settings import KEY, check_address
 
 ADDRESSES = "VISIR_QDRANT_URL"
 """The environment variable with the servers that the user trusts, and that the key is for; spaces between several."""
@@ -29,7 +29,7 @@ _named: set[tuple[str, str, int]] = set()
 
 def name_address(url: str) -> None:
     """The user has named this server, in this process."""
-    refuse_address(url)
+    check_address(url)
     _named.add(_server(url))
 
 
@@ -92,14 +92,14 @@ def is_loopback(host: str) -> bool:
 
 
 def _trusted() -> set[tuple[str, str, int]]:
-    found = set()
+    servers = set()
     for url in os.environ.get(ADDRESSES, "").split():
         try:
-            refuse_address(url)
+            check_address(url)
         except ConfigurationError as fault:
             raise ConfigurationError(f"{ADDRESSES}: {fault.message}", hint=fault.hint) from fault
-        found.add(_server(url))
-    return found
+        servers.add(_server(url))
+    return servers
 
 
 def _server(url: str) -> tuple[str, str, int]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visir.records import Embeddings
 from visir.search import kernels
-from visir.search.dense.flat import refuse_zero
+from visir.search.dense.flat import check_no_zero_vectors
 from visir.search.parts import DENSE
 from visir.search.remote.engine import Nearest
 from visir.search.remote.index import RemoteIndex
@@ -36,8 +36,8 @@ class QdrantIndex(RemoteIndex[Embeddings]):
     _falls_short = True  # among many equal vectors most are out of a graph's reach
 
     @classmethod
-    def _refuse(cls, documents: Embeddings, settings: DenseSettings) -> None:
-        refuse_zero(documents, settings.similarity)
+    def _check(cls, documents: Embeddings, settings: DenseSettings) -> None:
+        check_no_zero_vectors(documents, settings.similarity)
 
     @classmethod
     def _dimension(cls, documents: Embeddings) -> int:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from visir.errors import require
 from visir.files import next_data
-from visir.search.remote.engine import Engine, Hit, Nearest, Space
+from visir.search.remote.engine import Engine, EngineHit, Nearest, Space
 from visir.search.remote.points import Point, Vector
 from visir.storage import Scratch
 from visir.storage.removal import files_below
@@ -113,27 +113,27 @@ class EdgeEngine(Engine):
         self._shard.optimize()
         self._shard.flush()
 
-    def ask(self, asked: Sequence[Nearest], *, vectors: bool) -> list[list[Hit]]:
+    def ask(self, questions: Sequence[Nearest], *, vectors: bool) -> list[list[EngineHit]]:
         """The nearest points, with or without their vectors."""
         q = _package()
         requests = [
             q.QueryRequest(
-                limit=one.limit,
-                query=q.Query.Nearest(_given(one.vector), using=one.space),
-                with_vector=[one.space] if vectors else None,
-                params=q.SearchParams(hnsw_ef=one.ef, exact=one.exact),
+                limit=question.limit,
+                query=q.Query.Nearest(_given(question.vector), using=question.space),
+                with_vector=[question.space] if vectors else None,
+                params=q.SearchParams(hnsw_ef=question.ef, exact=question.exact),
             )
-            for one in asked
+            for question in questions
         ]
         answers = self._shard.query_batch(q.QueryBatchRequest(requests))
         if not vectors:
-            return [[Hit(hit.id, hit.score) for hit in answer] for answer in answers]
+            return [[EngineHit(hit.id, hit.score) for hit in answer] for answer in answers]
         return [
-            [Hit(hit.id, hit.score, _taken(hit.vector[one.space])) for hit in answer]
-            for one, answer in zip(asked, answers, strict=True)
+            [EngineHit(hit.id, hit.score, _taken(hit.vector[question.space])) for hit in answer]
+            for question, answer in zip(questions, answers, strict=True)
         ]
 
-    def fuse(self, asked: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[Hit]]:
+    def fuse(self, questions: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[EngineHit]]:
         """Reciprocal rank fusion inside the engine (which counts ranks from 0)."""
         q = _package()
         requests = [
@@ -142,27 +142,29 @@ class EdgeEngine(Engine):
                 query=q.Fusion.Rrf(k=constant + 1),
                 prefetches=[
                     q.Prefetch(
-                        limit=one.limit,
-                        query=q.Query.Nearest(_given(one.vector), using=one.space),
-                        params=q.SearchParams(hnsw_ef=one.ef, exact=one.exact),
+                        limit=question.limit,
+                        query=q.Query.Nearest(_given(question.vector), using=question.space),
+                        params=q.SearchParams(hnsw_ef=question.ef, exact=question.exact),
                     )
-                    for one in several
+                    for question in several
                 ],
             )
-            for several in asked
+            for several in questions
         ]
         answers = self._shard.query_batch(q.QueryBatchRequest(requests))
-        return [[Hit(hit.id, hit.score) for hit in answer] for answer in answers]
+        return [[EngineHit(hit.id, hit.score) for hit in answer] for answer in answers]
 
     def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
         """The vectors of these points."""
         records = self._shard.retrieve(list(keys), with_payload=False, with_vector=[space])
-        return {one.id: _taken(one.vector[space]) if space in (one.vector or {}) else None for one in records}
+        return {
+            record.id: _taken(record.vector[space]) if space in (record.vector or {}) else None for record in records
+        }
 
     def about(self) -> dict[str, Any]:
         """What the shard says of itself."""
-        said = self._shard.info()
-        return {"points": said.points_count, "segments": said.segments_count, "indexed": said.indexed_vectors_count}
+        shard = self._shard.info()
+        return {"points": shard.points_count, "segments": shard.segments_count, "indexed": shard.indexed_vectors_count}
 
     @classmethod
     def seal(cls, folder: Path) -> None:

@@ -25,7 +25,7 @@ class Space:
 
 
 @dataclass(frozen=True)
-class Hit:
+class EngineHit:
     """A point that was found, and the vector that it was found by (None where none was asked for)."""
 
     key: UUID
@@ -60,13 +60,13 @@ class Engine(ABC):
         """Build what searches need, as far as this engine does so on demand, and put everything on disk."""
 
     @abstractmethod
-    def ask(self, asked: Sequence[Nearest], *, vectors: bool) -> list[list[Hit]]:
+    def ask(self, questions: Sequence[Nearest], *, vectors: bool) -> list[list[EngineHit]]:
         """The nearest points by inner product for each of several searches, in one request; with their `vectors`, or
         without.
         """
 
     @abstractmethod
-    def fuse(self, asked: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[Hit]]:
+    def fuse(self, questions: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[EngineHit]]:
         """For each of several lists of searches: the `limit` points with the highest sum of 1 / (constant + rank), rank
         counted from 1, over the searches that find them. One request; no vectors come back.
         """

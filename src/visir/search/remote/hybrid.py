@@ -11,8 +11,7 @@ import numpy as np
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings, modality_of
-from visir.search.answers import Found, run_of
-from visir.search.asking import in_order
+from visir.search.answers import Hits, run_of
 from visir.search.depth import check_depth
 from visir.search.folder import read_index
 from visir.search.parts import DENSE, SPARSE
@@ -20,12 +19,13 @@ from visir.search.remote.addresses import name_address
 from visir.search.remote.dense import QdrantIndex
 from visir.search.remote.engine import Nearest, Space
 from visir.search.remote.index import VALUES
-from visir.search.remote.kept import Kept
 from visir.search.remote.points import Point, keys_of
 from visir.search.remote.settings import DenseSettings
 from visir.search.remote.sparse import QdrantSparseIndex
-from visir.search.rows import refuse_unlike
+from visir.search.remote.storage import RemoteStorage
+from visir.search.rows import check_fits_index
 from visir.search.settings import searching, settings_of
+from visir.search.validate_queries import in_order
 
 KIND = "qdrant-hybrid"
 """What `visir.json` says of such a folder. It is no kind of `visir.search.kinds`: those hold one form of vectors."""
@@ -41,9 +41,9 @@ class HybridCollection:
     documents that score equally, which one stands first is the engine's choice.
     """
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
-        self._dense, self._sparse = kept.state.own
+    def __init__(self, storage: RemoteStorage) -> None:
+        self._storage = storage
+        self._dense, self._sparse = storage.state.own
 
     @classmethod
     def build(cls, dense: Embeddings, sparse: SparseEmbeddings, folder: Path | None = None, **options: Any) -> Self:
@@ -54,7 +54,7 @@ class HybridCollection:
         settings = settings_of(KIND, DenseSettings, options)
         if settings.url:
             name_address(settings.url)
-        _refuse(dense, sparse, settings)
+        _check(dense, sparse, settings)
         like = dense.select([]), sparse.select([])
         facts = {
             "kind": KIND,
@@ -67,7 +67,7 @@ class HybridCollection:
             DENSE.write(like[0], folder / "dense")
             SPARSE.write(like[1], folder / "sparse")
 
-        kept = Kept.create(
+        storage = RemoteStorage.create(
             None if folder is None else Path(folder),
             facts,
             settings,
@@ -78,7 +78,7 @@ class HybridCollection:
             write_space,
             _read_space,
         )
-        return cls(kept)
+        return cls(storage)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -90,21 +90,21 @@ class HybridCollection:
                 f"{folder}: holds an index of kind {kind!r}, no collection of both forms.",
                 hint="visir.search.kinds.load reads it",
             )
-        return cls(Kept.load(folder, DenseSettings, _read_space))
+        return cls(RemoteStorage.load(folder, DenseSettings, _read_space))
 
     def add(self, dense: Embeddings, sparse: SparseEmbeddings) -> None:
         """Add documents; as `Index.add`."""
-        refuse_unlike(DENSE, dense, self._dense, added=True)
-        refuse_unlike(SPARSE, sparse, self._sparse, added=True)
-        _refuse(dense, sparse, self._kept.settings)
-        self._kept.add(dense.ids, lambda: _batches(dense, sparse, self._kept.settings))
+        check_fits_index(DENSE, dense, self._dense, added=True)
+        check_fits_index(SPARSE, sparse, self._sparse, added=True)
+        _check(dense, sparse, self._storage.settings)
+        self._storage.add(dense.ids, lambda: _batches(dense, sparse, self._storage.settings))
 
     def delete(self, ids: object) -> None:
         """Delete documents; as `Index.delete`."""
-        self._kept.delete(ids)
+        self._storage.delete(ids)
 
     def __len__(self) -> int:
-        return len(self._kept.state.ledger)
+        return len(self._storage.state.id_index)
 
     def search(
         self,
@@ -120,16 +120,16 @@ class HybridCollection:
 
         Queries are those that both hold. A query without any term is answered by its dense vector alone.
         """
-        state, settings = self._kept.state, searching(KIND, self._kept.settings, options)
+        state, settings = self._storage.state, searching(KIND, self._storage.settings, options)
         check_depth(depth, "depth")
-        asked = in_order(DENSE, dense, self._dense, len(state.ledger), k)
-        deep, best = min(depth, len(state.ledger)), min(k, len(state.ledger))
-        _refuse_other_ids(asked, in_order(SPARSE, sparse, self._sparse, len(state.ledger), k), "query")
-        words = sparse.select(asked.ids)
-        found = []
-        for first in range(0, len(asked), _QUERIES):
-            last = min(first + _QUERIES, len(asked))
-            vectors = QdrantIndex._outgoing(asked, first, last, settings)
+        ordered = in_order(DENSE, dense, self._dense, len(state.id_index), k)
+        deep, best = min(depth, len(state.id_index)), min(k, len(state.id_index))
+        _check_same_ids(ordered, in_order(SPARSE, sparse, self._sparse, len(state.id_index), k), "query")
+        words = sparse.select(ordered.ids)
+        hits = []
+        for first in range(0, len(ordered), _QUERIES):
+            last = min(first + _QUERIES, len(ordered))
+            vectors = QdrantIndex._outgoing(ordered, first, last, settings)
             terms = QdrantSparseIndex._outgoing(words, first, last, settings)
             searches = [
                 [Nearest("dense", vector, deep, max(settings.ef_search, deep))]
@@ -137,20 +137,22 @@ class HybridCollection:
                 for vector, weights in zip(vectors, terms, strict=True)
             ]
             for at, answer in enumerate(state.engine.fuse(searches, best, constant), first):
-                places = state.ledger.places([hit.key for hit in answer])
+                places = state.id_index.places([hit.key for hit in answer])
                 scores = np.array([hit.score for hit in answer], np.float32)
-                found.append(Found(np.full(len(answer), at), places, scores))
+                hits.append(Hits(np.full(len(answer), at), places, scores))
         about = {"search": KIND, "depth": depth, "constant": constant, **asdict(settings)}
-        ledger = state.ledger
-        by = (asked.modality, asked.encoder)
-        return run_of(Found.joined(found), asked.ids, by, ledger.gallery, k, self._dense.encoder, about)
+        id_index = state.id_index
+        by = (ordered.modality, ordered.encoder)
+        return run_of(Hits.joined(hits), ordered.ids, by, id_index.gallery, k, self._dense.encoder, about)
 
 
-def _read_space(path: Path, said: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:
+def _read_space(path: Path, manifest: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:
     """No vectors, of the two spaces."""
     return (
-        DENSE.read(path / "dense", modality_of(said["modality"]), EncoderCard.from_dict(said["encoder"])),
-        SPARSE.read(path / "sparse", modality_of(said["modality"]), EncoderCard.from_dict(said["sparse encoder"])),
+        DENSE.read(path / "dense", modality_of(manifest["modality"]), EncoderCard.from_dict(manifest["encoder"])),
+        SPARSE.read(
+            path / "sparse", modality_of(manifest["modality"]), EncoderCard.from_dict(manifest["sparse encoder"])
+        ),
     )
 
 
@@ -169,14 +171,14 @@ def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSetting
         ]
 
 
-def _refuse(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> None:
+def _check(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> None:
     if len(dense) == 0:
         raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
-    _refuse_other_ids(dense, sparse, "document")
-    QdrantIndex._refuse(dense, settings)
+    _check_same_ids(dense, sparse, "document")
+    QdrantIndex._check(dense, settings)
 
 
-def _refuse_other_ids(dense: Embeddings, sparse: SparseEmbeddings, what: str) -> None:
+def _check_same_ids(dense: Embeddings, sparse: SparseEmbeddings, what: str) -> None:
     other = set(dense.ids.to_pylist()) ^ set(sparse.ids.to_pylist())
     if other:
         raise EmbeddingError(

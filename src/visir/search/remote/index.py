@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.records import EncoderCard, Run, strings
-from visir.search.answers import Found, run_of
-from visir.search.asking import in_order
+from visir.search.answers import Hits, run_of
 from visir.search.index import Index, IndexInfo, Vectors
 from visir.search.parts import Form
 from visir.search.remote.engine import EngineError, Nearest, Space
-from visir.search.remote.kept import Kept, State, WriteSpace
-from visir.search.remote.ledger import Ledger
+from visir.search.remote.id_index import IdIndex
 from visir.search.remote.points import Point, Vector, keys_of
-from visir.search.rows import places_of, refuse_unlike
+from visir.search.remote.storage import RemoteStorage, State, WriteSpace
+from visir.search.rows import check_fits_index, places_of
 from visir.search.settings import searching, settings_of
+from visir.search.validate_queries import in_order
 
 VALUES = 250_000
 """Numbers sent in one request: some megabytes as JSON; a server refuses more than 32."""
@@ -54,20 +54,20 @@ class RemoteIndex(Index[Vectors]):
     space: ClassVar[str]
     exact = False
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept
-        self._like: Vectors = kept.state.own.select([])
+    def __init__(self, storage: RemoteStorage) -> None:
+        self._storage = storage
+        self._like: Vectors = storage.state.own.select([])
         """No vectors, of the space and encoder of those in the index."""
 
     @property
     def folder(self) -> Path:
         """Where the index lies (a temporary folder for one that is to be forgotten)."""
-        return self._kept.folder
+        return self._storage.folder
 
     @property
     def settings(self) -> Any:
         """The index's settings."""
-        return self._kept.settings
+        return self._storage.settings
 
     @classmethod
     def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
@@ -79,10 +79,10 @@ class RemoteIndex(Index[Vectors]):
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
             raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
-        cls._refuse(documents, settings)
+        cls._check(documents, settings)
         facts = {"kind": cls.kind, "modality": documents.modality, "encoder": documents.encoder.to_dict()}
         space = Space(cls.space, cls._dimension(documents))
-        kept = Kept.create(
+        storage = RemoteStorage.create(
             None if folder is None else Path(folder),
             facts,
             settings,
@@ -93,52 +93,58 @@ class RemoteIndex(Index[Vectors]):
             lambda path: cls.form.write(documents.select([]) if settings.url else cls._sent(documents, settings), path),
             cls._read,
         )
-        return cls(kept)
+        return cls(storage)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The index in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
-        return cls(Kept.load(Path(folder), cls.settings_type, cls._read))
+        return cls(RemoteStorage.load(Path(folder), cls.settings_type, cls._read))
 
     def save(self, folder: Path) -> None:
         """Write a copy into `folder`, which must be new or empty; of an index on a server, with its own collection."""
         if self.settings.url:
             type(self).build(self.documents(), Path(folder), **{**asdict(self.settings), "collection": ""})
         else:
-            self._kept.save(Path(folder))
+            self._storage.save(Path(folder))
 
     def add(self, documents: Vectors) -> None:
         """Add documents. Ids that are there already, another encoder, dimension or modality are errors."""
-        refuse_unlike(self.form, documents, self._like, added=True)
-        self._refuse(documents, self.settings)
-        self._kept.add(documents.ids, lambda: self._batches(documents, self.settings), self._kept_vectors(documents))
+        check_fits_index(self.form, documents, self._like, added=True)
+        self._check(documents, self.settings)
+        self._storage.add(documents.ids, lambda: self._batches(documents, self.settings), self._kept_vectors(documents))
 
     def delete(self, ids: object) -> None:
         """Delete documents by id; unknown ids are an error that names them, and then nothing is deleted."""
-        self._kept.delete(ids, self._kept_vectors(None))
+        self._storage.delete(ids, self._kept_vectors(None))
 
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
         """The best `k` documents of each query, by falling score, ties by id; queries in order of their ids.
 
         `options` are those settings of the kind that only the search depends on, in place of the index's own.
         """
-        state = self._kept.state
-        ordered = in_order(self.form, queries, self._like, len(state.ledger), k)
+        state = self._storage.state
+        ordered = in_order(self.form, queries, self._like, len(state.id_index), k)
         settings = searching(self.kind, self.settings, options)
-        found = self._find(state, ordered, min(k, len(state.ledger)), settings)
+        hits = self._find(state, ordered, min(k, len(state.id_index)), settings)
         about = {"search": self.kind, **asdict(settings)}
         return run_of(
-            found, ordered.ids, (queries.modality, queries.encoder), state.ledger.gallery, k, self._like.encoder, about
+            hits,
+            ordered.ids,
+            (queries.modality, queries.encoder),
+            state.id_index.gallery,
+            k,
+            self._like.encoder,
+            about,
         )
 
     def info(self) -> IndexInfo:
         """What the index says of itself; of one on a server, `bytes` are those of the folder."""
-        state = self._kept.state
+        state = self._storage.state
         return IndexInfo(
             kind=self.kind,
             exact=self.exact,
             modality=self._like.modality,
-            documents=len(state.ledger),
+            documents=len(state.id_index),
             deleted=0,
             dimension=self._like.dimension,
             bytes=state.bytes,
@@ -149,7 +155,7 @@ class RemoteIndex(Index[Vectors]):
     @property
     def ids(self) -> pa.StringArray:
         """The ids of all documents, sorted."""
-        return self._kept.state.ledger.ids
+        return self._storage.state.id_index.ids
 
     def documents(self) -> Vectors:
         """All documents, in order of their ids, as the engine holds them (copied into memory)."""
@@ -157,9 +163,9 @@ class RemoteIndex(Index[Vectors]):
 
     def select(self, ids: object) -> Vectors:
         """The vectors of these documents, in this order; unknown ids are an error that names them."""
-        state = self._kept.state
+        state = self._storage.state
         wanted = strings(ids)
-        places_of(wanted, state.ledger.ids)
+        places_of(wanted, state.id_index.ids)
         if not self.settings.url:
             held: Vectors = state.own.select(wanted)
             return held
@@ -178,7 +184,7 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     @abstractmethod
-    def _refuse(cls, documents: Vectors, settings: Any) -> None:
+    def _check(cls, documents: Vectors, settings: Any) -> None:
         """Raise `EmbeddingError` for vectors that this index cannot hold."""
 
     @classmethod
@@ -212,20 +218,20 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     def _read(cls, path: Path, manifest: Mapping[str, Any]) -> Vectors:
-        found: Vectors = cls.form.read(path, manifest["modality"], EncoderCard.from_dict(manifest["encoder"]))
-        return found
+        vectors: Vectors = cls.form.read(path, manifest["modality"], EncoderCard.from_dict(manifest["encoder"]))
+        return vectors
 
     def _kept_vectors(self, added: Vectors | None) -> WriteSpace | None:
         """How the copy of the vectors is written after documents were added or deleted; None on a server."""
         if self.settings.url:
             return None
 
-        def write(ledger: Ledger, path: Path) -> None:
-            own = self._kept.state.own
+        def write(id_index: IdIndex, path: Path) -> None:
+            own = self._storage.state.own
             if added is not None:
                 some = [own, self._sent(added, self.settings)]
-                own = self.form.join(some, pa.concat_arrays([one.ids for one in some]))
-            self.form.write(own.select(ledger.ids), path)
+                own = self.form.join(some, pa.concat_arrays([part.ids for part in some]))
+            self.form.write(own.select(id_index.ids), path)
 
         return write
 
@@ -251,23 +257,23 @@ class RemoteIndex(Index[Vectors]):
     def _size(cls, documents: Vectors) -> int:
         """How many numbers these vectors are."""
 
-    def _find(self, state: State, queries: Vectors, k: int, settings: Any) -> Found:
-        asked = self._outgoing(queries, 0, len(queries), settings)
-        wanted = min(k, len(state.ledger))
+    def _find(self, state: State, queries: Vectors, k: int, settings: Any) -> Hits:
+        outgoing = self._outgoing(queries, 0, len(queries), settings)
+        wanted = min(k, len(state.id_index))
         engine, own = state.engine, None if self.settings.url else self._arrays(state.own)
         step = max(1, min(_QUERIES, _ANSWERED // ((wanted + 1) * max(self._width(), 1))))
-        found = []
+        hits = []
         for first in range(0, len(queries), step):
             # One more than wanted, to see whether the last ones are equal.
             rows = range(first, min(first + step, len(queries)))
-            waiting = [(at, wanted + 1, False) for at in rows if _has_values(asked[at])]
+            waiting = [(at, wanted + 1, False) for at in rows if _has_values(outgoing[at])]
             while waiting:
-                sent = [self._nearest(asked[at], limit, exact, settings) for at, limit, exact in waiting]
+                sent = [self._nearest(outgoing[at], limit, exact, settings) for at, limit, exact in waiting]
                 answers = engine.ask(sent, vectors=own is None)
                 again, query, places = [], [], []
                 raw: list[Vector] = []
                 for (at, limit, exact), answer in zip(waiting, answers, strict=True):
-                    place = state.ledger.places([hit.key for hit in answer])
+                    place = state.id_index.places([hit.key for hit in answer])
                     scores = [hit.score for hit, known in zip(answer, place >= 0, strict=True) if known]
                     if len(answer) >= limit and not _settled(scores, answer[-1].score, wanted):
                         again.append((at, 4 * limit, exact))
@@ -287,9 +293,9 @@ class RemoteIndex(Index[Vectors]):
                         scored = self._scored(queries, of_query, self._arrays(raw), np.arange(len(raw)), settings)
                     else:
                         scored = self._scored(queries, of_query, own, of_document, settings)
-                    found.append(Found(of_query, of_document, scored))
+                    hits.append(Hits(of_query, of_document, scored))
                 waiting = again
-        return Found.joined(found)
+        return Hits.joined(hits)
 
     _falls_short: ClassVar[bool] = False
     """Whether the engine may find fewer documents than asked for though there are more."""

@@ -39,7 +39,7 @@ def packed(keys: Iterable[UUID]) -> NDArray[np.bytes_]:
 
 def keys_of(ids: pa.StringArray) -> list[UUID]:
     """The point's id of each document."""
-    return [key_of(one) for one in ids.to_pylist()]
+    return [key_of(identifier) for identifier in ids.to_pylist()]
 
 
 class Places:
@@ -54,7 +54,7 @@ class Places:
         """(n,) the place of each point; -1 for a point that is none of the documents."""
         if len(keys) == 0 or len(self._keys) == 0:
             return np.full(len(keys), -1, np.int64)
-        asked = packed(keys)
-        at = np.minimum(np.searchsorted(self._keys, asked), len(self._keys) - 1)
-        places: NDArray[np.int64] = np.where(self._keys[at] == asked, self._order[at], -1)
+        packed_keys = packed(keys)
+        at = np.minimum(np.searchsorted(self._keys, packed_keys), len(self._keys) - 1)
+        places: NDArray[np.int64] = np.where(self._keys[at] == packed_keys, self._order[at], -1)
         return places

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from visir.errors import require
 from visir.search.remote.addresses import PORT, check_named, is_loopback, key_for, trust, why_no_key
-from visir.search.remote.engine import Engine, EngineError, Hit, Nearest, Space
+from visir.search.remote.engine import Engine, EngineError, EngineHit, Nearest, Space
 from visir.search.remote.points import Point, Vector
 from visir.search.remote.settings import Place
 
@@ -39,7 +39,7 @@ class ServerEngine(Engine):
         models = _models()
         engine = cls(collection, settings)
         if engine.exists():
-            engine._refuse_there()
+            engine._check_no_collection()
         dense = {
             space.name: models.VectorParams(size=space.dimension, distance=models.Distance.DOT)
             for space in spaces
@@ -64,21 +64,21 @@ class ServerEngine(Engine):
 
     def mark(self, index: str, generation: int) -> None:
         """Say on the server that the collection is complete as of this change."""
-        said = {"visir": {"index": index, "generation": generation, "complete": True}}
-        self._sent("mark the collection", lambda client: client.update_collection(self.collection, metadata=said))
+        metadata = {"visir": {"index": index, "generation": generation, "complete": True}}
+        self._sent("mark the collection", lambda client: client.update_collection(self.collection, metadata=metadata))
 
     def check(self, index: str, generation: int) -> None:
         """Raise `EngineError` unless the collection is that of this index and knows no newer change."""
-        said = self._said()
-        if said.get("index") != index or not said.get("complete"):
+        metadata = self._said()
+        if metadata.get("index") != index or not metadata.get("complete"):
             raise EngineError(
                 f"{self._where()} is not the one that this index's folder was made with.",
                 hint="was it deleted and made anew? build the index again (visir index build), into a new folder",
             )
-        if said.get("generation", 0) > generation:
+        if metadata.get("generation", 0) > generation:
             raise EngineError(
                 f"{self._where()} was changed through another copy of this index's folder: it knows of "
-                f"{said['generation']} changes, this folder of {generation}.",
+                f"{metadata['generation']} changes, this folder of {generation}.",
                 hint="copy that folder here; only one copy may be changed",
             )
 
@@ -111,48 +111,48 @@ class ServerEngine(Engine):
     def settle(self) -> None:
         """Nothing: a server builds its graphs by itself; until it has, it looks at every vector."""
 
-    def ask(self, asked: Sequence[Nearest], *, vectors: bool) -> list[list[Hit]]:
+    def ask(self, questions: Sequence[Nearest], *, vectors: bool) -> list[list[EngineHit]]:
         """The nearest points, with or without their vectors."""
         models = _models()
         requests = [
             models.QueryRequest(
-                query=_given(one.vector),
-                using=one.space,
-                limit=one.limit,
-                with_vector=[one.space] if vectors else None,
-                params=models.SearchParams(hnsw_ef=one.ef, exact=one.exact),
+                query=_given(question.vector),
+                using=question.space,
+                limit=question.limit,
+                with_vector=[question.space] if vectors else None,
+                params=models.SearchParams(hnsw_ef=question.ef, exact=question.exact),
             )
-            for one in asked
+            for question in questions
         ]
         answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
         if not vectors:
-            return [[Hit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
+            return [[EngineHit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
         return [
-            [Hit(UUID(str(hit.id)), hit.score, _taken(hit.vector[one.space])) for hit in answer.points]
-            for one, answer in zip(asked, answers, strict=True)
+            [EngineHit(UUID(str(hit.id)), hit.score, _taken(hit.vector[question.space])) for hit in answer.points]
+            for question, answer in zip(questions, answers, strict=True)
         ]
 
-    def fuse(self, asked: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[Hit]]:
+    def fuse(self, questions: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[EngineHit]]:
         """Reciprocal rank fusion by the server (which counts ranks from 0)."""
         models = _models()
         requests = [
             models.QueryRequest(
                 prefetch=[
                     models.Prefetch(
-                        query=_given(one.vector),
-                        using=one.space,
-                        limit=one.limit,
-                        params=models.SearchParams(hnsw_ef=one.ef, exact=one.exact),
+                        query=_given(question.vector),
+                        using=question.space,
+                        limit=question.limit,
+                        params=models.SearchParams(hnsw_ef=question.ef, exact=question.exact),
                     )
-                    for one in several
+                    for question in several
                 ],
                 query=models.RrfQuery(rrf=models.Rrf(k=constant + 1)),
                 limit=limit,
             )
-            for several in asked
+            for several in questions
         ]
         answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
-        return [[Hit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
+        return [[EngineHit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
 
     def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
         """The vectors of these points."""
@@ -162,17 +162,18 @@ class ServerEngine(Engine):
             lambda client: client.retrieve(self.collection, wanted, with_payload=False, with_vectors=[space]),
         )
         return {
-            UUID(str(one.id)): _taken(one.vector[space]) if space in (one.vector or {}) else None for one in records
+            UUID(str(record.id)): _taken(record.vector[space]) if space in (record.vector or {}) else None
+            for record in records
         }
 
     def about(self) -> dict[str, Any]:
         """What the server says of the collection."""
-        said = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
+        info = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
         return {
-            "points": said.points_count,
-            "segments": said.segments_count,
-            "indexed": said.indexed_vectors_count,
-            "status": str(said.status.value),
+            "points": info.points_count,
+            "segments": info.segments_count,
+            "indexed": info.indexed_vectors_count,
+            "status": str(info.status.value),
         }
 
     def close(self) -> None:
@@ -185,14 +186,14 @@ class ServerEngine(Engine):
 
     def _said(self) -> dict[str, Any]:
         """What the collection's metadata says of the index."""
-        said = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
-        found = (said.config.metadata or {}).get("visir", {})
-        return found if isinstance(found, dict) else {}
+        info = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
+        mark = (info.config.metadata or {}).get("visir", {})
+        return mark if isinstance(mark, dict) else {}
 
-    def _refuse_there(self) -> None:
-        said = self._said()
+    def _check_no_collection(self) -> None:
+        metadata = self._said()
         delete = f"delete it (curl -X DELETE {self.place.url.rstrip('/')}/collections/{self.collection})"
-        if said and not said.get("complete"):
+        if metadata and not metadata.get("complete"):
             raise EngineError(
                 f"{self._where()} is half-made: a build was killed, or is still running.",
                 hint=f"if none is running, {delete}; or name another: collection=NAME",
@@ -236,10 +237,11 @@ class ServerEngine(Engine):
                 f"{self._where()} does not exist.",
                 hint="was it deleted? build the index again (visir index build), into a new folder",
             )
-        said = getattr(fault, "content", b"")[:300].decode("utf-8", "replace")
-        asked = f", asked {self.place.retries + 1} times" if status in _BUSY else ""
+        reply = getattr(fault, "content", b"")[:300].decode("utf-8", "replace")
+        attempts = f", asked {self.place.retries + 1} times" if status in _BUSY else ""
         return EngineError(
-            f"{self.place.url}: cannot {what}: status {status}{asked}: {said}", hint="the server's own log says more"
+            f"{self.place.url}: cannot {what}: status {status}{attempts}: {reply}",
+            hint="the server's own log says more",
         )
 
 

@@ -27,7 +27,7 @@ class Place:
 
     def __post_init__(self) -> None:
         if self.url:
-            refuse_address(self.url)
+            check_address(self.url)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class SparseSettings(Place):
     """An index of sparse vectors in Qdrant: its inverted lists have nothing to set."""
 
 
-def refuse_address(url: str) -> None:
+def check_address(url: str) -> None:
     """Raise `ConfigurationError` for an address that is none, or that holds a secret: the manifest keeps addresses."""
     try:
         parts = urlsplit(url)

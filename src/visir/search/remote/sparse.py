@@ -32,7 +32,7 @@ class QdrantSparseIndex(RemoteIndex[SparseEmbeddings]):
     space = "sparse"
 
     @classmethod
-    def _refuse(cls, documents: SparseEmbeddings, settings: SparseSettings) -> None:
+    def _check(cls, documents: SparseEmbeddings, settings: SparseSettings) -> None:
         pass  # weights are finite and positive, or there were no such embeddings
 
     @classmethod
@@ -74,7 +74,7 @@ class QdrantSparseIndex(RemoteIndex[SparseEmbeddings]):
 
 def _rows(raw: list[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
     """(offsets, terms, values) of vectors that came back, terms ascending whatever order they came in."""
-    rows = [([], []) if one is None else one for one in raw]
+    rows = [([], []) if entry is None else entry for entry in raw]
     offsets = np.concatenate([[0], np.cumsum([len(terms) for terms, _ in rows])]).astype(np.int64)
     terms = np.fromiter(chain.from_iterable(row[0] for row in rows), np.int32, offsets[-1])
     values = np.fromiter(chain.from_iterable(row[1] for row in rows), np.float32, offsets[-1])

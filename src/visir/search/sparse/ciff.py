@@ -44,8 +44,8 @@ def write_ciff(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> N
         stream.write(_delimited(header))
         for term, documents, weights in lists:
             stream.write(_delimited(_list(term, documents, weights)))
-        for number, (one, length) in enumerate(zip(vectors.ids.to_pylist(), lengths.tolist(), strict=True)):
-            record = _number(1, number) + _bytes(2, one.encode()) + _number(3, length)
+        for number, (identifier, length) in enumerate(zip(vectors.ids.to_pylist(), lengths.tolist(), strict=True)):
+            record = _number(1, number) + _bytes(2, identifier.encode()) + _number(3, length)
             stream.write(_delimited(record))
 
 
@@ -61,7 +61,7 @@ def _lists(
         (str(vectors.vocabulary.terms[term]).encode(), document[a:b], whole[order[a:b]])
         for term, a, b in zip(used.tolist(), first.tolist(), ends, strict=True)
     ]
-    return sorted(parts, key=lambda one: one[0])
+    return sorted(parts, key=lambda posting_list: posting_list[0])
 
 
 def _list(term: bytes, documents: NDArray[np.int64], weights: NDArray[np.int32]) -> bytes:

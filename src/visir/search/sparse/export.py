@@ -73,13 +73,13 @@ def _json_lines(
 
     def write(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> None:
         with path.open("wb") as stream:
-            for one, terms, weights in _rows(vectors, quantised.whole if whole else vectors.values):
+            for item_id, terms, weights in _rows(vectors, quantised.whole if whole else vectors.values):
                 # A float32 is written with the digits that it takes to read the same float32 back, not those of a
                 # float64.
                 shown = [int(w) if whole else float(str(w)) for w in weights]
                 text = {} if contents is None else {contents: ""}
                 vector = dict(zip(terms, shown, strict=True))
-                stream.write(orjson.dumps({key: one, **text, "vector": vector}) + b"\n")
+                stream.write(orjson.dumps({key: item_id, **text, "vector": vector}) + b"\n")
 
     return write
 
@@ -89,23 +89,23 @@ def _repeated_terms(separator: str) -> Callable[[SparseEmbeddings, Quantised, Pa
 
     def write(vectors: SparseEmbeddings, quantised: Quantised, path: Path) -> None:
         with path.open("wb") as stream:
-            for one, terms, weights in _rows(vectors, quantised.whole):
-                if separator in one or "\n" in one:
+            for item_id, terms, weights in _rows(vectors, quantised.whole):
+                if separator in item_id or "\n" in item_id:
                     raise EmbeddingError(
-                        f"query id {one!r} holds {separator!r} or a line end, which ends the id in this form.",
+                        f"query id {item_id!r} holds {separator!r} or a line end, which ends the id in this form.",
                         hint="export the queries under other ids",
                     )
                 words = [term for term, weight in zip(terms, weights, strict=True) for _ in range(weight)]
-                stream.write(f"{one}{separator}{' '.join(words)}\n".encode())
+                stream.write(f"{item_id}{separator}{' '.join(words)}\n".encode())
 
     return write
 
 
 def _rows(vectors: SparseEmbeddings, weights: NDArray[Any]) -> Iterator[tuple[str, list[str], NDArray[Any]]]:
     names = np.array(vectors.vocabulary.terms.to_pylist(), object)
-    for row, one in enumerate(vectors.ids.to_pylist()):
+    for row, identifier in enumerate(vectors.ids.to_pylist()):
         part = slice(int(vectors.offsets[row]), int(vectors.offsets[row + 1]))
-        yield one, names[vectors.terms[part]].tolist(), np.asarray(weights[part])
+        yield identifier, names[vectors.terms[part]].tolist(), np.asarray(weights[part])
 
 
 EXPORTS: Registry[ExportForm] = Registry("form of export")

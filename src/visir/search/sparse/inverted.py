@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError, RunError
 from visir.records import Run, SparseEmbeddings
-from visir.search.answers import Found, run_of
+from visir.search.answers import Hits, run_of
 from visir.search.depth import MOST, check_depth
-from visir.search.rows import Rows, refuse_unlike
+from visir.search.rows import Rows, check_fits_index
 from visir.search.settings import searching, setting
 from visir.search.sparse import kernels
 from visir.search.sparse.lists import INVERTED, lists_of
@@ -85,10 +85,10 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         if first is None:
             return super().search(queries, k, **options)
         rows = self._state.rows
-        refuse_unlike(self.form, queries, rows.parts[0])
+        check_fits_index(self.form, queries, rows.parts[0])
         settings = searching(self.kind, self.settings, options)
-        asked = queries.ids.take(pc.sort_indices(queries.ids))
-        if not asked.equals(first.ids.take(pc.sort_indices(first.ids))):
+        query_ids = queries.ids.take(pc.sort_indices(queries.ids))
+        if not query_ids.equals(first.ids.take(pc.sort_indices(first.ids))):
             raise EmbeddingError(
                 f"two-stage search: {len(first)} queries to retrieve with and {len(queries)} to score with are not the "
                 "same.",
@@ -97,10 +97,10 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         check_depth(k)
         wanted = min(max(k, settings.candidates or max(10 * k, 100)), MOST)
         retrieved = super().search(first, wanted, **{**asdict(settings), "candidates": 0})
-        found = self._scored(rows, queries.select(asked), retrieved, settings.threads)
+        hits = self._scored(rows, queries.select(query_ids), retrieved, settings.threads)
         held = rows.parts[0].encoder
         about = {"search": self.kind, **asdict(settings), "first": first.encoder.name, "candidates": wanted}
-        return run_of(found, asked, (queries.modality, queries.encoder), rows.gallery, k, held, about)
+        return run_of(hits, query_ids, (queries.modality, queries.encoder), rows.gallery, k, held, about)
 
     def compact(self) -> None:
         """Merge all parts into one, without deleted documents: the same answers, faster."""
@@ -117,9 +117,9 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
 
     def _find(
         self, rows: Rows[SparseEmbeddings], built: None, queries: SparseEmbeddings, k: int, settings: InvertedSettings
-    ) -> Found:
-        found = []
-        asked = (queries.offsets, queries.terms, queries.values)
+    ) -> Hits:
+        hits = []
+        arrays = (queries.offsets, queries.terms, queries.values)
         for at, part in enumerate(rows.parts):
             start, end = rows.starts[at], rows.starts[at + 1]
             lists, places, dead = lists_of(part), rows.places[start:end], np.flatnonzero(rows.dead[start:end])
@@ -132,22 +132,22 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             def answer(first: int, last: int) -> None:
                 room = lists.take_room()  # noqa: B023 (called before the next turn)
                 kernels.answer(
-                    first, last, asked, lists.rows, lists.arguments, lists.vectors, places, dead,  # noqa: B023
+                    first, last, arrays, lists.rows, lists.arguments, lists.vectors, places, dead,  # noqa: B023
                     most, budget, candidates, finalists, room, keys, fill,  # noqa: B023
                 )  # fmt: skip
                 lists.give_room(room)  # noqa: B023
 
             _share(answer, len(queries), settings.threads)
-            found.append(_found(keys, fill))
-        return Found.joined(found)
+            hits.append(_found(keys, fill))
+        return Hits.joined(hits)
 
-    def _scored(self, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, run: Run, threads: int) -> Found:
+    def _scored(self, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, run: Run, threads: int) -> Hits:
         """The documents of a run over these queries, scored anew."""
-        found = []
+        hits = []
         row = rows.live[run.indices]
         query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
         part_of = np.searchsorted(rows.starts, row, side="right") - 1
-        asked = (queries.offsets, queries.terms, queries.values)
+        arrays = (queries.offsets, queries.terms, queries.values)
         for at in np.unique(part_of):
             start, end = rows.starts[at], rows.starts[at + 1]
             here = part_of == at
@@ -160,21 +160,21 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             def score(first: int, last: int) -> None:
                 room = lists.take_room()  # noqa: B023
                 kernels.score_again(
-                    first, last, asked, lists.rows, lists.vectors, offsets, documents, places, room, keys, fill  # noqa: B023
+                    first, last, arrays, lists.rows, lists.vectors, offsets, documents, places, room, keys, fill  # noqa: B023
                 )  # fmt: skip
                 lists.give_room(room)  # noqa: B023
 
             _share(score, len(run), threads)
             within = np.arange(len(keys)) - np.repeat(offsets[:-1], counts) < np.repeat(fill, counts)
-            found.append(_columns(query[here][within], keys[within]))
-        return Found.joined(found)
+            hits.append(_columns(query[here][within], keys[within]))
+        return Hits.joined(hits)
 
     def _details(self, rows: Rows[SparseEmbeddings], built: None) -> dict[str, Any]:
         lists = [lists_of(part) for part in rows.parts]
         return {
-            "postings": sum(len(one.postings) for one in lists),
-            "columns": sum(len(one.columned) for one in lists),
-            "bytes of lists": sum(one.bytes for one in lists),
+            "postings": sum(len(posting_list.postings) for posting_list in lists),
+            "columns": sum(len(posting_list.columned) for posting_list in lists),
+            "bytes of lists": sum(posting_list.bytes for posting_list in lists),
         }
 
 
@@ -187,14 +187,14 @@ def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int,
     return max(1, int(settings.budget * share)), candidates, k + k // 8 + 2
 
 
-def _found(keys: NDArray[np.uint64], fill: NDArray[np.int64]) -> Found:
-    kept = np.arange(keys.shape[1]) < fill[:, None]
-    return _columns(np.nonzero(kept)[0], keys[kept])
+def _found(keys: NDArray[np.uint64], fill: NDArray[np.int64]) -> Hits:
+    filled = np.arange(keys.shape[1]) < fill[:, None]
+    return _columns(np.nonzero(filled)[0], keys[filled])
 
 
-def _columns(queries: NDArray[np.int64], keys: NDArray[np.uint64]) -> Found:
+def _columns(queries: NDArray[np.int64], keys: NDArray[np.uint64]) -> Hits:
     bits = (keys >> np.uint64(32)).astype(np.uint32) ^ np.uint32(0x7FFFFFFF)
-    return Found(queries, (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), bits.view(np.float32))
+    return Hits(queries, (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), bits.view(np.float32))
 
 
 def _share(work: Any, number: int, threads: int) -> None:

@@ -129,7 +129,7 @@ def _floor(maxima: Any, wanted: int) -> Any:
 
 
 @njit
-def _collect(sums: Any, maxima: Any, low: Any, high: int, found: Any) -> int:
+def _collect(sums: Any, maxima: Any, low: Any, high: int, candidates: Any) -> int:
     """The documents whose sums are from `low` to less than `high`, and how many."""
     width, n = maxima.shape[0], 0
     for start in range(0, width, 64):
@@ -140,7 +140,7 @@ def _collect(sums: Any, maxima: Any, low: Any, high: int, found: Any) -> int:
                 for stripe in range(STRIPES):
                     value = sums[stripe * width + i]
                     if value >= low and value < high:
-                        found[n] = stripe * width + i
+                        candidates[n] = stripe * width + i
                         n += 1
     return n
 
@@ -184,19 +184,19 @@ def _score_of(key: Any) -> Any:
 
 @njit
 def _score_documents(
-    found: Any, n: int, query: Any, vectors: Any, places: Any, products: Any, keys: Any, filled: int
+    candidates: Any, n: int, query: Any, vectors: Any, places: Any, products: Any, keys: Any, filled: int
 ) -> int:
-    """Append the keys of those of `found[:n]` that share a term with the query, and say how many there are then."""
+    """Append the keys of those of `candidates[:n]` that share a term with the query; how many there are then."""
     offsets, terms, values = vectors
     for i in range(min(2, n)):
-        _ask_for(found[i], offsets, terms, values)
+        _ask_for(candidates[i], offsets, terms, values)
     for i in range(n):
         if i + 2 < n:
-            _ask_for(found[i + 2], offsets, terms, values)
-        first, last = offsets[found[i]], offsets[found[i] + 1]
+            _ask_for(candidates[i + 2], offsets, terms, values)
+        first, last = offsets[candidates[i]], offsets[candidates[i] + 1]
         score, shared = _score(query, terms[first:last], values[first:last], products)
         if shared > 0:
-            keys[filled] = _key(score, places[found[i]])
+            keys[filled] = _key(score, places[candidates[i]])
             filled += 1
     return filled
 
@@ -337,47 +337,49 @@ def _ask_for_postings(m: int, row: Any, starts: Any, levels: Any, postings: Any)
 
 
 @njit
-def _estimate(found: Any, n: int, factors: Any, offsets: Any, numbers: Any, digests: Any, keys: Any) -> None:
-    """`keys[i]` orders `found[i]` by falling sum of *all* it shares with the query (256ths of a unit), then by number.
+def _estimate(candidates: Any, n: int, factors: Any, offsets: Any, numbers: Any, digests: Any, keys: Any) -> None:
+    """`keys[i]` orders `candidates[i]` by falling sum of *all* it shares with the query, in 256ths, then by number.
 
     It never understates the score either, and reads 3 bytes for each of the document's terms.
     """
     for i in range(min(4, n)):
-        _ask_for(found[i], offsets, numbers, digests)
+        _ask_for(candidates[i], offsets, numbers, digests)
     for i in range(n):
         if i + 4 < n:
-            _ask_for(found[i + 4], offsets, numbers, digests)
-        first, last = offsets[found[i]], offsets[found[i] + 1]
+            _ask_for(candidates[i + 4], offsets, numbers, digests)
+        first, last = offsets[candidates[i]], offsets[candidates[i] + 1]
         terms, weights = numbers[first:last], digests[first:last]
         total = np.uint32(0)
         for j in range(terms.shape[0]):
             total += factors[np.uint64(terms[j])] * np.uint32(weights[j])
-        keys[i] = (np.uint64(np.uint32(0xFFFFFFFF) - total) << np.uint64(32)) | np.uint64(found[i])
+        keys[i] = (np.uint64(np.uint32(0xFFFFFFFF) - total) << np.uint64(32)) | np.uint64(candidates[i])
 
 
 @njit
-def _best_estimates(found: Any, n: int, kept: int, factors: Any, vectors: Any, digests: Any, keys: Any) -> int:
-    """Move those `kept` of `found[:n]` to the front that have most in common with the query; how many they are."""
-    if n <= kept:
+def _best_estimates(
+    candidates: Any, n: int, finalists: int, factors: Any, vectors: Any, digests: Any, keys: Any
+) -> int:
+    """Move the `finalists` of `candidates[:n]` that share most with the query to the front; how many they are."""
+    if n <= finalists:
         return n
-    _estimate(found, n, factors, vectors[0], vectors[1], digests, keys)
-    _smallest_first(keys, n, kept)
-    for i in range(kept):
-        found[i] = np.int64(keys[i] & np.uint64(0xFFFFFFFF))
-    return kept
+    _estimate(candidates, n, factors, vectors[0], vectors[1], digests, keys)
+    _smallest_first(keys, n, finalists)
+    for i in range(finalists):
+        candidates[i] = np.int64(keys[i] & np.uint64(0xFFFFFFFF))
+    return finalists
 
 
 @njit
-def _passing(found: Any, n: int, low: Any, factors: Any, vectors: Any, digests: Any, keys: Any) -> int:
-    """Move those of `found[:n]` to the front that have `low` units or more in common; how many they are."""
-    _estimate(found, n, factors, vectors[0], vectors[1], digests, keys)
+def _passing(candidates: Any, n: int, low: Any, factors: Any, vectors: Any, digests: Any, keys: Any) -> int:
+    """Move those of `candidates[:n]` to the front that have `low` units or more in common; how many they are."""
+    _estimate(candidates, n, factors, vectors[0], vectors[1], digests, keys)
     most = (np.uint64(0xFFFFFFFF) - (np.uint64(low) << np.uint64(8))) << np.uint64(32) | np.uint64(0xFFFFFFFF)
-    kept = 0
+    count = 0
     for i in range(n):
         if keys[i] <= most:
-            found[kept] = found[i]
-            kept += 1
-    return kept
+            candidates[count] = candidates[i]
+            count += 1
+    return count
 
 
 @njit
@@ -417,7 +419,7 @@ def answer(
       and after
     """
     starts, maxima, informative, levels, postings, _, _, digests = lists
-    sums, peaks, found, query, products, scored, factors = room
+    sums, peaks, reached_documents, query, products, scored, factors = room
     offsets = queries[0]
     longest = 0
     for q in range(first, last):
@@ -444,7 +446,7 @@ def answer(
                 query[at] = values[j]
         filled = 0
         if m > MAX_QUERY_TERMS:  # more terms than the sums have room for: score every document
-            filled = _score_all(n, found, query, vectors, places, products, scored)
+            filled = _score_all(n, reached_documents, query, vectors, places, products, scored)
         else:
             # One unit of a sum is 1 / scale. A term adds at most factor * 255 / 256 + 1 units, and all of them 65,535.
             scale = (65_000.0 - 3.0 * m) / total
@@ -460,9 +462,9 @@ def answer(
                     sums[dead[i]] = 0
                 _stripe_maxima(sums, peaks)
                 low = _floor(peaks, candidates)
-                reached = _collect(sums, peaks, low, 65_536, found)
-                reached = _best_estimates(found, reached, finalists, factors, vectors, digests, scored)
-                filled = _score_documents(found, reached, query, vectors, places, products, scored, 0)
+                reached = _collect(sums, peaks, low, 65_536, reached_documents)
+                reached = _best_estimates(reached_documents, reached, finalists, factors, vectors, digests, scored)
+                filled = _score_documents(reached_documents, reached, query, vectors, places, products, scored, 0)
                 _clear(sums)
             if budget == 0 or filled < k:  # too few: what was not read may hold more
                 for j in range(m):
@@ -474,11 +476,11 @@ def answer(
         for j in range(m):
             query[row[j]] = 0.0
             factors[row[j]] = 0
-        kept = min(k, filled)
+        size = min(k, filled)
         if filled > k:
             _smallest_first(scored, filled, k)
-        keys[q, :kept] = np.sort(scored[:kept])
-        fill[q] = kept
+        keys[q, :size] = np.sort(scored[:size])
+        fill[q] = size
 
 
 @njit
@@ -501,13 +503,13 @@ def _read(
 
 
 @njit
-def _score_all(n: int, found: Any, query: Any, vectors: Any, places: Any, products: Any, scored: Any) -> int:
+def _score_all(n: int, candidates: Any, query: Any, vectors: Any, places: Any, products: Any, scored: Any) -> int:
     living = 0
     for document in range(n):
         if places[document] >= 0:
-            found[living] = document
+            candidates[living] = document
             living += 1
-    return _score_documents(found, living, query, vectors, places, products, scored, 0)
+    return _score_documents(candidates, living, query, vectors, places, products, scored, 0)
 
 
 @njit
@@ -529,7 +531,7 @@ def _exactly(
 ) -> int:
     """The keys of documents among which are, for certain, the best k (all that share a term, if fewer)."""
     starts, _, _, levels, postings, column_of, columns, digests = lists
-    sums, peaks, found, query, products, scored, factors = room
+    sums, peaks, candidates, query, products, scored, factors = room
     number, total = 0, 0.0
     for j in range(m):
         listed[j] = bound[j] if column_of[row[j]] < 0 else 0.0
@@ -553,18 +555,20 @@ def _exactly(
             if guess < 1 or _reached(peaks, np.uint16(guess)) > k + _FEW:
                 rest = 0.0 if left < 0.02 * total else min(0.5 * left, 0.25 * np.float64(kth) / scale)
                 continue
-        reached = _collect(sums, peaks, np.uint16(kth), 65_536, found)
-        filled = _score_documents(found, reached, query, vectors, places, products, scored, 0)
+        reached = _collect(sums, peaks, np.uint16(kth), 65_536, candidates)
+        filled = _score_documents(candidates, reached, query, vectors, places, products, scored, 0)
         bar = np.floor(np.float64(_best(scored, filled, k)) * scale * (1.0 - 1e-6)) - 1.0
         low = max(np.int64(1), np.int64(bar) - unread)
         if left > 0.0 and np.int64(bar) - unread < 1:
             rest = 0.0
             continue
         if low < kth:
-            reached = _collect(sums, peaks, np.uint16(low), kth, found)
+            reached = _collect(sums, peaks, np.uint16(low), kth, candidates)
             if left > 0.0:
-                reached = _passing(found, reached, max(0, np.int64(bar)), factors, vectors, digests, scored[filled:])
-            filled = _score_documents(found, reached, query, vectors, places, products, scored, filled)
+                reached = _passing(
+                    candidates, reached, max(0, np.int64(bar)), factors, vectors, digests, scored[filled:]
+                )
+            filled = _score_documents(candidates, reached, query, vectors, places, products, scored, filled)
         return filled
 
 
@@ -583,8 +587,8 @@ def score_again(
         for j in range(terms.shape[0]):
             if rows[terms[j]] >= 0:
                 query[rows[terms[j]]] = values[j]
-        found, out = documents[offsets[q] : offsets[q + 1]], keys[offsets[q] : offsets[q + 1]]
-        fill[q] = _score_documents(found, found.shape[0], query, vectors, places, products, out, 0)
+        candidates, out = documents[offsets[q] : offsets[q + 1]], keys[offsets[q] : offsets[q + 1]]
+        fill[q] = _score_documents(candidates, candidates.shape[0], query, vectors, places, products, out, 0)
         for j in range(terms.shape[0]):
             if rows[terms[j]] >= 0:
                 query[rows[terms[j]]] = 0.0

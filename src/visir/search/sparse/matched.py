@@ -31,17 +31,17 @@ def matched(queries: SparseEmbeddings, query: str, documents: SparseEmbeddings, 
     attributed or estimated. Empty when the two share no term. Raises `EmbeddingError` for ids without a vector; both
     sides must be of one vocabulary.
     """
-    asked, weights = queries.row(int(queries.rows([query])[0]))
+    query_terms, weights = queries.row(int(queries.rows([query])[0]))
     held, values = documents.row(int(documents.rows([document])[0]))
-    common, here, there = np.intersect1d(asked, held, assume_unique=True, return_indices=True)
-    one, other = weights[here].astype(np.float64), values[there].astype(np.float64)
-    products = one * other
+    common, here, there = np.intersect1d(query_terms, held, assume_unique=True, return_indices=True)
+    query_weights, document_weights = weights[here].astype(np.float64), values[there].astype(np.float64)
+    products = query_weights * document_weights
     total = products.sum()
     return [
         Match(
             str(queries.vocabulary.terms[int(common[at])]),
-            float(one[at]),
-            float(other[at]),
+            float(query_weights[at]),
+            float(document_weights[at]),
             float(products[at]),
             float(products[at] / total),
         )
@@ -51,8 +51,8 @@ def matched(queries: SparseEmbeddings, query: str, documents: SparseEmbeddings, 
 
 def in_words(matches: list[Match], most: int = 6) -> str:
     """For a terminal: "beach 3.12 (41 %), dog 2.80 (37 %), 9 more (22 %)"."""
-    said = [f"{one.term} {one.product:.2f} ({one.share:.0%})".replace("%", " %") for one in matches[:most]]
+    phrases = [f"{match.term} {match.product:.2f} ({match.share:.0%})".replace("%", " %") for match in matches[:most]]
     rest = matches[most:]
     if rest:
-        said.append(f"{len(rest)} more ({sum(one.share for one in rest):.0%})".replace("%", " %"))
-    return ", ".join(said)
+        phrases.append(f"{len(rest)} more ({sum(left_out.share for left_out in rest):.0%})".replace("%", " %"))
+    return ", ".join(phrases)

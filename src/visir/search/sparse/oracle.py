@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from visir.records import SparseEmbeddings
-from visir.search.answers import Found
+from visir.search.answers import Hits
 from visir.search.parts import SPARSE
 from visir.search.rows import Rows
 from visir.search.sparse.products import best, transposed
@@ -38,13 +38,13 @@ class OracleIndex(StoredIndex[SparseEmbeddings]):
 
     def _find(
         self, rows: Rows[SparseEmbeddings], built: dict[int, Any], queries: SparseEmbeddings, k: int, settings: Any
-    ) -> Found:
-        found = []
+    ) -> Hits:
+        hits = []
         for at, part in enumerate(rows.parts):
             if at not in built:
                 built[at] = transposed(part)
-            found.append(best(queries, built[at], rows.places[rows.starts[at] : rows.starts[at + 1]], k))
-        return Found.joined(found)
+            hits.append(best(queries, built[at], rows.places[rows.starts[at] : rows.starts[at + 1]], k))
+        return Hits.joined(hits)
 
     def _details(self, rows: Rows[SparseEmbeddings], built: Any) -> dict[str, Any]:
         return postings(rows)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.records import SparseEmbeddings
-from visir.search.answers import Found
+from visir.search.answers import Hits
 
 _BLOCK = 64
 """Queries multiplied at a time: their scores with every document are in memory."""
@@ -19,7 +19,7 @@ def transposed(documents: SparseEmbeddings) -> Any:
     return documents.to_scipy().astype(np.float64).T.tocsr()
 
 
-def best(queries: SparseEmbeddings, documents: Any, places: NDArray[np.int64], k: int) -> Found:
+def best(queries: SparseEmbeddings, documents: Any, places: NDArray[np.int64], k: int) -> Hits:
     """The best `k` of each query among `documents` (from `transposed`); `places[d]` is the place of document d in the
     gallery, -1 for one that is no candidate.
 
@@ -28,17 +28,17 @@ def best(queries: SparseEmbeddings, documents: Any, places: NDArray[np.int64], k
     a term are found; ties by place.
     """
     matrix = queries.to_scipy().astype(np.float64)
-    found = []
+    hits = []
     for first in range(0, len(queries), _BLOCK):
         products = matrix[first : first + _BLOCK] @ documents
         for row in range(products.shape[0]):
             part = slice(products.indptr[row], products.indptr[row + 1])
-            with np.errstate(over="ignore"):  # `refuse_overflow` names the pair
+            with np.errstate(over="ignore"):  # `check_finite_scores` names the pair
                 place, scores = places[products.indices[part]], products.data[part].astype(np.float32)
             place, scores = place[place >= 0], scores[place >= 0]
             if len(scores) > k:
                 kth = np.partition(scores, len(scores) - k)[len(scores) - k]
                 place, scores = place[scores >= kth], scores[scores >= kth]
             order = np.lexsort((place, -scores))[:k]
-            found.append(Found(np.full(len(order), first + row), place[order], scores[order]))
-    return Found.joined(found)
+            hits.append(Hits(np.full(len(order), first + row), place[order], scores[order]))
+    return Hits.joined(hits)

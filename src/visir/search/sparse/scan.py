@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.progress import Progress
 from visir.records import SparseEmbeddings, Ties
-from visir.search.scan import TIES, Answers, Asked
+from visir.search.scan import TIES, Answers, SearchState
 from visir.search.sparse import scan_kernels as kernels
 from visir.threads import Share, cores, piece, spread
 
@@ -39,15 +39,17 @@ class SparseSide:
 
     def part(self, places: slice | NDArray[np.int64]) -> Part:
         """The vectors at some places of the order, copied."""
-        one, rows = self.embeddings, self.rows[places]
-        begin = np.asarray(one.offsets)[rows]
-        lengths = np.asarray(one.offsets)[rows + 1] - begin
+        held, rows = self.embeddings, self.rows[places]
+        begin = np.asarray(held.offsets)[rows]
+        lengths = np.asarray(held.offsets)[rows + 1] - begin
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         flat = np.repeat(begin - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return offsets, np.asarray(one.terms[flat]), np.asarray(one.values[flat])
+        return offsets, np.asarray(held.terms[flat]), np.asarray(held.values[flat])
 
 
-def scan(rows: SparseSide, columns: SparseSide, forward: Asked, backward: Asked | None, ties: Ties) -> list[Answers]:
+def scan(
+    rows: SparseSide, columns: SparseSide, forward: SearchState, backward: SearchState | None, ties: Ties
+) -> list[Answers]:
     """Score every row of one side with every row of the other, once, filling `forward` (rows ask, columns answer) and
     `backward` (columns ask, rows answer); the answers of each.
 
@@ -63,8 +65,8 @@ def scan(rows: SparseSide, columns: SparseSide, forward: Asked, backward: Asked 
     buffer = np.empty(height * width, np.float32)
     both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
     with Progress("searching", len(rows) * len(columns), "scores") as advance:
-        for asked, queries, candidates in both:
-            _score_positives(asked, queries, candidates)
+        for state, queries, candidates in both:
+            _score_positives(state, queries, candidates)
         for left in range(0, len(columns), width):
             across = columns.part(slice(left, left + width))
             wide = len(across[0]) - 1
@@ -75,15 +77,15 @@ def scan(rows: SparseSide, columns: SparseSide, forward: Asked, backward: Asked 
                 tile = buffer[: tall * wide].reshape(tall, wide)
                 _look(tile, down, top, inverted, left, forward, backward, ties)
                 advance(tile.size)
-        return [_answers(asked) for asked, _, _ in both]
+        return [_answers(state) for state, _, _ in both]
 
 
-def _score_positives(asked: Asked, queries: SparseSide, candidates: SparseSide) -> None:
-    """Fill `asked.known`."""
-    query = np.repeat(asked.row_of, np.diff(asked.offsets))
+def _score_positives(state: SearchState, queries: SparseSide, candidates: SparseSide) -> None:
+    """Fill `state.known`."""
+    query = np.repeat(state.row_of, np.diff(state.offsets))
     for start in range(0, len(query), PAIRS):
-        some, other = query[start : start + PAIRS], asked.documents[start : start + PAIRS]
-        left, right, out = queries.part(some), candidates.part(other), asked.known[start : start + PAIRS]
+        some, other = query[start : start + PAIRS], state.documents[start : start + PAIRS]
+        left, right, out = queries.part(some), candidates.part(other), state.known[start : start + PAIRS]
         place = np.arange(len(some))
 
         def share(part: Share) -> None:
@@ -99,47 +101,47 @@ def _look(
     top: int,
     inverted: tuple[NDArray[np.int64], ...],
     left: int,
-    forward: Asked,
-    backward: Asked | None,
+    forward: SearchState,
+    backward: SearchState | None,
     ties: Ties,
 ) -> None:
     """Fill a block with scores; every core takes its share, first of the rows, then of the columns."""
 
     def across_rows(part: Share) -> None:
-        share, asked = piece(len(tile), part), forward.query_of[top : top + len(tile)]
-        _look_with(forward, ties, kernels.scan_rows, tile, *share, down, inverted, asked, left)
+        share, query_of_row = piece(len(tile), part), forward.query_of[top : top + len(tile)]
+        _look_with(forward, ties, kernels.scan_rows, tile, *share, down, inverted, query_of_row, left)
 
     def down_columns(part: Share) -> None:
         if backward is not None:
-            share, asked = piece(tile.shape[1], part), backward.query_of[left : left + tile.shape[1]]
-            _look_with(backward, ties, kernels.scan_columns, tile, *share, asked, top)
+            share, query_of_row = piece(tile.shape[1], part), backward.query_of[left : left + tile.shape[1]]
+            _look_with(backward, ties, kernels.scan_columns, tile, *share, query_of_row, top)
 
     spread(across_rows)
     spread(down_columns)
 
 
-def _look_with(asked: Asked, ties: Ties, kernel: Callable[..., Any], *where: Any) -> None:
+def _look_with(state: SearchState, ties: Ties, kernel: Callable[..., Any], *where: Any) -> None:
     """Let a kernel look for one task's queries; `where`: the tile, and what in it."""
     kernel(
-        *where, asked.depth, asked.keys, asked.fill, asked.floor,
-        asked.offsets, asked.documents, asked.known, asked.better, TIES[ties],
+        *where, state.depth, state.keys, state.fill, state.floor,
+        state.offsets, state.documents, state.known, state.better, TIES[ties],
     )  # fmt: skip
 
 
-def _answers(asked: Asked) -> Answers:
-    indices = np.empty((len(asked), asked.depth), np.int32)
-    scores = np.empty((len(asked), asked.depth), np.float32)
-    spread(lambda part: kernels.finish(*piece(len(asked), part), asked.depth, asked.keys, indices, scores))
+def _answers(state: SearchState) -> Answers:
+    indices = np.empty((len(state), state.depth), np.int32)
+    scores = np.empty((len(state), state.depth), np.float32)
+    spread(lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, indices, scores))
     return indices, scores
 
 
-def refuse_unlike(first: SparseEmbeddings, second: SparseEmbeddings) -> None:
+def check_same_vocabulary(first: SparseEmbeddings, second: SparseEmbeddings) -> None:
     """Raise `EmbeddingError` when two sides do not weigh the same words."""
-    one, other = first.vocabulary, second.vocabulary
-    if one.fingerprint != other.fingerprint:
+    left, right = first.vocabulary, second.vocabulary
+    if left.fingerprint != right.fingerprint:
         raise EmbeddingError(
-            f"sparse {first.modality} embeddings by {first.encoder.name} are over the vocabulary {one.name!r} "
-            f"({len(one):,} terms), {second.modality} embeddings by {second.encoder.name} over {other.name!r} "
-            f"({len(other):,} terms): they do not weigh the same words.",
+            f"sparse {first.modality} embeddings by {first.encoder.name} are over the vocabulary {left.name!r} "
+            f"({len(left):,} terms), {second.modality} embeddings by {second.encoder.name} over {right.name!r} "
+            f"({len(right):,} terms): they do not weigh the same words.",
             hint="encode both sides with one sparse encoder",
         )

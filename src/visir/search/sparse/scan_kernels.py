@@ -230,7 +230,7 @@ def scan_rows(
     stop: int,
     rows: Any,
     inverted: Any,
-    asked: Any,
+    query_of: Any,
     first: int,
     k: int,
     keys: Any,
@@ -242,7 +242,7 @@ def scan_rows(
     better: Any,
     ties: int,
 ) -> None:
-    """Score rows `start:stop` of a tile and scan them: row r of `rows` (offsets, terms, values) is query `asked[r]`
+    """Score rows `start:stop` of a tile and scan them: row r of `rows` (offsets, terms, values) is query `query_of[r]`
     (-1: none), column c is candidate `first + c`, a row of what was `inverted`.
     """
     row_offsets, terms, values = rows
@@ -251,7 +251,7 @@ def scan_rows(
     for r in range(start, stop):
         a, b = row_offsets[r], row_offsets[r + 1]
         _score_row(terms[a:b], values[a:b], inverted, sums, tile[r])
-        q = asked[r]
+        q = query_of[r]
         if q >= 0:
             _take_best(tile[r], first, q, k, keys, fill, floor, seen)
             _count_better(tile[r], first, q, offsets, documents, known, better, ties)
@@ -262,7 +262,7 @@ def scan_columns(
     tile: Any,
     start: int,
     stop: int,
-    asked: Any,
+    query_of: Any,
     first: int,
     k: int,
     keys: Any,
@@ -274,7 +274,7 @@ def scan_columns(
     better: Any,
     ties: int,
 ) -> None:
-    """Scan columns `start:stop` of a scored tile: column c is query `asked[c]`, row r is candidate `first + r`.
+    """Scan columns `start:stop` of a scored tile: column c is query `query_of[c]`, row r is candidate `first + r`.
 
     Eight columns at a time are laid out as rows, so that both tasks are scanned by the same code.
     """
@@ -292,7 +292,7 @@ def scan_columns(
                 for c in range(columns):
                     strip[c, r] = tile[r, at + c]
         for c in range(columns):
-            q = asked[at + c]
+            q = query_of[at + c]
             if q >= 0:
                 _take_best(strip[c, :height], first, q, k, keys, fill, floor, seen)
                 _count_better(strip[c, :height], first, q, offsets, documents, known, better, ties)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from visir.errors import require
 from visir.records import SparseEmbeddings
-from visir.search.answers import Found
+from visir.search.answers import Hits
 from visir.search.parts import SPARSE
 from visir.search.rows import Rows
 from visir.search.settings import setting
@@ -87,15 +87,15 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
         seismic = _seismic()
         large = rows.parts[0].dimension > _LARGE
         dataset = (seismic.SeismicDatasetLV if large else seismic.SeismicDataset)(dim=rows.parts[0].dimension)
-        kept = 0
+        count = 0
         for part, start in zip(rows.parts, rows.starts, strict=False):
-            kept += dataset.add_documents_by_id(
+            count += dataset.add_documents_by_id(
                 [str(start + row) for row in range(len(part))],
                 np.asarray(part.terms, np.int64),
                 np.asarray(part.values, np.float32),
                 np.asarray(part.offsets, np.int64),
             )
-        if kept == 0:
+        if count == 0:
             return Blocks(None, len(rows))
         with _said_on_standard_error():
             index = (seismic.SeismicIndexLV if large else seismic.SeismicIndex).build_from_dataset(
@@ -135,17 +135,17 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
         queries: SparseEmbeddings,
         k: int,
         settings: SeismicSettings,
-    ) -> Found:
-        found = []
-        asked, wanted = np.flatnonzero(np.diff(queries.offsets)), k
-        while built.index is not None and len(asked):
-            query, row = _ask(built.index, queries, asked, wanted, settings)
+    ) -> Hits:
+        hits = []
+        remaining, wanted = np.flatnonzero(np.diff(queries.offsets)), k
+        while built.index is not None and len(remaining):
+            query, row = _ask(built.index, queries, remaining, wanted, settings)
             alive = ~rows.dead[row]
-            counts, living = (np.bincount(one, minlength=len(queries)) for one in (query, query[alive]))
+            counts, living = (np.bincount(rows_of, minlength=len(queries)) for rows_of in (query, query[alive]))
             short = (living < k) & (counts >= wanted)  # there was more, but deleted documents took its place
-            kept = alive & ~short[query]
-            found.append(_scored(rows, queries, query[kept], row[kept]))
-            asked, wanted = asked[short[asked]], 2 * wanted
+            usable = alive & ~short[query]
+            hits.append(_scored(rows, queries, query[usable], row[usable]))
+            remaining, wanted = remaining[short[remaining]], 2 * wanted
         for at, part in enumerate(rows.parts):
             start, end = rows.starts[at], rows.starts[at + 1]
             if end > built.covered:
@@ -153,27 +153,27 @@ class SeismicIndex(StoredIndex[SparseEmbeddings]):
                     built.behind[at] = transposed(part)
                 places = rows.places[start:end].copy()
                 places[: max(built.covered - start, 0)] = -1
-                found.append(best(queries, built.behind[at], places, k))
-        return Found.joined(found)
+                hits.append(best(queries, built.behind[at], places, k))
+        return Hits.joined(hits)
 
     def _details(self, rows: Rows[SparseEmbeddings], built: Blocks) -> dict[str, Any]:
         return {**postings(rows), "searched exactly": len(rows) - built.covered}
 
 
 def _ask(
-    index: Any, queries: SparseEmbeddings, asked: NDArray[np.int64], k: int, settings: SeismicSettings
+    index: Any, queries: SparseEmbeddings, query_rows: NDArray[np.int64], k: int, settings: SeismicSettings
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(query, row) of what Seismic finds for the queries at these places."""
     text = (
         _seismic().get_seismic_string()
     )  # its fixed-width type; documents were added by number, and so "42" is a term
     terms, weights = [], []
-    for one in asked:
-        row = queries.row(int(one))
+    for query_row in query_rows:
+        row = queries.row(int(query_row))
         terms.append(row[0].astype(text))
         weights.append(np.asarray(row[1], np.float32))
     answers = index.batch_search(
-        np.array([str(one) for one in asked], dtype=text),
+        np.array([str(query_row) for query_row in query_rows], dtype=text),
         terms,
         weights,
         k=k,
@@ -187,7 +187,7 @@ def _ask(
 
 def _scored(
     rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, query: NDArray[np.int64], row: NDArray[np.int64]
-) -> Found:
+) -> Hits:
     left = (np.asarray(queries.offsets), np.asarray(queries.terms), np.asarray(queries.values))
     scores = np.empty(len(row), np.float32)
     part_of = np.searchsorted(rows.starts, row, side="right") - 1
@@ -197,7 +197,7 @@ def _scored(
         out = np.empty(int(here.sum()), np.float32)
         score_pairs(left, query[here], right, row[here] - rows.starts[at], out)
         scores[here] = out
-    return Found(query, rows.places[row], scores)
+    return Hits(query, rows.places[row], scores)
 
 
 def _seismic() -> Any:
@@ -211,10 +211,10 @@ def _seismic() -> Any:
 def _said_on_standard_error() -> Iterator[None]:
     """Seismic talks on standard output, where our own output is meant to be read by other programs."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    standard_output = os.dup(1)
     os.dup2(2, 1)
     try:
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(standard_output, 1)
+        os.close(standard_output)

@@ -34,22 +34,22 @@ def describe(
     from visir.sessions.describe import describe as described
     from visir.sessions.reports.findings import findings
     from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
-    from visir.sessions.reports.tables import cannot_table, statistic_table
+    from visir.sessions.reports.tables import statistic_table, unavailable_table
     from visir.storage import FolderKind, new_folder
 
     with new_folder(out, FolderKind("description", "a description of sessions"), replace=force) as change:
-        found = described(sessions, suppress=suppress, threads=threads, memory=memory)
-        beside = write_sessions_tables(change, _TABLES, found)
-        change.write_json(_JSON, found.to_dict())
+        characterisation = described(sessions, suppress=suppress, threads=threads, memory=memory)
+        beside = write_sessions_tables(change, _TABLES, characterisation)
+        change.write_json(_JSON, characterisation.to_dict())
         beside[_JSON] = "everything on this page, with the ends of all intervals"
         command = shlex.join(["visir", *sys.argv[1:]])
-        write_sessions_report(change.file(_PAGE), found, command=command, beside=beside)
+        write_sessions_report(change.file(_PAGE), characterisation, command=command, beside=beside)
     console = Console()
-    console.print(to_terminal(statistic_table(found.statistic("table-6-1"))))
-    for said in findings(found).values():
-        for sentence in said:
+    console.print(to_terminal(statistic_table(characterisation.statistic("table-6-1"))))
+    for sentences in findings(characterisation).values():
+        for sentence in sentences:
             console.print(sentence, markup=False, highlight=False)
-    if any(one.cannot for one in found.statistics):
+    if any(statistic.unavailable for statistic in characterisation.statistics):
         console.print()
-        console.print(to_terminal(cannot_table(found)))
+        console.print(to_terminal(unavailable_table(characterisation)))
     console.print(f"report: {out / _PAGE}", soft_wrap=True, highlight=False)

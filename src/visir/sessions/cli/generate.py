@@ -21,15 +21,14 @@ def generate(
     force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Make a shop's log whose causes are known, of any size: a larger log begins with the smaller one."""
-    from visir.sessions.generated import Dirt, generate
+    from visir.sessions.simulator import Dirt, generate
 
-    made = generate(
+    log = generate(
         out, sessions, seed=seed, dirt=Dirt.of_every_kind(dirt) if dirt else None, planted=planted, replace=force
     )
     typer.echo(
-        f"{out}: {made.rows:,} rows, {made.sessions:,} sessions, {made.purchases:,} with a purchase, "
-        f"{made.people:,} people"
+        f"{out}: {log.rows:,} rows, {log.sessions:,} sessions, {log.purchases:,} with a purchase, {log.people:,} people"
     )
-    if made.dirt:
-        typer.echo("dirt: " + ", ".join(f"{count:,} {kind}" for kind, count in made.dirt.items()))
+    if log.dirt:
+        typer.echo("dirt: " + ", ".join(f"{count:,} {kind}" for kind, count in log.dirt.items()))
     typer.echo(f"its sessions: visir intent sessions {out}/events --mapping {out}/mapping.toml --out FOLDER")

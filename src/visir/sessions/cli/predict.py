@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from visir.sessions.cli.samples import Count, MinPages, Seed, SettingsOption, Told, samples_of
+from visir.sessions.cli.samples import CountedPages, MinPages, Seed, SettingFrom, SettingsOption, samples_of
 
 
 def predict(
@@ -26,8 +26,8 @@ def predict(
         list[str] | None, typer.Option("--folds-by", help="grouped, temporal, ungrouped (repeatable). Default: all.")
     ] = None,
     min_pages: MinPages = 12,
-    count: Count = "before order",
-    told: Told = "start",
+    counted_pages: CountedPages = "before order",
+    setting_from: SettingFrom = "start",
     seed: Seed = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one per core.")] = None,
 ) -> None:
@@ -36,12 +36,14 @@ def predict(
     from visir.reports import to_terminal
     from visir.sessions.predict.folds import SCHEMES
     from visir.sessions.predict.models import MODELS
-    from visir.sessions.predict.study import Plan, load_study, run_study
+    from visir.sessions.predict.study import StudyPlan, load_study, run_study
     from visir.sessions.predict.summary import summarise
     from visir.sessions.reports.intent import f1_table
 
-    samples = samples_of(settings, {"anonymous": anonymous, "identified": identified}, min_pages, count, told, seed)
-    plan = Plan(samples, tuple(models or MODELS), folds, tuple(schemes or SCHEMES), seed)  # type: ignore[arg-type]
+    samples = samples_of(
+        settings, {"anonymous": anonymous, "identified": identified}, min_pages, counted_pages, setting_from, seed
+    )
+    plan = StudyPlan(samples, tuple(models or MODELS), folds, tuple(schemes or SCHEMES), seed)  # type: ignore[arg-type]
     cells = run_study(sessions, plan, out, jobs=jobs)
     summary = summarise(load_study(out)[0], cells)
     for sample in samples:

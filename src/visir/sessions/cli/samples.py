@@ -13,18 +13,28 @@ SettingsOption = Annotated[
     list[str] | None, typer.Option("--setting", "-s", help="anonymous or identified (repeatable). Default: both.")
 ]
 MinPages = Annotated[int, typer.Option(help="Pages a session must have; steps end two before. The thesis: 12.")]
-Count = Annotated[str, typer.Option(help='Which pages count: "before order" or "all".')]
-Told = Annotated[str, typer.Option(help='What tells the setting: the "start" of a session, or the whole "session".')]
+CountedPages = Annotated[str, typer.Option("--counted-pages", help='Which pages count: "before order" or "all".')]
+SettingFrom = Annotated[
+    str,
+    typer.Option(
+        "--setting-from", help='What the setting follows from: the "start" of a session, or all of the "session".'
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Of samples, folds and models.")]
 
 
 def samples_of(
-    settings: list[str] | None, sizes: dict[str, int | None], min_pages: int, count: str, told: str, seed: int
+    settings: list[str] | None,
+    sizes: dict[str, int | None],
+    min_pages: int,
+    counted_pages: str,
+    setting_from: str,
+    seed: int,
 ) -> tuple[Sample, ...]:
     """One sample per setting."""
     from visir.sessions.examples import SETTINGS, Sample
 
     return tuple(
-        Sample(one, sizes.get(one), seed, min_pages, count, told)  # type: ignore[arg-type]  # checked by Sample
-        for one in settings or SETTINGS
+        Sample(setting, sizes.get(setting), seed, min_pages, counted_pages, setting_from)  # type: ignore[arg-type]
+        for setting in settings or SETTINGS
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 if TYPE_CHECKING:
-    from visir.sessions.predict.live import Live
+    from visir.sessions.predict.live import LiveScorer
 
 
 def score(
@@ -22,28 +22,28 @@ def score(
     """Answer a stream of events (JSON lines, or CSV with a head; columns as in docs/sessions.md; times in µs).
 
     One JSON line per answer, at once: when a session begins (step 0), then whenever a page opens, up to the model's
-    last step or the first order. What was set aside is told at the end on standard error.
+    last step or the first order. Rejected events are counted at the end on standard error.
     """
     from dataclasses import asdict
 
     import orjson
 
-    from visir.sessions.predict.live import Live
-    from visir.sessions.predict.saved import load_model
+    from visir.sessions.predict.live import LiveScorer
+    from visir.sessions.predict.purchase_model import load_model
 
-    live = Live(load_model(model))
+    live = LiveScorer(load_model(model))
     if history is not None:
         _remember(live, history)
     for event in _events(sys.stdin, live):
-        for answer in live.tell(event):
+        for answer in live.observe(event):
             typer.echo(orjson.dumps(asdict(answer)).decode())
         sys.stdout.flush()
-    for reason, count in sorted(live.aside.items()):
-        typer.echo(f"set aside: {count:,} {reason}", err=True)
+    for reason, count in sorted(live.rejected.items()):
+        typer.echo(f"rejected: {count:,} {reason}", err=True)
 
 
-def _events(stream: TextIO, live: Live) -> Iterator[dict[str, Any]]:
-    """The rows of a stream; a line that is none is told with its number, counted, and left out."""
+def _events(stream: TextIO, live: LiveScorer) -> Iterator[dict[str, Any]]:
+    """The rows of a stream. A line that is not a row is reported with its number, counted, and left out."""
     import csv
 
     import orjson
@@ -69,13 +69,13 @@ def _events(stream: TextIO, live: Live) -> Iterator[dict[str, Any]]:
                 row["time"] = int(row["time"]) if row.get("time") else None
                 row["price"] = float(row["price"]) if row.get("price") else None
         except ValueError as fault:
-            live.aside["malformed"] += 1
+            live.rejected["malformed"] += 1
             typer.echo(f"line {number}: {fault}", err=True)
             continue
         yield row
 
 
-def _remember(live: Live, folder: Path) -> None:
+def _remember(live: LiveScorer, folder: Path) -> None:
     import pyarrow.parquet as pq
 
     from visir.sessions.folder import parts_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from visir.sessions import Counts, Mapping
+    from visir.sessions import LogCounts, LogMapping
 
 
 def sessions(
@@ -24,7 +24,7 @@ def sessions(
     memory: Annotated[str | None, typer.Option(help="What the engine may hold, for example 2GB.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
 ) -> None:
-    """Find the sessions of a raw log. What is set aside is counted by reason and kept beside them."""
+    """Find the sessions of a raw log. Rejected rows are counted by reason and written beside them."""
     from visir.sessions import sessionise
 
     counts = sessionise(
@@ -40,7 +40,7 @@ def sessions(
     _show(counts, out)
 
 
-def _mapping(name: str | None, path: Path | None) -> Mapping:
+def _mapping(name: str | None, path: Path | None) -> LogMapping:
     from visir.errors import ConfigurationError
     from visir.sessions import load_mapping, preset, presets
 
@@ -54,7 +54,7 @@ def _mapping(name: str | None, path: Path | None) -> Mapping:
     )
 
 
-def _show(counts: Counts, out: Path) -> None:
+def _show(counts: LogCounts, out: Path) -> None:
     """Every count with what it means; reasons and flags that did not occur are left out."""
     from rich.table import Table
 
@@ -68,13 +68,13 @@ def _show(counts: Counts, out: Path) -> None:
     for column in table.columns[1:3]:
         column.justify = "right"
     table.add_row("rows read", f"{counts.read:,}", "", "")
-    table.add_row("kept", f"{counts.kept:,}", share(counts.kept, counts.read), "of the rows")
-    for reason, count in counts.aside.items():
+    table.add_row("accepted", f"{counts.accepted:,}", share(counts.accepted, counts.read), "of the rows")
+    for reason, count in counts.rejected.items():
         if count:
-            table.add_row(f"  aside: {reason}", f"{count:,}", share(count, counts.read), REASONS[reason])
+            table.add_row(f"  rejected: {reason}", f"{count:,}", share(count, counts.read), REASONS[reason])
     for flag, count in counts.flags.items():
         if count:
-            table.add_row(f"  kept: {flag}", f"{count:,}", share(count, counts.read), FLAGS[flag])
+            table.add_row(f"  accepted: {flag}", f"{count:,}", share(count, counts.read), FLAGS[flag])
     if counts.malformed:
         table.add_row("malformed lines", f"{counts.malformed:,}", "", "no rows; listed in malformed.parquet")
     if counts.passed_over:
@@ -82,14 +82,14 @@ def _show(counts: Counts, out: Path) -> None:
         table.add_row("files passed over", f"{len(counts.passed_over):,}", "", f"of another format: {names}")
     table.add_row("visitors", f"{counts.visitors:,}", "", "")
     table.add_row("sessions", f"{counts.sessions:,}", "", "")
-    for name, part, whole, what in (
+    for name, part, whole, meaning in (
         ("identified", counts.identified, counts.sessions, "of the sessions: a customer is known"),
         ("with a purchase", counts.purchases, counts.sessions, "of the sessions"),
         ("both", counts.purchases_identified, counts.purchases, "of the purchase sessions are identified"),
     ):
-        table.add_row(f"  {name}", f"{part:,}", share(part, whole), what)
+        table.add_row(f"  {name}", f"{part:,}", share(part, whole), meaning)
     Console().print(table, markup=False)
-    if counts.read and not counts.kept:
-        most = max(counts.aside, key=lambda reason: counts.aside[reason])
-        typer.echo(f"no row was kept, most because of {most}: are the mapping's columns, unit and limits right?")
-    typer.echo(f"{out}: sessions, events, aside, counts.json")
+    if counts.read and not counts.accepted:
+        most = max(counts.rejected, key=lambda reason: counts.rejected[reason])
+        typer.echo(f"no row was accepted, most because of {most}: are the mapping's columns, unit and limits right?")
+    typer.echo(f"{out}: sessions, events, rejected, counts.json")

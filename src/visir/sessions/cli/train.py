@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from visir.sessions.cli.samples import Count, MinPages, Seed, SettingsOption, Told, samples_of
+from visir.sessions.cli.samples import CountedPages, MinPages, Seed, SettingFrom, SettingsOption, samples_of
 
 
 def train(
@@ -18,8 +18,8 @@ def train(
     settings: SettingsOption = None,
     n: Annotated[int | None, typer.Option("--n", min=1, help="So many sessions per setting. Default: all.")] = None,
     min_pages: MinPages = 12,
-    count: Count = "before order",
-    told: Told = "start",
+    counted_pages: CountedPages = "before order",
+    setting_from: SettingFrom = "start",
     seed: Seed = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
 ) -> None:
@@ -28,17 +28,17 @@ def train(
     from visir.sessions.examples import SETTINGS
     from visir.sessions.features import FEATURE_SETS
     from visir.sessions.predict.models import MODELS
-    from visir.sessions.predict.saved import save_model
-    from visir.sessions.predict.saved import train as run
+    from visir.sessions.predict.purchase_model import save_model
+    from visir.sessions.predict.purchase_model import train as run
 
-    for name, given, known in (("model", model, MODELS), ("features", features, FEATURE_SETS)):
-        if given not in known:
-            raise ConfigurationError(f"unknown {name} {given!r}", hint=nearest(given, known))
+    for name, value, choices in (("model", model, MODELS), ("features", features, FEATURE_SETS)):
+        if value not in choices:
+            raise ConfigurationError(f"unknown {name} {value!r}", hint=nearest(value, choices))
     if out.exists() and not force:
         raise VisirError(f"{out} exists already.", hint="name a new folder, or replace it (--force)")
-    samples = samples_of(settings, dict.fromkeys(SETTINGS, n), min_pages, count, told, seed)
-    made = run(sessions, samples, model, which=features, seed=seed)  # type: ignore[arg-type]  # checked above
-    save_model(made, out, replace=force)
-    for setting, found in made.card["found"].items():
-        typer.echo(f"{setting}: {found['sessions']:,} sessions, {found['purchases']:,} with a purchase")
+    samples = samples_of(settings, dict.fromkeys(SETTINGS, n), min_pages, counted_pages, setting_from, seed)
+    trained = run(sessions, samples, model, which=features, seed=seed)  # type: ignore[arg-type]  # checked above
+    save_model(trained, out, replace=force)
+    for setting, drawn in trained.card["drawn"].items():
+        typer.echo(f"{setting}: {drawn['sessions']:,} sessions, {drawn['purchases']:,} with a purchase")
     typer.echo(f"{out}: ask it: visir intent score {out} < EVENTS")

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import replace
 
 from visir.sessions.describe.intervals import quantile, wilson
-from visir.sessions.describe.log import Log
-from visir.sessions.describe.statistic import Statistic, Value
+from visir.sessions.describe.session_log import SessionLog
+from visir.sessions.describe.statistic import Statistic, StatisticCell
 
 
-def devices_per_customer(log: Log) -> Statistic:
+def devices_per_customer(log: SessionLog) -> Statistic:
     """Shares of purchasers and of non-purchasers by the number of device types of their sessions.
 
     A purchaser is a customer with at least one purchase session; a non-purchaser one who was identified and never
@@ -19,9 +19,9 @@ def devices_per_customer(log: Log) -> Statistic:
     do not hang together, so Wilson's interval is taken as it is.
     """
     name = ("table-6-3", "How many device types customers use", "Table 6.3")
-    if not log.known["customer"]:
+    if not log.known_counts["customer"]:
         return Statistic.without(*name, "the log names no customer")
-    if not log.known["device"]:
+    if not log.known_counts["device"]:
         return Statistic.without(*name, "the log names no device")
     counts: Counter[tuple[bool, int]] = Counter()
     for _ in log.buckets("customers"):
@@ -33,15 +33,17 @@ def devices_per_customer(log: Log) -> Statistic:
     unknown = sum(count for (_, devices), count in counts.items() if not devices)
     most = max(devices for _, devices in counts)
     groups = {"> 1 device": range(2, most + 1), "1 device": range(1, 2)}
-    groups |= {f"{one} devices": range(one, one + 1) for one in range(2, max(most, 2) + 1)}
+    groups |= {f"{count} devices": range(count, count + 1) for count in range(2, max(most, 2) + 1)}
     whole = {
         buys: sum(n for (bought, devices), n in counts.items() if bought == buys and devices) for buys in (True, False)
     }
     several, *rest = (
-        tuple(_share(sum(counts[buys, one] for one in devices), whole[buys]) for buys in (True, False))
+        tuple(
+            _share(sum(counts[buys, device_count] for device_count in devices), whole[buys]) for buys in (True, False)
+        )
         for devices in groups.values()
     )
-    several = tuple(replace(one, support=None) for one in several)  # a part of no sum: it is 100 % less "1 device"
+    several = tuple(replace(cell, support=None) for cell in several)  # a part of no sum: it is 100 % less "1 device"
     notes = [f"{whole[True]:,} purchasers and {whole[False]:,} non-purchasers, all of them identified."]
     if unknown:
         notes.append(f"{unknown:,} customers of whom no device is told are left out.")
@@ -58,8 +60,8 @@ def devices_per_customer(log: Log) -> Statistic:
     )
 
 
-def _share(count: int, of: int) -> Value:
-    if not of:
-        return Value(None, support=0)
-    low, high = wilson(count / of, of, quantile(of))
-    return Value(100 * count / of, 100 * low, 100 * high, support=count)
+def _share(count: int, whole: int) -> StatisticCell:
+    if not whole:
+        return StatisticCell(None, support=0)
+    low, high = wilson(count / whole, whole, quantile(whole))
+    return StatisticCell(100 * count / whole, 100 * low, 100 * high, support=count)

@@ -12,8 +12,8 @@ from visir.sessions.describe.customers import devices_per_customer
 from visir.sessions.describe.devices import devices
 from visir.sessions.describe.hours import hours
 from visir.sessions.describe.lengths import lengths
-from visir.sessions.describe.log import open_log
 from visir.sessions.describe.queries import queries
+from visir.sessions.describe.session_log import open_log
 from visir.sessions.describe.statistic import Statistic, suppressed
 from visir.sessions.describe.switches import READINGS, switches
 from visir.sessions.describe.totals import totals
@@ -25,9 +25,13 @@ from visir.sessions.describe.weekdays import weekdays
 class Characterisation:
     """What distinguishes the sessions that buy.
 
-    - `name`: of the folder; `counts`, `declared`, `engine`: what is known of the log (counts.json)
-    - `statistics`: in the order of the thesis, also those that the log cannot tell
-    - `suppress`: cells of fewer sessions than this are hidden; 0 for none
+    Args:
+        name: Of the folder.
+        counts: The counts of `counts.json`.
+        declared: The declarations of `counts.json`.
+        engine: The engine of `counts.json`.
+        statistics: In the order of the thesis, also those that cannot be computed from this log.
+        suppress: Cells of fewer sessions than this are hidden; 0 for none.
     """
 
     name: str
@@ -38,11 +42,15 @@ class Characterisation:
     suppress: int
 
     def statistic(self, name: str) -> Statistic:
-        """One of them by its name. Raises `KeyError` with the names there are."""
-        for one in self.statistics:
-            if one.name == name:
-                return one
-        raise KeyError(f"{name}: one of {', '.join(one.name for one in self.statistics)}")
+        """A statistic by its name.
+
+        Raises:
+            KeyError: There is none of this name; the names are listed.
+        """
+        for statistic in self.statistics:
+            if statistic.name == name:
+                return statistic
+        raise KeyError(f"{name}: one of {', '.join(statistic.name for statistic in self.statistics)}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -52,7 +60,7 @@ class Characterisation:
             "declared": self.declared,
             "engine": self.engine,
             "suppress": self.suppress,
-            "statistics": [one.to_dict() for one in self.statistics],
+            "statistics": [statistic.to_dict() for statistic in self.statistics],
         }
 
 
@@ -61,17 +69,33 @@ def describe(
 ) -> Characterisation:
     """Tables 6.1 to 6.6 and Figures 6.2 to 6.5 of a folder that `sessionise` wrote.
 
-    Shares and rates have 95 % intervals (`intervals`). What the log cannot tell is said in `Statistic.cannot`.
-    `suppress` hides cells of fewer sessions (see `suppressed`); `memory` bounds the engine ("2GB"). The same folder
-    gives the same numbers, whatever the threads. Raises `VisirError` where the folder is no folder of sessions, or
-    holds none.
+    Shares and rates have 95 % intervals (`intervals`). What cannot be computed from the log says why in
+    `Statistic.unavailable`. The same folder gives the same numbers, whatever the threads.
+
+    Args:
+        folder: A folder of sessions.
+        suppress: Hide cells of fewer sessions than this (see `suppressed`); 0 for none.
+        threads: Default: one per core.
+        memory: What the engine may hold ("2GB").
+
+    Raises:
+        VisirError: The folder is no folder of sessions, or holds none.
+
+    Example:
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> from visir.sessions import preset, sessionise
+        >>> log = pa.table({"visitor": ["ann", "bob"], "time": [0, 0], "action": ["order", "page"]})
+        >>> pq.write_table(log, "log.parquet")
+        >>> _ = sessionise("log.parquet", preset("events"), "out")
+        >>> describe("out").statistic("table-6-1").value("Purchase sessions", "Total").value
+        1
     """
     if suppress < 0:
         raise VisirError(f"cells of fewer than {suppress} sessions: there are none.", hint="0 hides nothing")
     with open_log(folder, threads=threads, memory=memory) as log:
         if not log.counts["sessions"]:
             raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was set aside, and why")
-        found = (
+        statistics = (
             totals(log),
             *lengths(log),
             weekdays(log),
@@ -85,4 +109,6 @@ def describe(
         )
         counts, declared, engine = log.counts, log.declared, log.engine
     name = Path(folder).resolve().name
-    return Characterisation(name, counts, declared, engine, tuple(suppressed(one, suppress) for one in found), suppress)
+    return Characterisation(
+        name, counts, declared, engine, tuple(suppressed(statistic, suppress) for statistic in statistics), suppress
+    )

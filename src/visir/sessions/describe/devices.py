@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from visir.sessions.describe.log import Log
-from visir.sessions.describe.mix import About, mix
+from visir.sessions.describe.outcome_shares import StatisticHeading, shares_and_rates
+from visir.sessions.describe.session_log import SessionLog
 from visir.sessions.describe.statistic import Statistic
 
 
-def devices(log: Log) -> Statistic:
+def devices(log: SessionLog) -> Statistic:
     """Shares of all purchase and of all non-purchase sessions, conversion rates, and these standardised over devices.
 
     A session's device is the first that its events name. The thesis keeps the rates themselves to itself.
     """
-    return mix(log, About("table-6-4", "Devices, and how well they convert", "Table 6.4", "device"), "device")
+    return shares_and_rates(
+        log, StatisticHeading("table-6-4", "Devices, and how well they convert", "Table 6.4", "device"), "device"
+    )

@@ -7,9 +7,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from visir.sessions.describe.intervals import Moments, quantile, wilson
-from visir.sessions.describe.log import Log
-from visir.sessions.describe.mix import OUTCOMES
-from visir.sessions.describe.statistic import Row, Statistic, Value
+from visir.sessions.describe.outcome_shares import OUTCOMES
+from visir.sessions.describe.session_log import SessionLog
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
 
 PERCENTILES = (50, 90)
 _SHORT, _PER_DECADE = 20, 16
@@ -17,26 +17,32 @@ _SHORT, _PER_DECADE = 20, 16
 
 @dataclass(frozen=True)
 class _Group:
-    """Sessions of one device and outcome: how many have each length, and how many of them are no longer than that."""
+    """Sessions of one device and outcome.
+
+    Args:
+        lengths: The lengths that occur, ascending.
+        cumulative: How many sessions are no longer than each.
+        moments: Of the share longer than the median, for the design effect.
+    """
 
     lengths: list[int]
-    upto: list[int]
-    of: Moments
+    cumulative: list[int]
+    moments: Moments
 
     @property
     def n(self) -> int:
-        return self.upto[-1]
+        return self.cumulative[-1]
 
     def longer(self, length: int) -> int:
-        at = bisect_left(self.lengths, length + 1)
-        return self.n - (self.upto[at - 1] if at else 0)
+        position = bisect_left(self.lengths, length + 1)
+        return self.n - (self.cumulative[position - 1] if position else 0)
 
     def percentile(self, share: float) -> int:
         """The smallest length that at least this share of the sessions does not exceed."""
-        return self.lengths[min(bisect_left(self.upto, share * self.n - 1e-9), len(self.lengths) - 1)]
+        return self.lengths[min(bisect_left(self.cumulative, share * self.n - 1e-9), len(self.lengths) - 1)]
 
 
-def lengths(log: Log) -> tuple[Statistic, Statistic]:
+def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
     """The share of sessions longer than each length (the figure), and P50 and P90 (a table).
 
     Length is the number of actions: pages opened, queries, items put into or taken out of the basket (section 6.2); an
@@ -48,35 +54,37 @@ def lengths(log: Log) -> tuple[Statistic, Statistic]:
     of percentiles are those of the shares, turned around (Woodruff 1952).
     """
     about = ("figure-6-2", "How long sessions are", "Figure 6.2")
-    if not log.known["device"]:
+    if not log.known_counts["device"]:
         why = "the log names no device"
         return Statistic.without(*about, why), Statistic.without("figure-6-2-percentiles", *about[1:], why)
     groups = _groups(log)
-    wanted = [(device, bought) for bought in OUTCOMES for device in log.devices]
+    keys = [(device, bought) for bought in OUTCOMES for device in log.devices]
     longest = max(group.lengths[-1] for group in groups.values())
     points = _points(longest)
-    curves = [tuple(_longer(groups.get(key), x) for key in wanted) for x in points]
-    left = log.counts["sessions"] - log.known["device"]
+    curves = [tuple(_longer(groups.get(key), x) for key in keys) for x in points]
+    left = log.counts["sessions"] - log.known_counts["device"]
     notes = [f"{left:,} sessions of which the log does not tell the device are left out."] if left else []
     figure = Statistic(
         *about,
         corner="longer than (actions)",
         rows=tuple(f"{x:,}" for x in points),
-        columns=tuple(f"{device}, {OUTCOMES[bought].lower()}" for device, bought in wanted),
-        units=("%",) * len(wanted),
+        columns=tuple(f"{device}, {OUTCOMES[bought].lower()}" for device, bought in keys),
+        units=("%",) * len(keys),
         cells=tuple(curves),
         of="of all sessions of that device and outcome",
         notes=tuple(notes),
         sums="",
     )
-    rows: list[Row] = [_percentiles(groups, device) for device in log.devices]
+    rows: list[StatisticRow] = [_percentiles(groups, device) for device in log.devices]
     table = Statistic(
         "figure-6-2-percentiles",
         "Half of the sessions (P50), and nine in ten (P90), are no longer than",
         "Figure 6.2",
         corner="device",
         rows=log.devices,
-        columns=tuple(f"{said}: {what}" for said in OUTCOMES.values() for what in ("sessions", "P50", "P90")),
+        columns=tuple(
+            f"{outcome}: {quantity}" for outcome in OUTCOMES.values() for quantity in ("sessions", "P50", "P90")
+        ),
         units=("", "actions", "actions") * 2,
         cells=tuple(rows),
         notes=(*notes, "Actions: pages, queries, items put into and taken out of the basket."),
@@ -84,34 +92,36 @@ def lengths(log: Log) -> tuple[Statistic, Statistic]:
     return figure, table
 
 
-def _groups(log: Log) -> dict[tuple[str, bool], _Group]:
-    """Every group's lengths, counted; memory goes with the number of different lengths."""
+def _groups(log: SessionLog) -> dict[tuple[str, bool], _Group]:
+    """The lengths of every group, counted; memory follows the number of different lengths."""
     counted: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
     for device, bought, length, count in log.rows(
         f"SELECT device, purchase, length, count(*) FROM {log.sessions} WHERE device IS NOT NULL "
         "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
     ):
         counted[str(device), bool(bought)].append((int(length), int(count)))
-    found: dict[tuple[str, bool], _Group] = {}
+    groups: dict[tuple[str, bool], _Group] = {}
     medians = []
-    for key, told in counted.items():
-        upto, total = [], 0
-        for _, count in told:
+    for key, length_counts in counted.items():
+        cumulative, total = [], 0
+        for _, count in length_counts:
             total += count
-            upto.append(total)
-        group = _Group([one for one, _ in told], upto, Moments(0, 0, 0, 0, 0, 0))
-        found[key] = group
+            cumulative.append(total)
+        group = _Group([length for length, _ in length_counts], cumulative, Moments(0, 0, 0, 0, 0, 0))
+        groups[key] = group
         medians.append(group.percentile(0.5))
     log.db.execute(
         "CREATE OR REPLACE TEMP TABLE medians (device VARCHAR, purchase BOOLEAN, median BIGINT, number INTEGER)"
     )
-    values = [[*key, median, at] for at, (key, median) in enumerate(zip(found, medians, strict=True))]
+    values = [[*key, median, number] for number, (key, median) in enumerate(zip(groups, medians, strict=True))]
     log.db.executemany("INSERT INTO medians VALUES (?, ?, ?, ?)", values)
     shares = log.shares("number", "length > median", source="bucket JOIN medians USING (device, purchase)")
-    for at, key in enumerate(found):
-        either = shares[at][min(shares[at])]  # the design effect of a share is that of the rest, but for rounding
-        found[key] = _Group(found[key].lengths, found[key].upto, either)
-    return found
+    for number, key in enumerate(groups):
+        either = shares[number][
+            min(shares[number])
+        ]  # the design effect of a share is that of the rest, but for rounding
+        groups[key] = _Group(groups[key].lengths, groups[key].cumulative, either)
+    return groups
 
 
 def _points(longest: int) -> list[int]:
@@ -125,28 +135,28 @@ def _points(longest: int) -> list[int]:
     return points
 
 
-def _longer(group: _Group | None, x: int) -> Value:
+def _longer(group: _Group | None, x: int) -> StatisticCell:
     if group is None:
-        return Value(None, support=0)
+        return StatisticCell(None, support=0)
     count = group.longer(x)
-    low, high = wilson(count / group.n, _effective(group), quantile(group.of.units))
-    return Value(100 * count / group.n, 100 * low, 100 * high, support=count)
+    low, high = wilson(count / group.n, _effective(group), quantile(group.moments.units))
+    return StatisticCell(100 * count / group.n, 100 * low, 100 * high, support=count)
 
 
-def _percentiles(groups: dict[tuple[str, bool], _Group], device: str) -> Row:
-    row: list[Value] = []
+def _percentiles(groups: dict[tuple[str, bool], _Group], device: str) -> StatisticRow:
+    row: list[StatisticCell] = []
     for bought in OUTCOMES:
         group = groups.get((device, bought))
         if group is None:
-            row += [Value(0, support=0), *(Value(None, support=0) for _ in PERCENTILES)]
+            row += [StatisticCell(0, support=0), *(StatisticCell(None, support=0) for _ in PERCENTILES)]
             continue
-        row.append(Value(group.n, support=group.n))
-        for one in PERCENTILES:
-            low, high = wilson(one / 100, _effective(group), quantile(group.of.units))
+        row.append(StatisticCell(group.n, support=group.n))
+        for percentile in PERCENTILES:
+            low, high = wilson(percentile / 100, _effective(group), quantile(group.moments.units))
             ends = (group.percentile(low), group.percentile(high))
-            row.append(Value(group.percentile(one / 100), *ends, support=group.n))
+            row.append(StatisticCell(group.percentile(percentile / 100), *ends, support=group.n))
     return tuple(row)
 
 
 def _effective(group: _Group) -> float:
-    return min(group.of.effective, group.n)
+    return min(group.moments.effective, group.n)

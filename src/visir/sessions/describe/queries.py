@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from visir.sessions.describe.intervals import Moments, mean, share
-from visir.sessions.describe.log import Log, moments
-from visir.sessions.describe.mix import OUTCOMES
-from visir.sessions.describe.statistic import Row, Statistic, Value
+from visir.sessions.describe.outcome_shares import OUTCOMES
+from visir.sessions.describe.session_log import SessionLog, moments
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
 
 ALL = "All devices"
 _NONE = Moments(0, 0, 0, 0, 0, 0)
 
 
-def queries(log: Log) -> Statistic:
+def queries(log: SessionLog) -> Statistic:
     """Queries per session, and on which devices queries are submitted.
 
     Queries per session are over *all* sessions of that device and outcome, those without a query included: the row
@@ -20,41 +20,43 @@ def queries(log: Log) -> Statistic:
     the outcome: columns add up to 100 %.
     """
     name = ("table-6-5", "How often sessions search", "Table 6.5")
-    for known, what in (("device", "names no device"), ("query", "records no search")):
-        if not log.known[known]:
-            return Statistic.without(*name, f"the log {what}")
-    told = "device IS NOT NULL"
+    for column, reason in (("device", "names no device"), ("query", "records no search")):
+        if not log.known_counts[column]:
+            return Statistic.without(*name, f"the log {reason}")
+    has_device = "device IS NOT NULL"
     outcome = "CASE WHEN purchase THEN 'y' ELSE 'n' END"
     means = {
-        **log.means(f"{outcome} || device", "queries", where=told),
-        **log.means(outcome, "queries", where=told),  # no device has an empty name
+        **log.means(f"{outcome} || device", "queries", where=has_device),
+        **log.means(outcome, "queries", where=has_device),  # no device has an empty name
     }
-    shares = log.shares("purchase", "device", where=f"{told} AND queries > 0", weight="queries")
+    shares = log.shares("purchase", "device", where=f"{has_device} AND queries > 0", weight="queries")
     with_one = {
         (bool(purchase), device): int(count)
         for purchase, device, count in log.rows(
-            f"SELECT purchase, device, count(*) FROM {log.sessions} WHERE {told} AND queries > 0 GROUP BY 1, 2"
+            f"SELECT purchase, device, count(*) FROM {log.sessions} WHERE {has_device} AND queries > 0 GROUP BY 1, 2"
         )
     }
-    cells: list[Row] = []
+    cells: list[StatisticRow] = []
     for device in log.devices:
-        row: list[Value] = []
+        row: list[StatisticCell] = []
         for bought in OUTCOMES:
             support = with_one.get((bought, device), 0)
-            of = share(moments(shares, bought, device))
+            share_of_device = share(moments(shares, bought, device))
             row.append(mean(means.get(("y" if bought else "n") + device, _NONE), support=support))
-            row.append(Value(of.value, of.low, of.high, support=support))
+            row.append(StatisticCell(share_of_device.value, share_of_device.low, share_of_device.high, support=support))
         cells.append(tuple(row))
-    last: list[Value] = []
+    last: list[StatisticCell] = []
     for bought in OUTCOMES:
-        support = sum(count for (one, _), count in with_one.items() if one == bought)
+        support = sum(count for (outcome, _), count in with_one.items() if outcome == bought)
         last += [mean(means.get("y" if bought else "n", _NONE), support=support)]
-        last += [Value(100.0 if support else None)]
+        last += [StatisticCell(100.0 if support else None)]
     return Statistic(
         *name,
         corner="device",
         rows=(*log.devices, ALL),
-        columns=tuple(f"{said}: {what}" for said in OUTCOMES.values() for what in ("queries per session", "share")),
+        columns=tuple(
+            f"{outcome}: {quantity}" for outcome in OUTCOMES.values() for quantity in ("queries per session", "share")
+        ),
         units=("", "%", "", "%"),
         cells=(*cells, tuple(last)),
         of="of all queries submitted in sessions with a purchase, and in those without",

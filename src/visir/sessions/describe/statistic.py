@@ -7,14 +7,16 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class StatisticCell:
     """One cell: a number (or words), its 95 % interval where it is an estimate, and what it rests on.
 
-    - `value`: None where it is not defined (a share of nothing) or hidden
-    - `low`, `high`: ends of the interval, in the unit of `value`
-    - `support`: the sessions (of Table 6.3 customers, of Figure 6.5 transitions) that the cell counts; cells of fewer
-      are the ones that `suppressed` hides. None: nothing to hide.
-    - `hidden`: whether it was hidden
+    Args:
+        value: None where it is not defined (a share of nothing) or hidden.
+        low: Lower end of the interval, in the unit of `value`.
+        high: Upper end.
+        support: The sessions (of Table 6.3 customers, of Figure 6.5 transitions) that the cell counts; `suppressed`
+            hides cells of few. None: nothing to hide.
+        hidden: Whether it was hidden.
     """
 
     value: float | int | str | None
@@ -24,22 +26,29 @@ class Value:
     hidden: bool = False
 
 
-Row = tuple[Value, ...]
+StatisticRow = tuple[StatisticCell, ...]
 
 
 @dataclass(frozen=True)
 class Statistic:
     """One table or figure of thesis sections 6.3 and 6.4, computed from a log.
 
-    - `name`: "table-6-4"; `title`; `source`: where the thesis has it
-    - `corner`: what the rows are ("device"); `rows`, `columns`: their names; `cells`: rows × columns
-    - `units`: unit of each column ("%", "queries per session", "")
-    - `of`: what the percentages are percentages of
-    - `cannot`: why it cannot be computed from this log, "" where it can; there are no rows then
-    - `sums`: along which direction shares add up to a whole, so that one hidden cell would follow from the others
-    - `linked`: whether the cells of a row follow from one another, so that a row is hidden as a whole
-    - `together`: columns whose every value depends on all rows: hidden as soon as one cell is
-    - `rest`: (row, other row): what the other leaves of the whole, and so is hidden with it
+    Args:
+        name: "table-6-4".
+        title: In words.
+        source: Where the thesis has it.
+        corner: What the rows are ("device").
+        rows: Names of the rows.
+        columns: Names of the columns.
+        units: Unit of each column ("%", "queries per session", "").
+        cells: Rows × columns.
+        of: What the percentages are percentages of.
+        notes: Sentences for readers.
+        unavailable: Why it cannot be computed from this log, "" where it can; without rows then.
+        sums: Along which direction shares add up to a whole, so that one hidden cell would follow from the others.
+        linked: Whether the cells of a row follow from one another, so that a row is hidden as a whole.
+        together: Columns whose every value depends on all rows: hidden as soon as one cell is.
+        rest: (row, other row): the first is what the other leaves of the whole, and so is hidden with it.
     """
 
     name: str
@@ -49,10 +58,10 @@ class Statistic:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     units: tuple[str, ...]
-    cells: tuple[Row, ...]
+    cells: tuple[StatisticRow, ...]
     of: str = ""
     notes: tuple[str, ...] = ()
-    cannot: str = ""
+    unavailable: str = ""
     sums: Literal["columns", "rows", ""] = field(default="columns", repr=False)
     linked: bool = field(default=False, repr=False)
     together: tuple[str, ...] = field(default=(), repr=False)
@@ -60,11 +69,15 @@ class Statistic:
 
     @classmethod
     def without(cls, name: str, title: str, source: str, why: str) -> Statistic:
-        """What a log cannot tell, and why not."""
-        return cls(name, title, source, "", (), (), (), (), cannot=f"Cannot be computed: {why}.")
+        """A statistic that cannot be computed from this log, with the reason."""
+        return cls(name, title, source, "", (), (), (), (), unavailable=f"Cannot be computed: {why}.")
 
-    def value(self, row: str, column: str) -> Value:
-        """One cell by its names. Raises `KeyError` with the names there are."""
+    def value(self, row: str, column: str) -> StatisticCell:
+        """One cell by the names of its row and column.
+
+        Raises:
+            KeyError: There is no such row or column; the names are listed.
+        """
         if row not in self.rows or column not in self.columns:
             raise KeyError(f"{self.name} has rows {self.rows} and columns {self.columns}")
         return self.cells[self.rows.index(row)][self.columns.index(column)]
@@ -77,45 +90,54 @@ class Statistic:
 def suppressed(statistic: Statistic, fewer_than: int) -> Statistic:
     """The statistic without its cells of fewer than `fewer_than` sessions.
 
-    A single hidden share would follow from the others, which add up to a whole; so the smallest of those is hidden
-    with it. Where cells of a row follow from one another (shares and conversion rates), the row is hidden as a whole.
+    A single hidden share would follow from the others, which add up to a whole; so the smallest of those is hidden with
+    it. Where cells of a row follow from one another (shares and conversion rates), the row is hidden as a whole.
     Standardised rates are hidden all at once: two of them give away mean and deviation, and these two hidden rates.
     Zeros are hidden too: that nobody did something is a statement about everybody. This keeps small cells from sight;
     it is no proof that nobody can be recognised.
+
+    Args:
+        statistic: With all its cells.
+        fewer_than: Cells of fewer sessions are hidden; 0 or 1 hides nothing.
     """
-    if fewer_than <= 1 or statistic.cannot:
+    if fewer_than <= 1 or statistic.unavailable:
         return statistic
     support = [[cell.support for cell in row] for row in statistic.cells]
-    hidden = [[one is not None and one < fewer_than for one in row] for row in support]
+    hidden = [[count is not None and count < fewer_than for count in row] for row in support]
     if statistic.linked:
-        hidden = [[any(row) and one is not None for one in of] for row, of in zip(hidden, support, strict=True)]
+        hidden = [
+            [any(row) and count is not None for count in counts] for row, counts in zip(hidden, support, strict=True)
+        ]
     height, width = len(statistic.rows), len(statistic.columns)
     if statistic.sums:
-        down = statistic.sums == "columns"
+        by_column = statistic.sums == "columns"
         lines = [
-            [(row, at) for row in range(height)] if down else [(at, column) for column in range(width)]
-            for at in range(width if down else height)
+            [(row, number) for row in range(height)] if by_column else [(number, column) for column in range(width)]
+            for number in range(width if by_column else height)
         ]
         for line in lines:
             counted = [(row, column) for row, column in line if support[row][column] is not None]
-            gone = [(row, column) for row, column in counted if hidden[row][column]]
-            rest = [one for one in counted if one not in gone]
-            if len(gone) == 1 and rest:
-                row, column = min(rest, key=lambda one: (support[one[0]][one[1]] or 0, one))
-                for at in range(width) if statistic.linked else (column,):
-                    hidden[row][at] = support[row][at] is not None
+            hidden_cells = [(row, column) for row, column in counted if hidden[row][column]]
+            rest = [position for position in counted if position not in hidden_cells]
+            if len(hidden_cells) == 1 and rest:
+                row, column = min(rest, key=lambda position: (support[position[0]][position[1]] or 0, position))
+                for other_column in range(width) if statistic.linked else (column,):
+                    hidden[row][other_column] = support[row][other_column] is not None
     for column in map(statistic.columns.index, statistic.together):
         if any(row[column] for row in hidden):
             hidden = [[*row[:column], True, *row[column + 1 :]] for row in hidden]
     if statistic.rest:
-        row, other = (statistic.rows.index(one) for one in statistic.rest)
+        row, other = (statistic.rows.index(name) for name in statistic.rest)
         hidden[row] = list(hidden[other])
     count = sum(map(sum, hidden))
     if not count:
         return statistic
     cells = tuple(
-        tuple(Value(None, hidden=True) if gone else cell for cell, gone in zip(row, away, strict=True))
-        for row, away in zip(statistic.cells, hidden, strict=True)
+        tuple(
+            StatisticCell(None, hidden=True) if is_hidden else cell
+            for cell, is_hidden in zip(row, hidden_row, strict=True)
+        )
+        for row, hidden_row in zip(statistic.cells, hidden, strict=True)
     )
-    said = f"{count} {'cell is' if count == 1 else 'cells are'} hidden: fewer than {fewer_than:,}, or would tell those."
-    return replace(statistic, cells=cells, notes=(*statistic.notes, said))
+    note = f"{count} {'cell is' if count == 1 else 'cells are'} hidden: fewer than {fewer_than:,}, or would tell those."
+    return replace(statistic, cells=cells, notes=(*statistic.notes, note))

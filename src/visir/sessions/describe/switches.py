@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from visir.sessions.describe.intervals import share
-from visir.sessions.describe.log import Log, moments
-from visir.sessions.describe.statistic import Row, Statistic, Value
+from visir.sessions.describe.session_log import SessionLog, moments
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
 
 Reading = Literal["last", "journey", "all"]
 READINGS: dict[Reading, tuple[str, str, str]] = {
@@ -38,7 +38,7 @@ _STEPS = """(
 )"""
 
 
-def switches(log: Log, reading: Reading = "last") -> Statistic:
+def switches(log: SessionLog, reading: Reading = "last") -> Statistic:
     """The probability of each next device, given the device of the session before; self-transitions included.
 
     Rows are the devices left, columns those gone to, and rows add up to 100 %: from TV, the thesis has 43.75 % to PC
@@ -53,19 +53,21 @@ def switches(log: Log, reading: Reading = "last") -> Statistic:
     to the next ("journey"), or all consecutive sessions of a customer ("all"), which alone is not tilted towards the
     devices one buys on.
     """
-    name, title, said = READINGS[reading]
+    name, title, meaning = READINGS[reading]
     names = log.devices
-    for known, what in (("customer", "customer, and a visitor is one browser"), ("device", "device")):
-        if not log.known[known]:
-            return Statistic.without(name, title, "Figure 6.5", f"the log names no {what}")
-    told = "before IS NOT NULL AND device IS NOT NULL"
-    found = log.shares("before", "device", source=_STEPS, where=f"{told} AND {_WHERE[reading]}", by="customers")
-    if not found:
+    for column, reason in (("customer", "customer, and a visitor is one browser"), ("device", "device")):
+        if not log.known_counts[column]:
+            return Statistic.without(name, title, "Figure 6.5", f"the log names no {reason}")
+    both_known = "before IS NOT NULL AND device IS NOT NULL"
+    transitions = log.shares(
+        "before", "device", source=_STEPS, where=f"{both_known} AND {_WHERE[reading]}", by="customers"
+    )
+    if not transitions:
         return Statistic.without(name, title, "Figure 6.5", "no customer has two sessions in a row that count")
-    cells: list[Row] = []
+    cells: list[StatisticRow] = []
     for left in names:
-        row = [moments(found, left, to) for to in names]
-        cells.append((*map(share, row), Value(int(row[0].n), support=int(row[0].n))))
+        row = [moments(transitions, left, to) for to in names]
+        cells.append((*map(share, row), StatisticCell(int(row[0].n), support=int(row[0].n))))
     return Statistic(
         name,
         title,
@@ -76,6 +78,6 @@ def switches(log: Log, reading: Reading = "last") -> Statistic:
         units=(*("%" for _ in names), ""),
         cells=tuple(cells),
         of="of all transitions from the device of the row",
-        notes=(f"Counted: {said}.", "Intervals (95 %) hold transitions of one customer together."),
+        notes=(f"Counted: {meaning}.", "Intervals (95 %) hold transitions of one customer together."),
         sums="rows",
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from visir.sessions.bucket import quoted_path
-from visir.sessions.describe.log import Log
-from visir.sessions.describe.mix import OUTCOMES
-from visir.sessions.describe.statistic import Row, Statistic, Value
+from visir.sessions.describe.outcome_shares import OUTCOMES
+from visir.sessions.describe.session_log import SessionLog
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
+from visir.sessions.dialect import path_literal
 
 TOTAL = "Total"
 
 
-def unique_queries(log: Log) -> Statistic:
+def unique_queries(log: SessionLog) -> Statistic:
     """Unique queries of each device and outcome: the different texts, and the texts that were submitted only once.
 
     Texts are compared as the log has them. The percentages are of the sum over the devices, as in the row "Total" of
@@ -25,15 +25,15 @@ def unique_queries(log: Log) -> Statistic:
     They are counts of this log, not estimates: they grow with it, though slower, and have no interval.
     """
     name = ("table-6-6", "How many different queries there are", "Table 6.6")
-    for known, what in (("device", "names no device"), ("query", "records no search")):
-        if not log.known[known]:
-            return Statistic.without(*name, f"the log {what}")
+    for column, reason in (("device", "names no device"), ("query", "records no search")):
+        if not log.known_counts[column]:
+            return Statistic.without(*name, f"the log {reason}")
     log.db.execute("CREATE OR REPLACE TEMP TABLE texts (purchase BOOLEAN, device VARCHAR, query VARCHAR, count BIGINT)")
     for sessions, events in log.parts:
         log.db.execute(
             "INSERT INTO texts SELECT s.purchase, s.device, e.query, count(*) "
-            f"FROM (SELECT visitor, session, query FROM '{quoted_path(events)}' WHERE action = 'query') e "
-            f"JOIN (SELECT visitor, session, purchase, device FROM '{quoted_path(sessions)}' WHERE queries > 0) s "
+            f"FROM (SELECT visitor, session, query FROM {path_literal(events)} WHERE action = 'query') e "
+            f"JOIN (SELECT visitor, session, purchase, device FROM {path_literal(sessions)} WHERE queries > 0) s "
             "USING (visitor, session) WHERE s.device IS NOT NULL GROUP BY ALL"
         )
     # A query without its words was submitted, but nobody can say whether it is unique.
@@ -48,10 +48,10 @@ def unique_queries(log: Log) -> Statistic:
             "FROM texts GROUP BY 1, 2, 3) GROUP BY 1, 2"
         )
     }
-    different = int(log.one("SELECT count(DISTINCT query) FROM texts"))
+    different = int(log.value("SELECT count(DISTINCT query) FROM texts"))
     log.db.execute("DROP TABLE texts")
-    worded = sum(one[2] for one in counted.values())
-    wordless = sum(one[3] for one in counted.values())
+    worded = sum(numbers[2] for numbers in counted.values())
+    wordless = sum(numbers[3] for numbers in counted.values())
     if not worded:
         return Statistic.without(*name, "the log records searches without their words")
     if different == 1:
@@ -64,22 +64,26 @@ def unique_queries(log: Log) -> Statistic:
             "WHERE queries > 0 AND device IS NOT NULL GROUP BY 1, 2"
         )
     }
-    cells: list[Row] = []
+    cells: list[StatisticRow] = []
     empty = (0, 0, 0, 0)
-    whole = {bought: sum(one[0] for (at, _), one in counted.items() if at == bought) for bought in OUTCOMES}
+    whole = {
+        bought: sum(numbers[0] for (outcome, _), numbers in counted.items() if outcome == bought) for bought in OUTCOMES
+    }
     for device in log.devices:
-        row: list[Value] = []
+        row: list[StatisticCell] = []
         for bought in OUTCOMES:
-            texts, once, all_, _ = counted.get((bought, device), empty)
+            texts, once, submitted, _ = counted.get((bought, device), empty)
             support = holding.get((bought, device), 0)
-            numbers = (texts, _percent(texts, whole[bought]), _percent(texts, all_), once)
-            row += [Value(number, support=support) for number in numbers]
+            numbers = (texts, _percent(texts, whole[bought]), _percent(texts, submitted), once)
+            row += [StatisticCell(number, support=support) for number in numbers]
         cells.append(tuple(row))
-    last: list[Value] = []
+    last: list[StatisticCell] = []
     for bought in OUTCOMES:
-        once, all_ = (sum(one[at] for (of, _), one in counted.items() if of == bought) for at in (1, 2))
-        last += [Value(whole[bought]), Value(_percent(whole[bought], whole[bought]))]
-        last += [Value(_percent(whole[bought], all_)), Value(once)]
+        once, submitted = (
+            sum(numbers[column] for (outcome, _), numbers in counted.items() if outcome == bought) for column in (1, 2)
+        )
+        last += [StatisticCell(whole[bought]), StatisticCell(_percent(whole[bought], whole[bought]))]
+        last += [StatisticCell(_percent(whole[bought], submitted)), StatisticCell(once)]
     notes = ["Counts of this log, which grow with it: no intervals."]
     if wordless:
         notes.insert(0, f"{wordless:,} of {worded + wordless:,} queries are recorded without their words and left out.")
@@ -88,9 +92,9 @@ def unique_queries(log: Log) -> Statistic:
         corner="device",
         rows=(*log.devices, TOTAL),
         columns=tuple(
-            f"{said}: {what}"
-            for said in OUTCOMES.values()
-            for what in ("texts", "share", "of its queries", "asked once")
+            f"{outcome}: {quantity}"
+            for outcome in OUTCOMES.values()
+            for quantity in ("texts", "share", "of its queries", "asked once")
         ),
         units=("", "%", "%", "") * 2,
         cells=(*cells, tuple(last)),
@@ -100,5 +104,5 @@ def unique_queries(log: Log) -> Statistic:
     )
 
 
-def _percent(count: int, of: int) -> float | None:
-    return 100 * count / of if of else None
+def _percent(count: int, whole: int) -> float | None:
+    return 100 * count / whole if whole else None

@@ -1,1 +1,1 @@
-"""What studies of chapter 6 do with logs: acts, shapes and drawings, registered in `visir.sessions.application`."""
+"""Experiments, trend checks and drawings of chapter 6, on logs; registered in `visir.sessions.application`."""

@@ -6,67 +6,72 @@ from collections import Counter
 from typing import Any, Literal
 
 from visir.errors import VisirError, nearest
-from visir.sessions.experiments.logged import OfLog, described, sessions_of, told_of
-from visir.sessions.log_words import CHANNELS, DEVICES, row_of
-from visir.studies.act import CannotTell, Measured, Work
+from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, description_of, sessions_of
+from visir.sessions.table_labels import CHANNELS, DEVICES, table_label
+from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
 
 
-class Describe(OfLog):
-    """One column of what `visir intent describe` says of a log; labels are its rows, in the words of the thesis.
+class DescribeExperiment(SessionLogExperiment):
+    """One column of a statistic of `visir intent describe`; labels are its rows, in the words of the thesis.
 
-    - `statistic`: by its name there, "table-6-4"
-    - `column`: of it, "Purchase sessions"; of Figure 6.5, the device that is gone to; of Figure 6.2, "PC, purchase"
+    A log from which it cannot be computed (no customers, no searches) leaves the cell "not run", with the reason.
 
-    A log that cannot tell it (no customers, no searches) leaves the cell "not run", with the reason.
+    Args:
+        statistic: Its name, "table-6-4".
+        column: "Purchase sessions"; of Figure 6.5 the device that is gone to; of Figure 6.2 "PC, purchase".
     """
 
-    run: Literal["describe"] = "describe"
+    experiment: Literal["describe"] = "describe"
     statistic: str
     column: str
 
-    def what(self) -> str:
-        """In a line."""
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
         return f"visir intent describe, {self.statistic}, of {self.log}"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
-        folder = sessions_of(self, work)
-        found, told = described(folder, work), told_of(folder)
-        if self.statistic not in found:
-            raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, found))
-        statistic = found[self.statistic]
-        if statistic["cannot"]:
-            raise CannotTell(statistic["cannot"])
-        at = self._column(statistic["columns"])
-        cells = {row: cells[at]["value"] for row, cells in zip(statistic["rows"], statistic["cells"], strict=True)}
-        named = Counter(map(row_of, cells))
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        folder = sessions_of(self, context)
+        statistics, counts = description_of(folder, context), counts_of(folder)
+        if self.statistic not in statistics:
+            raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, statistics))
+        statistic = statistics[self.statistic]
+        if statistic["unavailable"]:
+            raise InsufficientDataError(statistic["unavailable"])
+        column = self._column(statistic["columns"])
+        cells = {row: cells[column]["value"] for row, cells in zip(statistic["rows"], statistic["cells"], strict=True)}
+        named = Counter(map(table_label, cells))
         values: dict[str, float] = {}
         words: dict[str, str] = {}
         notes = []
         for row, value in cells.items():
-            label = row_of(row)
+            label = table_label(row)
             if named[label] > 1:  # two words of the log for one row: neither is the row
-                notes.append(f"{label}: the log has several: {', '.join(one for one in cells if row_of(one) == label)}")
+                notes.append(
+                    f"{label}: the log has several: {', '.join(word for word in cells if table_label(word) == label)}"
+                )
             elif isinstance(value, str):
-                words |= {label: ", ".join(map(row_of, value.split(", ")))} if label == "Device types" else {}
+                words |= {label: ", ".join(map(table_label, value.split(", ")))} if label == "Device types" else {}
             elif value is None:
                 notes.append(f"{label}: nothing of it in this log")
             else:
                 values[label] = float(value)
         for rows in (DEVICES, CHANNELS):
             if set(rows) & set(named):
-                notes += [f"{one}: not in this log, which names {', '.join(cells)}" for one in rows if one not in named]
-        return Measured(values, self.ran(told), self.protocol(told), notes=tuple(notes), words=words)
+                notes += [f"{row}: not in this log, which names {', '.join(cells)}" for row in rows if row not in named]
+        return Measurement(values, self.provenance(counts), self.protocol(counts), notes=tuple(notes), words=words)
 
     def _column(self, columns: list[Any]) -> int:
-        named = [", ".join(map(row_of, one.split(", "))) for one in columns]
+        named = [", ".join(map(table_label, column.split(", "))) for column in columns]
         if named.count(self.column) > 1:  # two words of the log for one device: neither is the device
-            several = [one for one, word in zip(columns, named, strict=True) if word == self.column]
-            raise CannotTell(f"the log has several: {'; '.join(several)}")
+            several = [column for column, word in zip(columns, named, strict=True) if word == self.column]
+            raise InsufficientDataError(f"the log has several: {'; '.join(several)}")
         if self.column in named:
             return named.index(self.column)
         device = self.column.partition(", ")[0]
         if device in DEVICES:
-            told = dict.fromkeys(one.partition(", ")[0] for one in columns[: -1 if device == self.column else None])
-            raise CannotTell(f"the log names no {device}: {', '.join(told)}")
+            devices = dict.fromkeys(
+                column.partition(", ")[0] for column in columns[: -1 if device == self.column else None]
+            )
+            raise InsufficientDataError(f"the log names no {device}: {', '.join(devices)}")
         raise VisirError(f"{self.statistic} has no column {self.column!r}.", hint=nearest(self.column, columns))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from visir.sessions.describe import Statistic, Value
+from visir.sessions.describe import Statistic, StatisticCell
 from visir.sessions.experiments.plots import over_steps, prediction_panels, shares
-from visir.sessions.log_words import DEVICES
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
-from visir.studies.shape import Drawing, Means, Printed
+from visir.sessions.table_labels import DEVICES
+from visir.studies.trend_check import Drawing, Means, PublishedValues
 
 OUTCOMES = ("Purchase sessions", "Non-purchase sessions")
 NAMES = ("sessions with a purchase", "sessions without")
@@ -19,12 +19,12 @@ MOST_ROUND = 6
 """Devices that the round diagram has room for."""
 
 
-def lengths(means: Means, said: Printed) -> Iterator[Drawing]:
+def lengths(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.2: how many sessions are longer than so many actions."""
-    curves = {name: one for name, one in means.items() if name.partition(", ")[2] in ("purchase", "non-purchase")}
-    counts = {length for one in curves.values() for length in one}
+    curves = {name: curve for name, curve in means.items() if name.partition(", ")[2] in ("purchase", "non-purchase")}
+    counts = {length for curve in curves.values() for length in curve}
     if counts:
-        lengths = sorted(counts, key=lambda one: int(one.replace(",", "")))
+        lengths = sorted(counts, key=lambda length: int(length.replace(",", "")))
         yield (
             survival(_statistic("figure-6-2", lengths, curves)),
             "Share of sessions longer than x actions. Where a curve crosses the dotted lines, half of its sessions "
@@ -32,7 +32,7 @@ def lengths(means: Means, said: Printed) -> Iterator[Drawing]:
         )
 
 
-def weekdays(means: Means, said: Printed) -> Iterator[Drawing]:
+def weekdays(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.3: on which days sessions begin."""
     yield from _bars(
         "figure-6-3",
@@ -43,38 +43,38 @@ def weekdays(means: Means, said: Printed) -> Iterator[Drawing]:
     )
 
 
-def hours(means: Means, said: Printed) -> Iterator[Drawing]:
+def hours(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.4: at which hours sessions begin."""
     yield from _bars("figure-6-4", "hour in which the session begins", "The thesis prints no number of it.", means)
 
 
 def _bars(name: str, axis: str, thesis: str, means: Means) -> Iterator[Drawing]:
-    outcomes = {one: means.get(one, {}) for one in OUTCOMES}
-    rows = list(dict.fromkeys(label for one in outcomes.values() for label in one))
+    outcomes = {outcome: means.get(outcome, {}) for outcome in OUTCOMES}
+    rows = list(dict.fromkeys(label for values in outcomes.values() for label in values))
     if rows:
         svg = outcome_bars(_statistic(name, rows, outcomes), OUTCOMES, labels=NAMES, axis=axis)
         yield svg, f"Bars of one colour add up to 100 %; intervals are in visir intent describe. {thesis}"
 
 
-def switches(means: Means, said: Printed) -> Iterator[Drawing]:
-    """Figure 6.5: from which device people go on on which."""
-    devices = [one for one in DEVICES if one in means]
+def switches(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
+    """Figure 6.5: from which device people go on to which."""
+    devices = [device for device in DEVICES if device in means]
     if not devices:
         return
-    told = _statistic("figure-6-5", devices, {one: means[one] for one in devices})
-    printed = {(left, to): value for (to, left), value in said.items()}
+    transitions = _statistic("figure-6-5", devices, {device: means[device] for device in devices})
+    printed_chances = {(left, to): value for (to, left), value in printed.items()}
     caption = "From the device of the row to that of the column; each row adds up to 100 %. A dash: nobody left there."
-    yield transition_map(told, printed=printed), f"{caption} Small: what the text of the thesis prints."
+    yield transition_map(transitions, printed=printed_chances), f"{caption} Small: what the text of the thesis prints."
     if 2 <= len(devices) <= MOST_ROUND:
         yield (
-            transition_diagram(told),
+            transition_diagram(transitions),
             "As the thesis draws it: in each circle the chance of staying, arrows as thick as the step is likely; "
             "steps below 0.5 % are left out, the weakest drawn is dashed.",
         )
 
 
-def importance(means: Means, said: Printed) -> Iterator[Drawing]:
-    """Figure 6.6: what a prediction rests on."""
+def importance(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
+    """Figure 6.6: which features a prediction uses."""
     for setting, thesis in (
         ("anonymous", "The thesis: week day first, then dwell times and the page score."),
         ("identified", "The thesis: number of orders and days since the last, then dwell times and the page score."),
@@ -83,14 +83,14 @@ def importance(means: Means, said: Printed) -> Iterator[Drawing]:
             yield shares(means[setting], f"{setting}: % of the decrease in impurity"), thesis
     static = means.get("static features", {})
     if static:
-        printed = {label: value for (system, label), value in said.items() if system == "static features"}
+        printed_shares = {label: value for (system, label), value in printed.items() if system == "static features"}
         yield (
-            over_steps(static, printed, "static features, %"),
+            over_steps(static, printed_shares, "static features, %"),
             "Anonymous setting: the share of all static features. Hollow: printed in the text.",
         )
 
 
-def predictions(means: Means, said: Printed) -> Iterator[Drawing]:
+def predictions(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
     """Figure 6.7: how well purchase is predicted, step by step."""
     if means:
         yield (
@@ -103,5 +103,5 @@ def predictions(means: Means, said: Printed) -> Iterator[Drawing]:
 
 def _statistic(name: str, rows: list[str], columns: Means) -> Statistic:
     """Values as `visir intent describe` has them, without their intervals: cells of a study keep none."""
-    cells = tuple(tuple(Value(column.get(row)) for column in columns.values()) for row in rows)
+    cells = tuple(tuple(StatisticCell(column.get(row)) for column in columns.values()) for row in rows)
     return Statistic(name, "", "", "", tuple(rows), tuple(columns), ("%",) * len(columns), cells)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing, to_svg
-from visir.studies.labels import measure_of, point_of
+from visir.studies.curve_labels import measure_of, point_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,10 +35,16 @@ def shares(values: Mapping[str, float], axis: str) -> str:
 def over_steps(values: Mapping[str, float], printed: Mapping[str, float], axis: str) -> str:
     """A curve over the steps of a session; `printed` values are hollow marks."""
     with drawing(4.6, 2.8) as (figure, axes):
-        own, theirs = _steps(values), _steps(printed)
-        axes.plot(list(own), list(own.values()), color=SERIES[0], marker="o", linewidth=1.8)
+        measured, printed_steps = _steps(values), _steps(printed)
+        axes.plot(list(measured), list(measured.values()), color=SERIES[0], marker="o", linewidth=1.8)
         axes.plot(
-            list(theirs), list(theirs.values()), "D", color=SERIES[1], fillstyle="none", markersize=10, clip_on=False
+            list(printed_steps),
+            list(printed_steps.values()),
+            "D",
+            color=SERIES[1],
+            fillstyle="none",
+            markersize=10,
+            clip_on=False,
         )
         axes.set_ylim(0, 106)
         _at_steps(axes)
@@ -51,7 +57,7 @@ def prediction_panels(means: Mapping[str, Mapping[str, float]]) -> str:
 
     Of two settings each has a column; one alone has its measures in both.
     """
-    by_measure = {one: _curves(means, one) for one in MEASURES}
+    by_measure = {measure: _curves(means, measure) for measure in MEASURES}
     settings = list(dict.fromkeys(key[0] for curves in by_measure.values() for key in curves))
     models = list(dict.fromkeys(key[1] for curves in by_measure.values() for key in curves if key[1] != ALL_BOUGHT))
     shown = [(measure, setting) for measure, curves in by_measure.items() if curves for setting in settings]
@@ -59,8 +65,8 @@ def prediction_panels(means: Mapping[str, Mapping[str, float]]) -> str:
     with drawing(9.0, 0.9 + 2.7 * rows, rows=rows, columns=2) as (figure, drawn):
         panels = drawn.ravel()
         for axes, (measure, setting) in zip(panels, shown, strict=False):
-            for (of, model, which), values in by_measure[measure].items():
-                if of == setting:
+            for (curve_setting, model, which), values in by_measure[measure].items():
+                if curve_setting == setting:
                     _curve(axes, values, None if model == ALL_BOUGHT else models.index(model), which == "extended")
             if not measure and setting == "identified":
                 axes.axhline(PRINTED_IDENTIFIED, color=FAINT, linewidth=1)
@@ -74,9 +80,9 @@ def prediction_panels(means: Mapping[str, Mapping[str, float]]) -> str:
         for axes in panels[len(shown) :]:
             axes.set_axis_off()
         first = panels[0]
-        for at, model in enumerate(models):
-            mark = _MARKERS[at % len(_MARKERS)]
-            first.plot([], [], color=SERIES[at % len(SERIES)], marker=mark, markersize=4.2, label=model)
+        for position, model in enumerate(models):
+            mark = _MARKERS[position % len(_MARKERS)]
+            first.plot([], [], color=SERIES[position % len(SERIES)], marker=mark, markersize=4.2, label=model)
         first.plot([], [], color=INK, label="extended")
         first.plot([], [], color=INK, linestyle=DASHES[1], label="baseline")
         first.plot([], [], color=INK, linestyle=DASHES[2], label="all called a purchase")
@@ -102,18 +108,18 @@ def _curve(axes: Axes, values: Mapping[int, float], model: int | None, solid: bo
 
 
 def _curves(means: Mapping[str, Mapping[str, float]], measure: str) -> _Curves:
-    found: _Curves = {}
+    curves: _Curves = {}
     for name, values in means.items():
         setting, _, rest = name.partition(", ")
         model, _, which = rest.partition(", ")
-        steps = _steps({point_of(one): value for one, value in values.items() if measure_of(one) == measure})
+        steps = _steps({point_of(label): value for label, value in values.items() if measure_of(label) == measure})
         if steps:
-            found[setting, model, which] = steps
-    return found
+            curves[setting, model, which] = steps
+    return curves
 
 
 def _steps(values: Mapping[str, float]) -> dict[int, float]:
-    return {int(label.removeprefix("step ")): one for label, one in values.items()}
+    return {int(label.removeprefix("step ")): value for label, value in values.items()}
 
 
 def _at_steps(axes: Axes) -> None:

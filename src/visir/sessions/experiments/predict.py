@@ -11,9 +11,9 @@ from pydantic import Field
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
-from visir.sessions.experiments.logged import OfLog, sessions_of, told_of
+from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, sessions_of
 from visir.storage import locked, put
-from visir.studies.act import CannotTell, Measured, Work
+from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
 
 _SUMMARY = "summary.json"
 _STEP = "step {}"
@@ -21,83 +21,88 @@ MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "cali
 """What is measured → what stands before "step 0": nothing for F1, which is all that the thesis prints."""
 
 
-class Predict(OfLog):
+class PredictExperiment(SessionLogExperiment):
     """One curve of the prediction study (`visir intent predict`): a setting, a model, a feature set.
-
-    - `setting`, `sessions` (at most; all by default), `min_pages`: which sessions are predicted. Fewer pages have fewer
-      steps: the last is two before, and never the eleventh.
-    - `folds`: of the cross-validation, grouped by person
-    - `gives`: "measures" of `model` with `features`, × 100; "all bought", those of calling every session a purchase,
-      which is what F1 is to be held against; of the random forest with the extended set "importance", percent of the
-      decrease in impurity, mean over steps, or "static share", that of all static features by step
 
     Labels: "step 0" … for F1, "ROC-AUC, step 0" … for the others of `MEASURES`; the names of features. All cells of a
     setting share one study of all models, which goes on where it was stopped. A log without sessions of the setting
     leaves the cell "not run", with the reason.
+
+    Args:
+        setting: Which sessions are predicted.
+        quantity: "measures" of `model` with `features`, × 100. "all bought": those of calling every session a purchase,
+            to compare F1 with. Of the random forest with the extended set "importance" (percent of the decrease in
+            impurity, mean over steps) or "static share" (that of all static features by step).
+        model: Name of the model.
+        features: The feature set.
+        sessions: At most so many; all by default.
+        min_pages: Pages that a session must have. Fewer pages have fewer steps: the last is two before, and never the
+            eleventh.
+        folds: Of the cross-validation, grouped by person.
     """
 
-    run: Literal["predict"] = "predict"
+    experiment: Literal["predict"] = "predict"
     setting: Literal["anonymous", "identified"]
-    gives: Literal["measures", "all bought", "importance", "static share"] = "measures"
+    quantity: Literal["measures", "all bought", "importance", "static share"] = "measures"
     model: Literal["rf", "lr", "knn", "svm", "mlp", "gbdt"] = "rf"
     features: Literal["baseline", "extended"] = "extended"
     sessions: Annotated[int, Field(gt=0)] | None = None
     min_pages: Annotated[int, Field(ge=3)] = 12
     folds: Annotated[int, Field(ge=2)] = 10
 
-    def what(self) -> str:
-        """In a line."""
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
         return f"visir intent predict, {self.setting}, {self.folds} folds, on {self.log}"
 
-    def measure(self, work: Work) -> Measured:
-        """See `Act.measure`."""
-        folder = sessions_of(self, work)
-        found, told = self._study(folder, work), told_of(folder)
-        drawn = found["card"]["found"][self.setting]
-        if self.gives == "measures":
-            rows = [one for one in found["rows"] if (one["model"], one["which"]) == (self.model, self.features)]
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        folder = sessions_of(self, context)
+        summary, counts = self._study(folder, context), counts_of(folder)
+        drawn = summary["card"]["drawn"][self.setting]
+        if self.quantity == "measures":
+            rows = [row for row in summary["rows"] if (row["model"], row["which"]) == (self.model, self.features)]
             values = {
-                before + _STEP.format(one["step"]): 100 * one["means"][measure]
+                before + _STEP.format(row["step"]): 100 * row["means"][measure]
                 for measure, before in MEASURES.items()
-                for one in rows
-                if one["means"][measure] is not None  # folds in which nobody buys have no ROC-AUC
+                for row in rows
+                if row["means"][measure] is not None  # folds in which nobody buys have no ROC-AUC
             }
-        elif self.gives == "all bought":
-            steps = sorted({one["step"] for one in found["rows"]})
+        elif self.quantity == "all bought":
+            steps = sorted({row["step"] for row in summary["rows"]})
             values = _all_bought(drawn["purchases"] / drawn["sessions"], steps)
-        elif self.gives == "importance":
-            part = found["importance"].get("impurity", {}).get(self.setting, {})
+        elif self.quantity == "importance":
+            part = summary["importance"].get("impurity", {}).get(self.setting, {})
             values = {name: 100 * value for name, value in part.items()}
         else:
-            values = {_STEP.format(step): 100 * share for step, share in found["static_share"].items()}
+            values = {_STEP.format(step): 100 * share for step, share in summary["static_share"].items()}
         bought = f"{drawn['sessions']:,}, {drawn['purchases']:,} with a purchase"
-        said = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages before an order"}
-        said |= {"folds": f"{self.folds}, grouped by person"}
-        said |= {f"version of {name}": one for name, one in found["card"]["versions"].items()}
-        return Measured(values, self.ran(told), {**self.protocol(told), **said})
+        facts = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages before an order"}
+        facts |= {"folds": f"{self.folds}, grouped by person"}
+        facts |= {f"version of {name}": version for name, version in summary["card"]["versions"].items()}
+        return Measurement(values, self.provenance(counts), {**self.protocol(counts), **facts})
 
-    def _study(self, folder: Path, work: Work) -> dict[str, Any]:
-        """The summary of the study, which is run where it is not there yet."""
+    def _study(self, folder: Path, context: ExperimentContext) -> dict[str, Any]:
+        """The summary of the study, which is run where it is missing."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.predict.study import STUDY, Plan, load_study, run_study
+        from visir.sessions.predict.study import STUDY, StudyPlan, load_study, run_study
         from visir.sessions.predict.summary import summarise
 
-        sample = Sample(self.setting, self.sessions, work.seed, self.min_pages)
-        plan = Plan((sample,), folds=self.folds, schemes=("grouped",), seed=work.seed)
-        key = hash_json({"sample": sample.told_as(), "folds": self.folds, "seed": work.seed})[:10]
+        sample = Sample(self.setting, self.sessions, context.seed, self.min_pages)
+        plan = StudyPlan((sample,), folds=self.folds, schemes=("grouped",), seed=context.seed)
+        key = hash_json({"sample": sample.to_dict(), "folds": self.folds, "seed": context.seed})[:10]
         out = folder / f"predict-{self.setting}-{key}"
         # One study at a time: it has a process for every core.
-        with work.locks.here, locked(folder / f"{out.name}.lock", waiting=f"{out}: waiting", elsewhere="--out"):
+        with context.locks.process, locked(folder / f"{out.name}.lock", waiting=f"{out}: waiting", elsewhere="--out"):
             if not (out / _SUMMARY).is_file():
                 if not (out / "study.json").is_file():
                     try:
                         draw(folder / "log", sample)
                     except VisirError as fault:
-                        raise CannotTell(fault.message.partition(": ")[2] or fault.message) from fault
+                        raise InsufficientDataError(fault.message.partition(": ")[2] or fault.message) from fault
                 cells = run_study(folder / "log", plan, out)
                 put(out, STUDY, {_SUMMARY: json_bytes(summarise(load_study(out)[0], cells).to_json())})
-            found: dict[str, Any] = read_json(out / _SUMMARY)
-        return found
+            summary: dict[str, Any] = read_json(out / _SUMMARY)
+        return summary
 
 
 def _all_bought(share: float, steps: Sequence[int]) -> dict[str, float]:
@@ -105,5 +110,5 @@ def _all_bought(share: float, steps: Sequence[int]) -> dict[str, float]:
 
     It ranks nothing, so its ROC-AUC is ½ and its PR-AUC the share; it names no chance that could be off.
     """
-    told = {"f1": 2 * share / (1 + share), "roc_auc": 0.5, "pr_auc": share}
-    return {MEASURES[one] + _STEP.format(step): 100 * value for one, value in told.items() for step in steps}
+    scores = {"f1": 2 * share / (1 + share), "roc_auc": 0.5, "pr_auc": share}
+    return {MEASURES[measure] + _STEP.format(step): 100 * value for measure, value in scores.items() for step in steps}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from visir.sessions.examples import Setting
-from visir.sessions.features import context, conversion, device_score, dwell, page_score, past, switching
-from visir.sessions.features.feature import Feature, State
-from visir.sessions.features.learnt import Learnt
+from visir.sessions.features import context, conversion, device_score, dwell, history, page_score, switching
+from visir.sessions.features.feature import FeatureState, SessionFeature
+from visir.sessions.features.learnt_features import LearntFeatures
 
 FeatureSet = Literal["baseline", "extended"]
 FEATURE_SETS: tuple[FeatureSet, ...] = ("baseline", "extended")
 
-FEATURES: tuple[Feature, ...] = (
+FEATURES: tuple[SessionFeature, ...] = (
     dwell.MEAN,
     dwell.DEVIATION,
     page_score.SCORE,
@@ -22,23 +22,28 @@ FEATURES: tuple[Feature, ...] = (
     context.WEEKDAY,
     context.DEVICE,
     conversion.RATE,
-    past.ORDERS,
-    past.DAYS,
-    past.SESSIONS,
-    past.DEVICES,
+    history.ORDERS,
+    history.DAYS,
+    history.SESSIONS,
+    history.DEVICES,
     device_score.SCORE,
     switching.SWITCH,
 )
 """In the order of the table."""
 
 
-def features_of(setting: Setting, which: FeatureSet = "extended") -> tuple[Feature, ...]:
-    """Anonymous sessions have no history; the baseline set is the part that the table ticks."""
+def features_of(setting: Setting, which: FeatureSet = "extended") -> tuple[SessionFeature, ...]:
+    """The features of a setting, in the order of Table 6.7.
+
+    Args:
+        setting: Anonymous sessions have no features of history.
+        which: The baseline set holds the features that the table ticks.
+    """
     return tuple(
-        one
-        for one in FEATURES
-        if (one.scope == "session" or setting == "identified") and (one.baseline or which == "extended")
+        feature
+        for feature in FEATURES
+        if (feature.scope == "session" or setting == "identified") and (feature.baseline or which == "extended")
     )
 
 
-__all__ = ["FEATURES", "FEATURE_SETS", "Feature", "FeatureSet", "Learnt", "State", "features_of"]
+__all__ = ["FEATURES", "FEATURE_SETS", "FeatureSet", "FeatureState", "LearntFeatures", "SessionFeature", "features_of"]

@@ -15,14 +15,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from visir.sessions.features.feature import State
-from visir.sessions.records import Bools, Floats, Ints, Words
+from visir.sessions.features.feature import FeatureState
+from visir.sessions.records import Bools, CodedTexts, Floats, Ints
 
 SMOOTHING = 1.0
 
 
-def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -> State:
-    """From transitions `before` → `after` (as places, see `places`) of sessions that buy or not."""
+def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -> FeatureState:
+    """Learn the two chains.
+
+    Args:
+        names: Of the states.
+        before: (n,) the state that each transition leaves, see `states_of`.
+        after: (n,) the state that each transition goes to.
+        buys: (n,) whether it is of a session that buys.
+    """
     states = len(names) + 3
     counts = np.full((2, states, states - 1), SMOOTHING)  # nothing goes back to the start, which is the last state
     np.add.at(counts, (buys.astype(np.int64), before, after), 1.0)
@@ -30,16 +37,18 @@ def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -
     return {"names": list(names), "log_ratios": np.log(probability[1] / probability[0]).tolist()}
 
 
-def places(names: Sequence[str], words: Words) -> Ints:
-    """States: listed names, then "none told", then "never seen in training"."""
-    return words.into(names, missing=len(names), unseen=len(names) + 1)
+def states_of(names: Sequence[str], words: CodedTexts) -> Ints:
+    """The state of each text: its position in `names`, then one state for no text, then one for a text not seen in
+    training.
+    """
+    return words.codes_in(names, missing=len(names), unseen=len(names) + 1)
 
 
-def start(names: Sequence[str]) -> int:
+def start_state(names: Sequence[str]) -> int:
     """The state before the first."""
     return len(names) + 2
 
 
-def ratios(state: State) -> Floats:
-    """(states, states - 1) log ratio of each transition."""
+def log_ratios(state: FeatureState) -> Floats:
+    """(states, states - 1) log ratio of the probabilities of each transition."""
     return np.asarray(state["log_ratios"], np.float64)

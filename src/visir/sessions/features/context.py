@@ -1,4 +1,4 @@
-"""What the first request tells: pages opened (none yet), channel, start hour, weekday, device."""
+"""What the first request says: pages opened (none yet), channel, start hour, weekday, device."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Callable
 
 import numpy as np
 
-from visir.sessions.features.feature import Feature, State
-from visir.sessions.records import Bools, Examples, Floats, Words
+from visir.sessions.features.feature import FeatureState, SessionFeature
+from visir.sessions.records import Bools, CodedTexts, Floats, SessionExamples
 
 
-def _pages(examples: Examples, step: int, state: State) -> Floats:
+def _pages(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return np.full(len(examples), float(step))
 
 
-def _hour(examples: Examples, step: int, state: State) -> Floats:
+def _hour(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return examples.hour.astype(np.float64)
 
 
-def _weekday(examples: Examples, step: int, state: State) -> Floats:
+def _weekday(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     return examples.weekday.astype(np.float64) - 1
 
 
-def _names(column: Callable[[Examples], Words]) -> Callable[[Examples, Bools], State]:
-    def learn(examples: Examples, rows: Bools) -> State:
+def _names(column: Callable[[SessionExamples], CodedTexts]) -> Callable[[SessionExamples, Bools], FeatureState]:
+    def learn(examples: SessionExamples, rows: Bools) -> FeatureState:
         words = column(examples)
         codes = words.codes[rows]
         return {"names": [words.names[code] for code in np.unique(codes[codes >= 0])]}
@@ -31,34 +31,36 @@ def _names(column: Callable[[Examples], Words]) -> Callable[[Examples, Bools], S
     return learn
 
 
-def _place(column: Callable[[Examples, int], Words]) -> Callable[[Examples, int, State], Floats]:
-    """The place among the names seen in training; NaN where there is none, or a new one."""
+def _position(
+    column: Callable[[SessionExamples, int], CodedTexts],
+) -> Callable[[SessionExamples, int, FeatureState], Floats]:
+    """The position among the names seen in training; NaN for no name or a new one."""
 
-    def values(examples: Examples, step: int, state: State) -> Floats:
-        place = column(examples, step).into(state["names"], missing=-1, unseen=-1).astype(np.float64)
-        return np.where(place < 0, np.nan, place)
+    def values(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+        position = column(examples, step).codes_in(state["names"], missing=-1, unseen=-1).astype(np.float64)
+        return np.where(position < 0, np.nan, position)
 
     return values
 
 
-PAGES = Feature("number of pages", "session", True, True, "skewed", _pages)
-CHANNEL = Feature(
+PAGES = SessionFeature("number of pages", "session", True, True, "skewed", _pages)
+CHANNEL = SessionFeature(
     "channel type",
     "session",
     False,
     False,
     "category",
-    _place(Examples.known_channel),
+    _position(SessionExamples.known_channel),
     _names(lambda examples: examples.channel),
 )
-HOUR = Feature("start hour", "session", False, False, "cycle", _hour, period=24)
-WEEKDAY = Feature("week day", "session", False, False, "cycle", _weekday, period=7)
-DEVICE = Feature(
+HOUR = SessionFeature("start hour", "session", False, False, "cycle", _hour, period=24)
+WEEKDAY = SessionFeature("week day", "session", False, False, "cycle", _weekday, period=7)
+DEVICE = SessionFeature(
     "device type",
     "session",
     False,
     False,
     "category",
-    _place(Examples.known_device),
+    _position(SessionExamples.known_device),
     _names(lambda examples: examples.device),
 )

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from visir.sessions.features.feature import Feature, State
-from visir.sessions.records import Bools, Examples, Floats
+from visir.sessions.features.feature import FeatureState, SessionFeature
+from visir.sessions.records import Bools, Floats, SessionExamples
 
 
-def _learn(examples: Examples, rows: Bools) -> State:
+def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
     codes, buys = examples.device.codes[rows], examples.purchase[rows]
     overall = float(buys.mean())
     names = [examples.device.names[code] for code in np.unique(codes[codes >= 0])]
-    place = examples.device.into(names, missing=len(names), unseen=len(names))[rows]
-    sessions = np.bincount(place, minlength=len(names) + 1)
-    bought = np.bincount(place, buys, minlength=len(names) + 1)
+    position = examples.device.codes_in(names, missing=len(names), unseen=len(names))[rows]
+    sessions = np.bincount(position, minlength=len(names) + 1)
+    bought = np.bincount(position, buys, minlength=len(names) + 1)
     return {"names": names, "rates": ((bought + overall) / (sessions + 1)).tolist()[:-1], "overall": overall}
 
 
-def _rate(examples: Examples, step: int, state: State) -> Floats:
+def _rate(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     names = state["names"]
-    place = examples.known_device(step).into(names, missing=len(names), unseen=len(names))
-    return np.asarray([*state["rates"], state["overall"]], np.float64)[place]
+    position = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
+    return np.asarray([*state["rates"], state["overall"]], np.float64)[position]
 
 
-RATE = Feature("device conversion rate", "session", False, False, "number", _rate, _learn)
+RATE = SessionFeature("device conversion rate", "session", False, False, "number", _rate, _learn)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from visir.sessions.features.chains import learn_chains, places, ratios, start
-from visir.sessions.features.feature import Feature, State
-from visir.sessions.records import Bools, Examples, Floats, Ints
+from visir.sessions.features.chains import learn_chains, log_ratios, start_state, states_of
+from visir.sessions.features.feature import FeatureState, SessionFeature
+from visir.sessions.records import Bools, Floats, Ints, SessionExamples
 
 
-def _learn(examples: Examples, rows: Bools) -> State:
+def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
     earlier = examples.earlier
     used = rows[earlier.owner]
     codes = earlier.device.codes[used]
@@ -22,19 +22,19 @@ def _learn(examples: Examples, rows: Bools) -> State:
     return learn_chains(names, before[used], after[used], examples.purchase[earlier.owner[used]])
 
 
-def _score(examples: Examples, step: int, state: State) -> Floats:
+def _score(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     before, after = _transitions(examples, state["names"])
     # bincount adds one after the other: the sum of an example does not depend on the others.
-    total = np.bincount(examples.earlier.owner, ratios(state)[before, after], minlength=len(examples))
+    total = np.bincount(examples.earlier.owner, log_ratios(state)[before, after], minlength=len(examples))
     return np.where(examples.is_known(step), total / np.maximum(examples.earlier.counts, 1), np.nan)
 
 
-def _transitions(examples: Examples, names: list[str]) -> tuple[Ints, Ints]:
-    after = places(names, examples.earlier.device)
+def _transitions(examples: SessionExamples, names: list[str]) -> tuple[Ints, Ints]:
+    after = states_of(names, examples.earlier.device)
     before = np.concatenate([after[:1], after[:-1]])
     first = examples.earlier.offsets[:-1][examples.earlier.counts > 0]
-    before[first] = start(names)
+    before[first] = start_state(names)
     return before, after
 
 
-SCORE = Feature("device sequence score", "history", False, False, "number", _score, _learn)
+SCORE = SessionFeature("device sequence score", "history", False, False, "number", _score, _learn)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from visir.sessions.features.feature import Feature, State
-from visir.sessions.records import Examples, Floats
+from visir.sessions.features.feature import FeatureState, SessionFeature
+from visir.sessions.records import Floats, SessionExamples
 
 
-def _mean(examples: Examples, step: int, state: State) -> Floats:
+def _mean(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     if step < 2:
         return np.full(len(examples), np.nan)
     return (examples.opened[:, step - 1] - examples.opened[:, 0]) / (step - 1) / 1e6
 
 
-def _deviation(examples: Examples, step: int, state: State) -> Floats:
+def _deviation(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     mean, total = _mean(examples, step, state), np.zeros(len(examples))
     for k in range(1, step):  # column by column: the sum of a row does not depend on how many rows there are
         total += ((examples.opened[:, k] - examples.opened[:, k - 1]) / 1e6 - mean) ** 2
@@ -26,5 +26,5 @@ def _deviation(examples: Examples, step: int, state: State) -> Floats:
     return np.where(np.isnan(mean), np.nan, deviation)
 
 
-MEAN = Feature("current page dwell time, mean", "session", True, True, "skewed", _mean)
-DEVIATION = Feature("current page dwell time, σ", "session", True, True, "skewed", _deviation)
+MEAN = SessionFeature("current page dwell time, mean", "session", True, True, "skewed", _mean)
+DEVIATION = SessionFeature("current page dwell time, σ", "session", True, True, "skewed", _deviation)

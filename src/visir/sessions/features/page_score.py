@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from visir.sessions.features.chains import learn_chains, places, ratios, start
-from visir.sessions.features.feature import Feature, State
-from visir.sessions.records import Bools, Examples, Floats, Words
+from visir.sessions.features.chains import learn_chains, log_ratios, start_state, states_of
+from visir.sessions.features.feature import FeatureState, SessionFeature
+from visir.sessions.records import Bools, CodedTexts, Floats, SessionExamples
 
 
-def _learn(examples: Examples, rows: Bools) -> State:
+def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
     codes = examples.pages.codes[rows]
     names = [examples.pages.names[code] for code in np.unique(codes[codes >= 0])]
     opened = examples.opened[rows] >= 0
-    after = places(names, Words(examples.pages.names, codes))
-    before = np.column_stack([np.full(len(after), start(names)), after[:, :-1]])
+    after = states_of(names, CodedTexts(examples.pages.names, codes))
+    before = np.column_stack([np.full(len(after), start_state(names)), after[:, :-1]])
     buys = np.broadcast_to(examples.purchase[rows][:, None], after.shape)
     return learn_chains(names, before[opened], after[opened], buys[opened])
 
 
-def _score(examples: Examples, step: int, state: State) -> Floats:
-    names, table = state["names"], ratios(state)
+def _score(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    names, table = state["names"], log_ratios(state)
     total = np.zeros(len(examples))
-    before = np.full(len(examples), start(names))
+    before = np.full(len(examples), start_state(names))
     for k in range(step):
-        after = places(names, Words(examples.pages.names, examples.pages.codes[:, k]))
+        after = states_of(names, CodedTexts(examples.pages.names, examples.pages.codes[:, k]))
         total += table[before, after]
         before = after
     return total / max(step, 1)
 
 
-SCORE = Feature("page sequence score", "session", True, True, "number", _score, _learn)
+SCORE = SessionFeature("page sequence score", "session", True, True, "number", _score, _learn)

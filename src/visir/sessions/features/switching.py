@@ -10,34 +10,34 @@ from __future__ import annotations
 import numpy as np
 
 from visir.sessions.features.chains import SMOOTHING
-from visir.sessions.features.feature import Feature, State
-from visir.sessions.records import Bools, Examples, Floats, Words
+from visir.sessions.features.feature import FeatureState, SessionFeature
+from visir.sessions.records import Bools, CodedTexts, Floats, SessionExamples
 
 
-def _learn(examples: Examples, rows: Bools) -> State:
+def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
     earlier = examples.earlier
     used = np.flatnonzero(rows & examples.purchase & (earlier.counts > 0))
-    last = Words(earlier.device.names, earlier.device.codes[earlier.offsets[used + 1] - 1])
-    now = Words(examples.device.names, examples.device.codes[used])
+    last = CodedTexts(earlier.device.names, earlier.device.codes[earlier.offsets[used + 1] - 1])
+    now = CodedTexts(examples.device.names, examples.device.codes[used])
     names = sorted(_named(last) | _named(now))
     counts = np.full((len(names), len(names)), SMOOTHING)
-    before, after = last.into(names, -1, -1), now.into(names, -1, -1)
-    told = (before >= 0) & (after >= 0)
-    np.add.at(counts, (before[told], after[told]), 1.0)
+    before, after = last.codes_in(names, -1, -1), now.codes_in(names, -1, -1)
+    both_known = (before >= 0) & (after >= 0)
+    np.add.at(counts, (before[both_known], after[both_known]), 1.0)
     stays = counts.diagonal() / counts.sum(axis=1) if names else np.zeros(0)
     overall = (counts.trace() / counts.sum()) if names else 0.5
     return {"names": names, "leaves": (1 - stays).tolist(), "overall": float(1 - overall)}
 
 
-def _probability(examples: Examples, step: int, state: State) -> Floats:
+def _probability(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     names = state["names"]
-    place = examples.known_device(step).into(names, missing=len(names), unseen=len(names))
-    leaves = np.asarray([*state["leaves"], state["overall"]], np.float64)[place]
+    position = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
+    leaves = np.asarray([*state["leaves"], state["overall"]], np.float64)[position]
     return np.where(examples.is_known(step), leaves, np.nan)
 
 
-def _named(words: Words) -> set[str]:
+def _named(words: CodedTexts) -> set[str]:
     return {words.names[code] for code in np.unique(words.codes[words.codes >= 0])}
 
 
-SWITCH = Feature("switch probability", "history", False, False, "number", _probability, _learn)
+SWITCH = SessionFeature("switch probability", "history", False, False, "number", _probability, _learn)

@@ -1,9 +1,9 @@
 """Features as models read them: as they are for trees, as standardised columns for what adds or measures distances.
 
 Trees read "no value" as `MISSING`, below every value there is. The others get skewed features (times, counts) as
-log(1 + x), hours and weekdays as a point on a circle, a category as one column per name and one for "none or new", and
-a column that says where a value is missing; then every column is standardised by the training rows, and a missing
-value stands at the mean.
+log(1 + x), hours and weekdays as a point on a circle, a category as a column per name and one for "none or new", and a
+column that says where a value is missing. Then every column is standardised by the training rows, and a missing value
+becomes the mean.
 """
 
 from __future__ import annotations
@@ -14,49 +14,63 @@ from typing import Any
 
 import numpy as np
 
-from visir.sessions.features import Feature, State
+from visir.sessions.features import FeatureState, SessionFeature
 from visir.sessions.records import Floats
 
 MISSING = -1000.0
 
 
 def for_trees(matrix: Floats) -> Floats:
-    """One column per feature."""
+    """(n, features) for trees: `MISSING` in place of NaN."""
     return np.where(np.isnan(matrix), MISSING, matrix)
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What standardising learnt: mean and standard deviation of each column; names of categories by feature."""
+    """What standardising learnt.
+
+    Args:
+        means: Mean of each column over the training rows.
+        deviations: Standard deviation of each column over the training rows; 1 for a column without spread.
+    """
 
     means: tuple[float, ...]
     deviations: tuple[float, ...]
 
     @classmethod
     def of(cls, columns: Floats) -> Scaling:
-        """From the expanded training rows; a column without spread is left at 0."""
+        """Learn from the expanded training rows."""
         empty = np.isnan(columns).all(axis=0)
-        told = np.where(empty, 0.0, columns)
-        spread = np.nanstd(told, axis=0)
-        return cls(tuple(np.nanmean(told, axis=0).tolist()), tuple(np.where(spread > 1e-12, spread, 1.0).tolist()))
+        filled = np.where(empty, 0.0, columns)
+        spread = np.nanstd(filled, axis=0)
+        return cls(tuple(np.nanmean(filled, axis=0).tolist()), tuple(np.where(spread > 1e-12, spread, 1.0).tolist()))
 
     def apply(self, columns: Floats) -> Floats:
-        """Standardised; missing values at 0."""
+        """Standardise columns; missing values become 0."""
         scaled = (columns - np.asarray(self.means)) / np.asarray(self.deviations)
         return np.where(np.isnan(scaled), 0.0, scaled)
 
     def to_json(self) -> dict[str, Any]:
-        """For a saved model."""
+        """Plain values, for a saved model."""
         return {"means": list(self.means), "deviations": list(self.deviations)}
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Scaling:
+    def from_json(cls, values: dict[str, Any]) -> Scaling:
         """Back from `to_json`."""
-        return cls(tuple(told["means"]), tuple(told["deviations"]))
+        return cls(tuple(values["means"]), tuple(values["deviations"]))
 
 
-def expanded(features: Sequence[Feature], states: Sequence[State], matrix: Floats) -> Floats:
-    """(n, more columns) of (n, features): see the module. NaN where a value is missing."""
+def expanded(features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
+    """The columns of features for models that add or measure distances; see the module.
+
+    Args:
+        features: Their kinds decide the columns.
+        states: What each feature learnt.
+        matrix: (n, features) values, NaN where one is missing.
+
+    Returns:
+        (n, columns), NaN where a value is missing.
+    """
     columns: list[Floats] = []
     for feature, state, values in zip(features, states, matrix.T, strict=True):
         if feature.kind == "category":

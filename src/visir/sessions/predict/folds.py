@@ -1,10 +1,10 @@
 """Which sessions are trained on and which are predicted: by person, by time, or by chance (to see how that flatters).
 
-- **grouped**: all sessions of a person in one fold. A person is what visitors and customers are tied to by a login.
+- **grouped**: all sessions of a person in one fold. A person is all visitors and customers that logins connect.
 - **temporal**: trained on the sessions that were over before a moment, predicted those that began after it.
 - **ungrouped**: every session for itself; a person's other sessions may be trained on.
 
-Folds are dealt: people with a purchase first, then the others, each in the order of a seeded hash, so that folds have
+People with a purchase are assigned to folds first, then the others, each in the order of a seeded hash. So folds have
 about the same share of purchases and depend on no order of rows.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from visir.errors import VisirError
 from visir.sessions.definition import IDLE_MINUTES
-from visir.sessions.records import Bools, Examples, Ints
+from visir.sessions.records import Bools, Ints, SessionExamples
 
 Scheme = Literal["grouped", "temporal", "ungrouped"]
 SCHEMES: tuple[Scheme, ...] = ("grouped", "temporal", "ungrouped")
@@ -29,39 +29,60 @@ PAST = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
-    """Masks over examples; some may be in neither."""
+class TrainTestSplit:
+    """Masks over examples; an example may be in neither."""
 
     train: Bools
     test: Bools
 
 
-def splits(examples: Examples, scheme: Scheme, *, folds: int = 10, seed: int = 0) -> list[Split]:
-    """The splits of a scheme; one for "temporal". Raises `VisirError` where there are fewer people than folds."""
+def splits(examples: SessionExamples, scheme: Scheme, *, folds: int = 10, seed: int = 0) -> list[TrainTestSplit]:
+    """The splits of a scheme; one for "temporal".
+
+    Args:
+        examples: n sessions.
+        scheme: "grouped", "temporal" or "ungrouped".
+        folds: How many folds.
+        seed: Of the hash.
+
+    Raises:
+        VisirError: There are fewer people than folds.
+    """
     if scheme == "temporal":
-        return [temporal(examples)]
+        return [temporal_split(examples)]
     if scheme == "grouped":
-        groups = people(examples)
+        groups = people_of(examples)
     else:
-        names = [f"{one}/{number}" for one, number in zip(examples.visitor, examples.session, strict=True)]
+        names = [f"{visitor}/{session}" for visitor, session in zip(examples.visitor, examples.session, strict=True)]
         groups = np.unique(names, return_inverse=True)[1]
-    fold = dealt(groups, _group_names(groups, examples), examples.purchase, folds, seed)
-    return [Split(fold != one, fold == one) for one in range(folds)]
+    fold = assign_folds(groups, _group_names(groups, examples), examples.purchase, folds, seed)
+    return [TrainTestSplit(fold != test_fold, fold == test_fold) for test_fold in range(folds)]
 
 
-def temporal(examples: Examples, *, past: float = PAST, idle_minutes: float = IDLE_MINUTES) -> Split:
-    """Sessions known to be over by the moment at which the later 1 - `past` of them begins; and those later ones."""
+def temporal_split(
+    examples: SessionExamples, *, past: float = PAST, idle_minutes: float = IDLE_MINUTES
+) -> TrainTestSplit:
+    """Train on sessions that were over when the later ones began, and test on those later ones.
+
+    Args:
+        examples: n sessions.
+        past: The share of sessions, in the order of their beginning, before the moment of the split.
+        idle_minutes: A session is over so long after its last request.
+    """
     cut = int(np.quantile(examples.began, past, method="lower"))
-    return Split(examples.ended + round(idle_minutes * 60e6) < cut, examples.began >= cut)
+    return TrainTestSplit(examples.ended + round(idle_minutes * 60e6) < cut, examples.began >= cut)
 
 
-def people(examples: Examples) -> Ints:
-    """(n,) a number for whoever is behind each session: visitors and customers that were ever seen together are one."""
+def people_of(examples: SessionExamples) -> Ints:
+    """(n,) a number for the person behind each session.
+
+    Visitors and customers that were ever seen together are one person.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     visitors, visitor = np.unique(examples.visitor.astype(str), return_inverse=True)
-    named = np.array([one is not None for one in examples.customer])
+    named = np.array([name is not None for name in examples.customer])
     customers, customer = np.unique(examples.customer[named].astype(str), return_inverse=True)
     nodes = len(visitors) + len(customers)
     edges = (np.ones(named.sum()), (visitor[named], len(visitors) + customer))
@@ -70,8 +91,19 @@ def people(examples: Examples) -> Ints:
     return people
 
 
-def dealt(groups: Ints, names: Sequence[str], purchase: Bools, folds: int, seed: int) -> Ints:
-    """(n,) the fold of each session; `names` are those of the groups, in their order."""
+def assign_folds(groups: Ints, names: Sequence[str], purchase: Bools, folds: int, seed: int) -> Ints:
+    """(n,) the fold of each session.
+
+    Args:
+        groups: (n,) the group of each session; a group is in one fold.
+        names: The names of the groups, in their order; the hash is of these.
+        purchase: (n,) whether each session holds an order.
+        folds: How many folds.
+        seed: Of the hash.
+
+    Raises:
+        VisirError: There are fewer groups than folds.
+    """
     if len(names) < folds:
         raise VisirError(f"{len(names):,} people cannot be dealt into {folds} folds.", hint="fewer folds: --folds")
     buys = np.bincount(groups, purchase, minlength=len(names)) > 0
@@ -82,8 +114,8 @@ def dealt(groups: Ints, names: Sequence[str], purchase: Bools, folds: int, seed:
     return fold[groups]
 
 
-def _group_names(groups: Ints, examples: Examples) -> list[str]:
-    """A group is called by the first of its sessions, in the order of visitors."""
+def _group_names(groups: Ints, examples: SessionExamples) -> list[str]:
+    """Name each group by its first session in the order of visitors."""
     names: dict[int, str] = {}
     for group, visitor, session in zip(groups.tolist(), examples.visitor, examples.session.tolist(), strict=True):
         name = f"{visitor}/{session}"

@@ -1,7 +1,8 @@
 """The six classifiers of thesis section 6.5.1, with class weights inversely proportional to class frequencies.
 
 Every one answers in a world where half of the sessions buy (what such weights amount to), and says "purchase" at one
-half or more: the threshold behind F1. `Fitted.probability` brings its answer back to the share that really buys.
+half or more: the threshold behind F1. `FittedClassifier.probability` brings its answer back to the share that really
+buys.
 
 | name | model | class weights |
 |---|---|---|
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from visir.errors import require
-from visir.sessions.features import Feature, State
+from visir.sessions.features import FeatureState, SessionFeature
 from visir.sessions.predict.encoding import Scaling, expanded, for_trees
 from visir.sessions.records import Bools, Floats
 
@@ -97,8 +98,16 @@ TITLES = {"rf": "RF", "lr": "LR", "knn": "KNN", "svm": "SVM", "mlp": "neural", "
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A classifier of one step. `estimator` is None where no feature told anything; `share` bought in training."""
+class FittedClassifier:
+    """A classifier of one step.
+
+    Args:
+        model: One of `MODELS`.
+        estimator: scikit-learn's; None where every feature had one value only.
+        share: The share of training sessions that bought.
+        scaling: What standardising learnt, for models that need it.
+        numbers: Slope and offset of the sigmoid over an SVM's margins.
+    """
 
     model: str
     estimator: Any
@@ -106,66 +115,85 @@ class Fitted:
     scaling: Scaling | None = None
     numbers: dict[str, float] = field(default_factory=dict)
 
-    def balanced(self, features: Sequence[Feature], states: Sequence[State], matrix: Floats) -> Floats:
-        """(n,) chance of a purchase if half of the sessions bought: a purchase is said from one half on."""
+    def balanced(self, features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
+        """(n,) chance of a purchase if half of the sessions bought; one half or more counts as a purchase."""
         if self.estimator is None:
             return np.full(len(matrix), 0.5)
-        given = for_trees(matrix)
+        columns = for_trees(matrix)
         if self.scaling is not None:
-            given = self.scaling.apply(expanded(features, states, matrix))
+            columns = self.scaling.apply(expanded(features, states, matrix))
         if self.model == "svm":
-            margin = self.estimator.decision_function(given)
+            margin = self.estimator.decision_function(columns)
             chance: Floats = 1 / (1 + np.exp(-(self.numbers["slope"] * margin + self.numbers["offset"])))
             return chance
-        told: Floats = self.estimator.predict_proba(given)[:, 1]
-        return at_share(told, 0.5, self.share) if self.model == "knn" else told
+        chance_of_model: Floats = self.estimator.predict_proba(columns)[:, 1]
+        return at_share(chance_of_model, 0.5, self.share) if self.model == "knn" else chance_of_model
 
-    def probability(self, features: Sequence[Feature], states: Sequence[State], matrix: Floats) -> Floats:
+    def probability(self, features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
         """(n,) chance of a purchase at the share of purchases of the training sessions."""
         return at_share(self.balanced(features, states, matrix), self.share)
 
 
 def at_share(chance: Floats, share: float, was: float = 0.5) -> Floats:
-    """A chance that was told where a share `was` buys, told where `share` does (Bayes: the odds change by a factor)."""
+    """Bring chances from one share of purchases to another (Bayes: the odds change by a factor).
+
+    Args:
+        chance: Chances where a share `was` buys.
+        share: The share that they are brought to.
+        was: The share that they are from.
+
+    Example:
+        >>> at_share(np.array([0.5]), 0.1).tolist()
+        [0.1]
+    """
     buys, buys_not = chance * share / was, (1 - chance) * (1 - share) / (1 - was)
     return buys / (buys + buys_not)
 
 
 def fit(
     model: str,
-    features: Sequence[Feature],
-    states: Sequence[State],
+    features: Sequence[SessionFeature],
+    states: Sequence[FeatureState],
     matrix: Floats,
     purchase: Bools,
     *,
     seed: int = 0,
-) -> Fitted:
-    """Fit one of `MODELS` to the training rows (n, features)."""
+) -> FittedClassifier:
+    """Fit one of `MODELS`.
+
+    Args:
+        model: Its name.
+        features: The features of the columns.
+        states: What each feature learnt.
+        matrix: (n, features) of the training rows, NaN where a value is missing.
+        purchase: (n,) whether each session holds an order.
+        seed: Of the model.
+    """
     require("sklearn", extra="sessions", purpose="Predicting purchases")
     share = float(purchase.mean())
     plain = for_trees(matrix)
     if (plain == plain[:1]).all():
-        return Fitted(model, None, share)
+        return FittedClassifier(model, None, share)
     if model in TREES:
-        return Fitted(model, _MAKERS[model](seed, *plain.shape).fit(plain, purchase), share)
+        return FittedClassifier(model, _MAKERS[model](seed, *plain.shape).fit(plain, purchase), share)
     columns = expanded(features, states, matrix)
     scaling = Scaling.of(columns)
-    given = scaling.apply(columns)
-    estimator = _MAKERS[model](seed, *given.shape)
+    scaled = scaling.apply(columns)
+    estimator = _MAKERS[model](seed, *scaled.shape)
     if model == "mlp":
-        return Fitted(model, _fit_mlp(estimator, given, purchase, share), share, scaling)
-    estimator.fit(given, purchase)
-    numbers = _platt(estimator.decision_function(given), purchase) if model == "svm" else {}
-    return Fitted(model, estimator, share, scaling, numbers)
+        return FittedClassifier(model, _fit_mlp(estimator, scaled, purchase, share), share, scaling)
+    estimator.fit(scaled, purchase)
+    numbers = _platt(estimator.decision_function(scaled), purchase) if model == "svm" else {}
+    return FittedClassifier(model, estimator, share, scaling, numbers)
 
 
-def _fit_mlp(estimator: Any, given: Floats, purchase: Bools, share: float) -> Any:
+def _fit_mlp(estimator: Any, scaled: Floats, purchase: Bools, share: float) -> Any:
     import warnings
 
     weights = np.where(purchase, 0.5 / share, 0.5 / (1 - share))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "did not converge" after the last epoch: the best epoch is kept all the same
-        return estimator.fit(given, purchase, sample_weight=weights)
+        return estimator.fit(scaled, purchase, sample_weight=weights)
 
 
 def _platt(margins: Floats, purchase: Bools) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """The prediction study of thesis section 6.5: settings × models × feature sets × steps × folds.
 
 A *cell* is one step of one fold of one setting: all models and both feature sets over the same features, which are
-learnt once per fold. Cells are written when they are finished; a study that was stopped goes on with those it lacks.
+learnt once per fold. Each cell is written when it is finished; a study that was stopped goes on with the missing ones.
 Cells are spread over processes of one thread each, which changes no number.
 """
 
@@ -24,12 +24,12 @@ from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
 from visir.progress import Progress
 from visir.sessions.examples import Sample, Setting, draw
-from visir.sessions.features import FEATURE_SETS, Learnt, features_of
-from visir.sessions.predict.folds import SCHEMES, Scheme, Split, splits
+from visir.sessions.features import FEATURE_SETS, LearntFeatures, features_of
+from visir.sessions.predict.folds import SCHEMES, Scheme, TrainTestSplit, splits
 from visir.sessions.predict.importance import impurity, permutation
-from visir.sessions.predict.measures import measured
+from visir.sessions.predict.measures import measure_predictions
 from visir.sessions.predict.models import MODELS, fit
-from visir.sessions.records import Examples
+from visir.sessions.records import SessionExamples
 from visir.storage import MANIFEST, FolderKind, Manifest, counted, put
 from visir.threads import usable_cores
 
@@ -41,8 +41,19 @@ UNGROUPED_STEPS = (0, 5, 10)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is asked. The ungrouped folds take the steps among `UNGROUPED_STEPS` alone."""
+class StudyPlan:
+    """What a study computes. Ungrouped folds take only the steps among `UNGROUPED_STEPS`.
+
+    Args:
+        samples: One per setting.
+        models: Names among `models.MODELS`.
+        folds: How many folds of the cross-validation.
+        schemes: How sessions are split, among `folds.SCHEMES`.
+        seed: Of folds and models.
+
+    Raises:
+        ConfigurationError: Values do not fit; all faults are listed.
+    """
 
     samples: tuple[Sample, ...]
     models: tuple[str, ...] = MODELS
@@ -51,16 +62,28 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        faults = [f"model {one!r}: {nearest(one, MODELS)}" for one in self.models if one not in MODELS]
-        faults += [f"scheme {one!r}: {nearest(one, SCHEMES)}" for one in self.schemes if one not in SCHEMES]
+        faults = [f"model {model!r}: {nearest(model, MODELS)}" for model in self.models if model not in MODELS]
+        faults += [f"scheme {scheme!r}: {nearest(scheme, SCHEMES)}" for scheme in self.schemes if scheme not in SCHEMES]
         if self.folds < 2:
             faults.append(f"{self.folds} folds: at least 2")
         raise_faults(ConfigurationError, "prediction study", faults, hint="see docs/intent.md")
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One step of one fold; `scores`: model → feature set → measure; `importance`: kind → feature, of the forest."""
+class StudyCell:
+    """One step of one fold of one setting.
+
+    Args:
+        setting: Of the sessions.
+        scheme: How they are split.
+        fold: The number of the fold, from 0.
+        step: Pages opened so far.
+        train: Training sessions.
+        test: Predicted sessions.
+        scores: Model → feature set → measure; None for a measure that is not defined.
+        importance: Kind of importance → feature, of the random forest.
+        seconds: Processor time.
+    """
 
     setting: Setting
     scheme: Scheme
@@ -78,22 +101,31 @@ class Cell:
         return f"{self.setting}-{self.scheme}-fold{self.fold:02d}-step{self.step:02d}.json"
 
 
-def run_study(sessions: str | Path, plan: Plan, out: str | Path, *, jobs: int | None = None) -> list[Cell]:
-    """Run what is missing of a study over a folder of sessions; returns all cells and keeps them in `out`/cells.
+def run_study(sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: int | None = None) -> list[StudyCell]:
+    """Run what is missing of a study, and return all cells.
 
-    `out`/study.json says what was asked and of what. Raises `VisirError` where `out` holds another study.
+    `out`/study.json holds the plan and what it was applied to, `out`/cells the cells.
+
+    Args:
+        sessions: A folder that `sessionise` wrote.
+        plan: What to compute.
+        out: The folder of the study; an interrupted study goes on in it.
+        jobs: Processes; by default one per core.
+
+    Raises:
+        VisirError: `out` holds another study.
     """
     require("sklearn", "duckdb", extra="sessions", purpose="The prediction study")
-    out, drawn = Path(out), {one.setting: draw(sessions, one) for one in plan.samples}
+    out, drawn = Path(out), {sample.setting: draw(sessions, sample) for sample in plan.samples}
     card = card_of(plan, drawn, Path(sessions))
-    if (out / "study.json").is_file() and read_json(out / "study.json")["asked"] != card["asked"]:
+    if (out / "study.json").is_file() and read_json(out / "study.json")["plan"] != card["plan"]:
         raise VisirError(f"{out} holds another study.", hint="choose another folder, or remove that one")
     for sample in plan.samples:  # a split that cannot be made is told now, not by a worker
         for scheme in plan.schemes:
             splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
     put(out, STUDY, {"study.json": json_bytes(card)})
-    wanted = [
-        Cell(sample.setting, scheme, fold, step)
+    cells = [
+        StudyCell(sample.setting, scheme, fold, step)
         for scheme in plan.schemes
         for sample in plan.samples
         for fold in range(1 if scheme == "temporal" else plan.folds)
@@ -101,17 +133,22 @@ def run_study(sessions: str | Path, plan: Plan, out: str | Path, *, jobs: int | 
         if scheme != "ungrouped" or step in UNGROUPED_STEPS
     ]
     finished = counted(out / "cells", CELLS)
-    missing = [cell for cell in wanted if cell.file not in finished or not (out / "cells" / cell.file).is_file()]
+    missing = [cell for cell in cells if cell.file not in finished or not (out / "cells" / cell.file).is_file()]
     if missing:
         _run(missing, drawn, plan, out, jobs)
-    return [load_cell(out / "cells" / one.file) for one in wanted]
+    return [load_cell(out / "cells" / cell.file) for cell in cells]
 
 
-def load_study(out: str | Path) -> tuple[dict[str, Any], list[Cell]]:
-    """The card of a study and the cells that are finished."""
+def load_study(out: str | Path) -> tuple[dict[str, Any], list[StudyCell]]:
+    """The card of a study, and the cells that are finished.
+
+    Raises:
+        VisirError: `out` is not the folder of a study.
+    """
     out = Path(out)
     if not (out / "study.json").is_file():
         raise VisirError(f"{out}: not a folder of a prediction study.", hint="make one: visir intent predict SESSIONS")
+    Manifest.read(out, STUDY)
     cells = out / "cells"
     names = Manifest.read(cells, CELLS).files if (cells / MANIFEST).is_file() else {}
     return read_json(out / "study.json"), [
@@ -119,86 +156,92 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[Cell]]:
     ]
 
 
-def load_cell(path: Path) -> Cell:
+def load_cell(path: Path) -> StudyCell:
     """One finished cell."""
-    return Cell(**read_json(path))
+    return StudyCell(**read_json(path))
 
 
-def card_of(plan: Plan, drawn: dict[Setting, Examples], sessions: Path) -> dict[str, Any]:
-    """What a study asks, of which sessions, with which versions."""
+def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Path) -> dict[str, Any]:
+    """The plan of a study, the sessions it was applied to, and the versions of packages."""
     import sklearn
 
-    asked = {
-        "samples": [one.told_as() for one in plan.samples],
+    plan_values = {
+        "samples": [sample.to_dict() for sample in plan.samples],
         "models": list(plan.models),
         "folds": plan.folds,
         "schemes": list(plan.schemes),
         "seed": plan.seed,
-        "examples": {setting: fingerprint(one) for setting, one in drawn.items()},
+        "examples": {setting: fingerprint(examples) for setting, examples in drawn.items()},
     }
-    told = {
-        setting: {"sessions": len(one), "purchases": int(one.purchase.sum()), "visitors": len(set(one.visitor))}
-        for setting, one in drawn.items()
+    sizes = {
+        setting: {
+            "sessions": len(examples),
+            "purchases": int(examples.purchase.sum()),
+            "visitors": len(set(examples.visitor)),
+        }
+        for setting, examples in drawn.items()
     }
     log = read_json(sessions / "counts.json")["declared"]
-    return {"asked": asked, "found": told, "log": log, "versions": {"scikit-learn": sklearn.__version__}}
+    return {"plan": plan_values, "drawn": sizes, "log": log, "versions": {"scikit-learn": sklearn.__version__}}
 
 
-def fingerprint(examples: Examples) -> str:
-    """A hash of which sessions they are and what came of them."""
+def fingerprint(examples: SessionExamples) -> str:
+    """A hash of which sessions they are and which of them bought."""
     rows = zip(examples.visitor, examples.session.tolist(), examples.purchase.tolist(), strict=True)
     return hash_json({"rows": [list(row) for row in rows], "opened": examples.opened.sum().item()})
 
 
-def _run(cells: Sequence[Cell], drawn: dict[Setting, Examples], plan: Plan, out: Path, jobs: int | None) -> None:
+def _run(
+    cells: Sequence[StudyCell], drawn: dict[Setting, SessionExamples], plan: StudyPlan, out: Path, jobs: int | None
+) -> None:
     workers = min(jobs or usable_cores(), len(cells))
     if workers == 1:
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-        _begin(drawn, plan)
+        _set_input(drawn, plan)
         with threadpool_limits(1), Progress("purchase intent", len(cells), "cells") as advance:
             for cell in cells:
-                _keep(_work(cell), out)
+                _write_cell(_run_cell(cell), out)
                 advance()
         return
     pool = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_begin_worker, initargs=(drawn, plan)
+        workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(drawn, plan)
     )
     with pool, Progress("purchase intent", len(cells), "cells") as advance:
         try:
-            for done in as_completed([pool.submit(_work, cell) for cell in cells]):
-                _keep(done.result(), out)
+            for done in as_completed([pool.submit(_run_cell, cell) for cell in cells]):
+                _write_cell(done.result(), out)
                 advance()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _keep(cell: Cell, out: Path) -> None:
+def _write_cell(cell: StudyCell, out: Path) -> None:
     put(out / "cells", CELLS, {cell.file: json_bytes(asdict(cell))})
 
 
-_given: tuple[dict[Setting, Examples], Plan]  # what a worker process works on
+_worker_input: tuple[dict[Setting, SessionExamples], StudyPlan]  # what a worker process works on
 
 
-def _begin(drawn: dict[Setting, Examples], plan: Plan) -> None:
-    global _given
-    _given = (drawn, plan)
+def _set_input(drawn: dict[Setting, SessionExamples], plan: StudyPlan) -> None:
+    global _worker_input
+    _worker_input = (drawn, plan)
     _fold.cache_clear()
 
 
-def _begin_worker(drawn: dict[Setting, Examples], plan: Plan) -> None:
+def _start_worker(drawn: dict[Setting, SessionExamples], plan: StudyPlan) -> None:
     """Prepare a process: its examples, and one thread for each of its libraries."""
     import sklearn.ensemble  # noqa: F401  loads OpenMP, which must be there to be limited
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
     Thread(target=_end_with_parent, daemon=True).start()
-    _begin(drawn, plan)
+    _set_input(drawn, plan)
 
 
 def _end_with_parent() -> None:
-    """A killed study leaves no workers behind: they would wait for work that never comes."""
+    """End with the parent: a killed study leaves no workers behind, which would wait for work that never comes."""
     parent = parent_process()
     if parent is not None:
         parent.join()
@@ -206,18 +249,18 @@ def _end_with_parent() -> None:
 
 
 @cache
-def _fold(setting: Setting, scheme: Scheme, fold: int) -> tuple[Split, Learnt]:
-    """Features are learnt once per fold, from its training sessions alone."""
-    drawn, plan = _given
+def _fold(setting: Setting, scheme: Scheme, fold: int) -> tuple[TrainTestSplit, LearntFeatures]:
+    """The split of a fold, and features learnt from its training sessions alone; once per fold."""
+    drawn, plan = _worker_input
     split = splits(drawn[setting], scheme, folds=plan.folds, seed=plan.seed)[fold]
-    return split, Learnt.of(features_of(setting), drawn[setting], split.train)
+    return split, LearntFeatures.of(features_of(setting), drawn[setting], split.train)
 
 
-def _work(cell: Cell) -> Cell:
+def _run_cell(cell: StudyCell) -> StudyCell:
     import time
 
     began = time.process_time()
-    drawn, plan = _given
+    drawn, plan = _worker_input
     examples = drawn[cell.setting]
     split, learnt = _fold(cell.setting, cell.scheme, cell.fold)
     matrix = learnt.matrix(examples, cell.step)
@@ -227,19 +270,19 @@ def _work(cell: Cell) -> Cell:
     importance: dict[str, dict[str, float]] = {}
     for which in FEATURE_SETS:
         features = features_of(cell.setting, which)
-        at = [learnt.features.index(one) for one in features]
-        states = [learnt.states[one] for one in at]
+        positions = [learnt.features.index(feature) for feature in features]
+        states = [learnt.states[position] for position in positions]
         for model in plan.models:
-            fitted = fit(model, features, states, train[:, at], bought, seed=plan.seed + cell.fold)
-            balanced = fitted.balanced(features, states, test[:, at])
-            values = measured(balanced, fitted.share, buys)
+            fitted = fit(model, features, states, train[:, positions], bought, seed=plan.seed + cell.fold)
+            balanced = fitted.balanced(features, states, test[:, positions])
+            values = measure_predictions(balanced, fitted.share, buys)
             scores[model][which] = {name: None if np.isnan(value) else value for name, value in values.items()}
             if model == "rf" and which == "extended" and fitted.estimator is not None and 0 < buys.sum() < len(buys):
                 importance["impurity"] = impurity(fitted, features)
                 importance["permutation"] = permutation(
-                    fitted, features, states, test[:, at], buys, seed=plan.seed + cell.fold
+                    fitted, features, states, test[:, positions], buys, seed=plan.seed + cell.fold
                 )
-    return Cell(
+    return StudyCell(
         cell.setting,
         cell.scheme,
         cell.fold,

@@ -1,9 +1,9 @@
-"""What a study found: means over folds with intervals, extended against baseline, and what folds flatter.
+"""What a study found: means over folds with intervals, extended against baseline, and what other folds flatter.
 
 Folds of a cross-validation share most of their training sessions, so their scores are not independent and the plain
 t-test finds too much. Here the variance of a mean over J folds is multiplied by 1/J + (test size / training size)
-instead of 1/J (Nadeau & Bengio 2003, "corrected resampled t-test"); p-values of a setting are then corrected together
-(Holm).
+instead of 1/J (Nadeau & Bengio 2003, "corrected resampled t-test"). The p-values of a setting are then corrected
+together (Holm).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from visir.evaluation.significance import corrected
 from visir.sessions.features import FEATURE_SETS, FEATURES
 from visir.sessions.predict.measures import MEASURES
-from visir.sessions.predict.study import Cell
+from visir.sessions.predict.study import StudyCell
 from visir.sessions.records import Floats
 
 COMPARED = ("f1", "roc_auc")
@@ -26,8 +26,20 @@ COMPARED = ("f1", "roc_auc")
 
 
 @dataclass(frozen=True)
-class Row:
-    """Mean measures over the folds that have them (None: none has); `low`–`high`: 95 % interval of F1, NaN of one."""
+class SummaryRow:
+    """Means over folds of one model, feature set and step.
+
+    Args:
+        setting: Of the sessions.
+        scheme: How they are split.
+        model: Its name.
+        which: The feature set.
+        step: Pages opened so far.
+        folds: How many folds there are.
+        means: Mean of each measure over the folds that have it; None where none has.
+        low: Lower end of the 95 % interval of F1; NaN of one fold.
+        high: Upper end.
+    """
 
     setting: str
     scheme: str
@@ -41,10 +53,21 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A measure of the extended set minus that of the baseline, over grouped folds; `corrected`: p after Holm.
+class FeatureSetComparison:
+    """A measure of the extended set minus that of the baseline, over grouped folds.
 
     F1 and ROC-AUC: at step 0 the anonymous baseline calls everything a purchase, which F1 rewards and ROC-AUC does not.
+
+    Args:
+        measure: One of `COMPARED`.
+        setting: Of the sessions.
+        model: Its name.
+        step: Pages opened so far.
+        difference: Mean over folds.
+        low: Lower end of its 95 % interval.
+        high: Upper end.
+        p: Two-sided, of the corrected t-test.
+        corrected: The same after Holm.
     """
 
     measure: str
@@ -71,15 +94,22 @@ class Optimism:
 
 @dataclass(frozen=True)
 class Summary:
-    """A study in numbers. `importance`: kind → setting → feature → mean over steps and folds of the random forest.
+    """A study in numbers.
 
-    `static_share`: per step, the share of impurity importance that static features have in the anonymous setting
-    (Figure 6.6, bottom).
+    Args:
+        card: Of the study.
+        rows: Means over folds.
+        comparisons: Extended against baseline.
+        optimism: What ungrouped folds show more than grouped ones.
+        importance: Kind → setting → feature → mean over steps and folds of the random forest.
+        static_share: Step → the share of impurity importance that static features have in the anonymous setting (Figure
+            6.6, bottom).
+        seconds: Processor time of all cells.
     """
 
     card: dict[str, Any]
-    rows: tuple[Row, ...]
-    comparisons: tuple[Comparison, ...]
+    rows: tuple[SummaryRow, ...]
+    comparisons: tuple[FeatureSetComparison, ...]
     optimism: tuple[Optimism, ...]
     importance: dict[str, dict[str, dict[str, float]]]
     static_share: dict[int, float]
@@ -91,9 +121,14 @@ class Summary:
 
 
 def corrected_t(differences: Floats, ratio: float, level: float = 0.95) -> tuple[float, float]:
-    """Two-sided p, and half of the interval around the mean; `ratio`: test sessions per training session.
+    """Two-sided p, and half of the interval around the mean, of the corrected resampled t-test.
 
     Folds that all give the same leave no spread to judge chance by: no interval (NaN), and no p unless they all give 0.
+
+    Args:
+        differences: (folds,) a difference per fold.
+        ratio: Test sessions per training session.
+        level: Of the interval.
     """
     from scipy.stats import t as student
 
@@ -105,10 +140,15 @@ def corrected_t(differences: Floats, ratio: float, level: float = 0.95) -> tuple
     return float(2 * student.sf(abs(mean) / spread, folds - 1)), half
 
 
-def summarise(card: dict[str, Any], cells: Sequence[Cell]) -> Summary:
-    """Of the cells that are there: an unfinished study gives means over fewer folds, which `Row.folds` says."""
-    groups: defaultdict[tuple[str, str, int], list[Cell]] = defaultdict(list)
-    for cell in sorted(cells, key=lambda one: (one.setting, one.scheme, one.step, one.fold)):
+def summarise(card: dict[str, Any], cells: Sequence[StudyCell]) -> Summary:
+    """Summarise the cells of a study. An unfinished study gives means over fewer folds, as `SummaryRow.folds` says.
+
+    Args:
+        card: Of the study.
+        cells: The finished ones.
+    """
+    groups: defaultdict[tuple[str, str, int], list[StudyCell]] = defaultdict(list)
+    for cell in sorted(cells, key=lambda cell: (cell.setting, cell.scheme, cell.step, cell.fold)):
         groups[cell.setting, cell.scheme, cell.step].append(cell)
     rows = [row for key, group in groups.items() for row in _rows(key, group)]
     return Summary(
@@ -118,94 +158,96 @@ def summarise(card: dict[str, Any], cells: Sequence[Cell]) -> Summary:
         _optimism(rows),
         _importance(cells),
         _static_share(cells),
-        sum(one.seconds for one in cells),
+        sum(cell.seconds for cell in cells),
     )
 
 
-def _rows(key: tuple[str, str, int], group: list[Cell]) -> list[Row]:
+def _rows(key: tuple[str, str, int], group: list[StudyCell]) -> list[SummaryRow]:
     setting, scheme, step = key
-    made = []
+    rows = []
     for model in group[0].scores:
         for which in FEATURE_SETS:
-            scores = [one.scores[model][which] for one in group]
-            f1 = np.array([one["f1"] for one in scores], np.float64)
+            scores = [cell.scores[model][which] for cell in group]
+            f1 = np.array([measures["f1"] for measures in scores], np.float64)
             half = corrected_t(f1, _ratio(group))[1] if len(f1) > 1 else float("nan")
-            means = {name: _mean([one[name] for one in scores]) for name in MEASURES}
+            means = {name: _mean([measures[name] for measures in scores]) for name in MEASURES}
             low, high = float(f1.mean() - half), float(f1.mean() + half)
-            made.append(Row(setting, scheme, model, which, step, len(group), means, low, high))
-    return made
+            rows.append(SummaryRow(setting, scheme, model, which, step, len(group), means, low, high))
+    return rows
 
 
-def _comparisons(groups: dict[tuple[str, str, int], list[Cell]]) -> tuple[Comparison, ...]:
-    made: list[Comparison] = []
+def _comparisons(groups: dict[tuple[str, str, int], list[StudyCell]]) -> tuple[FeatureSetComparison, ...]:
+    comparisons: list[FeatureSetComparison] = []
     for measure in COMPARED:
         for setting in sorted({key[0] for key in groups}):
-            found: list[tuple[str, int, float, float, float]] = []
-            for (own, scheme, step), group in groups.items():
-                if own != setting or scheme != "grouped":
+            tests: list[tuple[str, int, float, float, float]] = []
+            for (group_setting, scheme, step), group in groups.items():
+                if group_setting != setting or scheme != "grouped":
                     continue
                 for model in group[0].scores:
                     differences = _differences(group, model, measure)
                     if len(differences) > 1:
                         p, half = corrected_t(differences, _ratio(group))
-                        found.append((model, step, float(differences.mean()), half, p))
-            if found:
-                holm = corrected([one[-1] for one in found]).tolist()
-                made += [
-                    Comparison(measure, setting, model, step, mean, mean - half, mean + half, p, after)
-                    for (model, step, mean, half, p), after in zip(found, holm, strict=True)
+                        tests.append((model, step, float(differences.mean()), half, p))
+            if tests:
+                holm = corrected([test[-1] for test in tests]).tolist()
+                comparisons += [
+                    FeatureSetComparison(measure, setting, model, step, mean, mean - half, mean + half, p, after)
+                    for (model, step, mean, half, p), after in zip(tests, holm, strict=True)
                 ]
-    return tuple(made)
+    return tuple(comparisons)
 
 
-def _differences(group: Sequence[Cell], model: str, measure: str) -> Floats:
+def _differences(group: Sequence[StudyCell], model: str, measure: str) -> Floats:
     """Extended minus baseline of each fold that has the measure."""
-    pairs = [(one.scores[model]["extended"][measure], one.scores[model]["baseline"][measure]) for one in group]
+    pairs = [(cell.scores[model]["extended"][measure], cell.scores[model]["baseline"][measure]) for cell in group]
     return np.array([more - less for more, less in pairs if more is not None and less is not None], np.float64)
 
 
-def _optimism(rows: Sequence[Row]) -> tuple[Optimism, ...]:
-    by_key = {(one.setting, one.scheme, one.model, one.step): one for one in rows if one.which == "extended"}
-    made = []
+def _optimism(rows: Sequence[SummaryRow]) -> tuple[Optimism, ...]:
+    by_key = {(row.setting, row.scheme, row.model, row.step): row for row in rows if row.which == "extended"}
+    optimism = []
     for (setting, scheme, model, step), flattered in by_key.items():
         honest = by_key.get((setting, "grouped", model, step))
         if scheme == "ungrouped" and honest is not None:
-            made.append(Optimism(setting, model, step, *(_minus(flattered, honest, one) for one in ("f1", "roc_auc"))))
-    return tuple(made)
+            optimism.append(
+                Optimism(setting, model, step, *(_minus(flattered, honest, measure) for measure in ("f1", "roc_auc")))
+            )
+    return tuple(optimism)
 
 
-def _minus(one: Row, other: Row, measure: str) -> float:
-    mine, theirs = one.means[measure], other.means[measure]
-    return float("nan") if mine is None or theirs is None else mine - theirs
+def _minus(row: SummaryRow, other: SummaryRow, measure: str) -> float:
+    value, other_value = row.means[measure], other.means[measure]
+    return float("nan") if value is None or other_value is None else value - other_value
 
 
-def _importance(cells: Sequence[Cell]) -> dict[str, dict[str, dict[str, float]]]:
+def _importance(cells: Sequence[StudyCell]) -> dict[str, dict[str, dict[str, float]]]:
     values: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
     for cell in cells:
-        for kind, told in cell.importance.items():
-            for name, value in told.items():
+        for kind, by_feature in cell.importance.items():
+            for name, value in by_feature.items():
                 if cell.scheme == "grouped":
                     values[kind, cell.setting, name].append(value)
-    made: dict[str, dict[str, dict[str, float]]] = {}
+    means: dict[str, dict[str, dict[str, float]]] = {}
     for (kind, setting, name), several in values.items():
-        made.setdefault(kind, {}).setdefault(setting, {})[name] = float(np.mean(several))
-    return made
+        means.setdefault(kind, {}).setdefault(setting, {})[name] = float(np.mean(several))
+    return means
 
 
-def _static_share(cells: Sequence[Cell]) -> dict[int, float]:
-    static = {one.name for one in FEATURES if not one.dynamic}
+def _static_share(cells: Sequence[StudyCell]) -> dict[int, float]:
+    static = {feature.name for feature in FEATURES if not feature.dynamic}
     shares: defaultdict[int, list[float]] = defaultdict(list)
     for cell in cells:
         if (cell.setting, cell.scheme) == ("anonymous", "grouped") and "impurity" in cell.importance:
-            told = cell.importance["impurity"]
-            shares[cell.step].append(sum(value for name, value in told.items() if name in static))
+            impurity = cell.importance["impurity"]
+            shares[cell.step].append(sum(value for name, value in impurity.items() if name in static))
     return {step: float(np.mean(several)) for step, several in sorted(shares.items())}
 
 
-def _ratio(group: Sequence[Cell]) -> float:
-    return float(np.mean([one.test / one.train for one in group]))
+def _ratio(group: Sequence[StudyCell]) -> float:
+    return float(np.mean([cell.test / cell.train for cell in group]))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    told = [one for one in values if one is not None]
-    return float(np.mean(told)) if told else None
+    defined = [value for value in values if value is not None]
+    return float(np.mean(defined)) if defined else None

@@ -14,7 +14,7 @@ from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.predict.models import TITLES
-from visir.sessions.predict.summary import COMPARED, Row, Summary
+from visir.sessions.predict.summary import COMPARED, FeatureSetComparison, Summary, SummaryRow
 from visir.sessions.reports import intent_plots as plots
 
 _MEASURES = (
@@ -27,13 +27,13 @@ _MEASURES = (
 
 def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
     """F1 in per cent, a row per model and feature set, a column per step."""
-    found = _by_key(summary)
-    steps = sorted({one.step for one in summary.rows if (one.setting, one.scheme) == (setting, scheme)})
+    rows_by_key = _by_key(summary)
+    steps = sorted({row.step for row in summary.rows if (row.setting, row.scheme) == (setting, scheme)})
     rows = []
     for model in plots.models_of(summary):
         for which in FEATURE_SETS:
-            cells = [found.get((setting, scheme, model, which, step)) for step in steps]
-            rows.append([TITLES[model], which, *(None if one is None else _percent(one, "f1") for one in cells)])
+            cells = [rows_by_key.get((setting, scheme, model, which, step)) for step in steps]
+            rows.append([TITLES[model], which, *(None if cell is None else _percent(cell, "f1") for cell in cells)])
     return Table.of(
         [Column("model"), Column("features"), *(Column(str(step), 1, best="max") for step in steps)],
         rows,
@@ -45,10 +45,10 @@ def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
 def measures_table(summary: Summary, setting: str, step: int) -> Table:
     """All measures at one step, grouped folds."""
     rows = [
-        [TITLES[one.model], one.which, _percent(one, "f1"), 100 * one.low, 100 * one.high]
-        + [_percent(one, name) for name, _, _ in _MEASURES]
-        for one in summary.rows
-        if (one.setting, one.scheme, one.step) == (setting, "grouped", step)
+        [TITLES[row.model], row.which, _percent(row, "f1"), 100 * row.low, 100 * row.high]
+        + [_percent(row, name) for name, _, _ in _MEASURES]
+        for row in summary.rows
+        if (row.setting, row.scheme, row.step) == (setting, "grouped", step)
     ]
     heads = [Column(title, 1, best=best) for _, title, best in _MEASURES]  # type: ignore[arg-type]
     return Table.of(
@@ -65,19 +65,16 @@ def measures_table(summary: Summary, setting: str, step: int) -> Table:
 def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Table:
     """Extended minus baseline, a row per model, a column per step; what is significant is starred."""
     title = {"f1": "F1", "roc_auc": "ROC-AUC"}[measure]
-    found = {
-        (one.model, one.step): one for one in summary.comparisons if (one.setting, one.measure) == (setting, measure)
+    comparisons = {
+        (comparison.model, comparison.step): comparison
+        for comparison in summary.comparisons
+        if (comparison.setting, comparison.measure) == (setting, measure)
     }
-    steps = sorted({step for _, step in found})
+    steps = sorted({step for _, step in comparisons})
     rows = [
         [
             TITLES[model],
-            *(
-                f"{100 * one.difference:+.1f}{'°' if isnan(one.corrected) else '*' if one.corrected < 0.05 else ''}"
-                if (one := found.get((model, step))) is not None
-                else None
-                for step in steps
-            ),
+            *(_starred(comparisons[model, step]) if (model, step) in comparisons else None for step in steps),
         ]
         for model in plots.models_of(summary)
     ]
@@ -94,17 +91,15 @@ def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Tab
 
 def optimism_table(summary: Summary) -> Table:
     """Ungrouped folds minus grouped ones, and the temporal split minus grouped folds; the extended set."""
-    found = _by_key(summary)
+    rows_by_key = _by_key(summary)
     rows = []
-    for one in summary.optimism:
-        apart = found.get((one.setting, "temporal", one.model, "extended", one.step))
-        honest = found[one.setting, "grouped", one.model, "extended", one.step]
-        later = [
-            None if apart is None or (mine := _percent(apart, name)) is None or (own := _percent(honest, name)) is None
-            else mine - own
-            for name in ("f1", "roc_auc")
-        ]  # fmt: skip
-        rows.append([one.setting, TITLES[one.model], one.step, 100 * one.f1, 100 * one.roc_auc, *later])
+    for optimism in summary.optimism:
+        temporal = rows_by_key.get((optimism.setting, "temporal", optimism.model, "extended", optimism.step))
+        grouped = rows_by_key[optimism.setting, "grouped", optimism.model, "extended", optimism.step]
+        later = [_difference(temporal, grouped, measure) for measure in ("f1", "roc_auc")]
+        rows.append(
+            [optimism.setting, TITLES[optimism.model], optimism.step, 100 * optimism.f1, 100 * optimism.roc_auc, *later]
+        )
     signed = [
         Column(name, 1, signed=True)
         for name in ("ungrouped, F1", "ungrouped, ROC-AUC", "temporal, F1", "temporal, ROC-AUC")
@@ -120,17 +115,27 @@ def optimism_table(summary: Summary) -> Table:
 def write_intent_report(
     path: str | Path, summary: Summary, command: Sequence[str] = (), *, replace: bool = False
 ) -> Path:
-    """Write the page of a study: one HTML file without scripts that fetches nothing; returns its path."""
+    """Write the page of a study: one HTML file without scripts that fetches nothing.
+
+    Args:
+        path: The file.
+        summary: Of the study.
+        command: The command line that makes the page again.
+        replace: Replace the file where it exists.
+
+    Returns:
+        The path.
+    """
     settings = plots.settings_of(summary)
-    steps = sorted({one.step for one in summary.rows if one.scheme == "grouped"})
-    shown = [one for one in (0, 1, steps[-1]) if one in steps] if steps else []
+    steps = sorted({row.step for row in summary.rows if row.scheme == "grouped"})
+    shown = [step for step in (0, 1, steps[-1]) if step in steps] if steps else []
     return write_page(
         path,
         "intent.html.j2",
         room="visir.sessions.reports",
         replace=replace,
         title=_title(summary),
-        found=summary.card["found"],
+        drawn=summary.card["drawn"],
         cards=_card(summary),
         lead=_figure(
             plots.f1_over_steps(summary),
@@ -140,20 +145,20 @@ def write_intent_report(
             "At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what the "
             "dotted line says. The thesis prints F1 alone; the other measures below are not its own.",
         ),
-        f1_tables=[to_html(f1_table(summary, one), row_headers=True) for one in settings],
+        f1_tables=[to_html(f1_table(summary, setting), row_headers=True) for setting in settings],
         comparison_tables=[
-            to_html(comparison_table(summary, one, measure)) for measure in COMPARED for one in settings
+            to_html(comparison_table(summary, setting, measure)) for measure in COMPARED for setting in settings
         ],
         importance=[
             _figure(
-                plots.importances(summary, one),
-                f"importance-{one}",
-                f"What the random forest goes by: {one}",
+                plots.importances(summary, setting),
+                f"importance-{setting}",
+                f"What the random forest goes by: {setting}",
                 "Figure 6.6. Extended set, mean over steps and folds. Impurity favours features of many values; of two "
                 "features that say the same, shuffling shows neither.",
             )
-            for one in settings
-            if one in summary.importance.get("impurity", {})
+            for setting in settings
+            if setting in summary.importance.get("impurity", {})
         ],
         static=_figure(
             plots.static_share(summary),
@@ -163,12 +168,12 @@ def write_intent_report(
         )
         if summary.static_share
         else None,
-        measures=[(step, [to_html(measures_table(summary, one, step)) for one in settings]) for step in shown],
+        measures=[(step, [to_html(measures_table(summary, setting, step)) for setting in settings]) for step in shown],
         split_tables=[to_html(optimism_table(summary))] if summary.optimism else [],
         temporal_tables=[
-            to_html(f1_table(summary, one, "temporal"))
-            for one in settings
-            if any((row.setting, row.scheme) == (one, "temporal") for row in summary.rows)
+            to_html(f1_table(summary, setting, "temporal"))
+            for setting in settings
+            if any((row.setting, row.scheme) == (setting, "temporal") for row in summary.rows)
         ],
         command=shlex.join(command),
     )
@@ -176,22 +181,25 @@ def write_intent_report(
 
 def _card(summary: Summary) -> list[tuple[str, str]]:
     """The protocol, as names and values."""
-    asked, log = summary.card["asked"], summary.card["log"]
-    sample = asked["samples"][0]
-    told = {"start": "its first request", "session": "the whole session (selects by the future)"}[sample["told"]]
+    plan, log = summary.card["plan"], summary.card["log"]
+    sample = plan["samples"][0]
+    setting_from = {"start": "its first request", "session": "the whole session (selects by the future)"}[
+        sample["setting_from"]
+    ]
     return [
         ("log", f"{log['mapping']}; hours in {log['zone']}; sessions end after {log['idle_minutes']:g} idle minutes"),
         (
             "examples",
-            f"sessions of at least {sample['min_pages']} pages ({sample['count']}); the setting told by {told}",
+            f"sessions of at least {sample['min_pages']} pages ({sample['counted_pages']}); the setting follows from "
+            f"{setting_from}",
         ),
         ("steps", "pages opened so far; dwell times of the pages left by then"),
         ("history", "sessions of the customer that were over, idle time included, before this one began"),
         ("learnt features", "page and device chains, conversion rates, switch matrix: from training folds alone"),
-        ("folds", f"{asked['folds']}, by person (visitors and customers tied by logins), dealt by a seeded hash"),
+        ("folds", f"{plan['folds']}, by person (visitors and customers tied by logins), dealt by a seeded hash"),
         ("class weights", "inverse to frequency in every model; a purchase is said from a balanced chance of ½ on"),
         ("intervals", "95 %, corrected for folds that share training sessions (Nadeau & Bengio 2003)"),
-        ("seed", str(asked["seed"])),
+        ("seed", str(plan["seed"])),
         ("made by", ", ".join(f"{name} {version}" for name, version in summary.card["versions"].items())),
         ("processor time", f"{summary.seconds:,.0f} s"),
     ]
@@ -206,10 +214,21 @@ def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
     return Figure(themed(svg, name, title), title, caption)
 
 
-def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], Row]:
-    return {(one.setting, one.scheme, one.model, one.which, one.step): one for one in summary.rows}
+def _starred(comparison: FeatureSetComparison) -> str:
+    mark = "°" if isnan(comparison.corrected) else "*" if comparison.corrected < 0.05 else ""
+    return f"{100 * comparison.difference:+.1f}{mark}"
 
 
-def _percent(row: Row, measure: str) -> float | None:
+def _difference(row: SummaryRow | None, other: SummaryRow, measure: str) -> float | None:
+    value = None if row is None else _percent(row, measure)
+    other_value = _percent(other, measure)
+    return None if value is None or other_value is None else value - other_value
+
+
+def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], SummaryRow]:
+    return {(row.setting, row.scheme, row.model, row.which, row.step): row for row in summary.rows}
+
+
+def _percent(row: SummaryRow, measure: str) -> float | None:
     value = row.means[measure]
     return None if value is None else 100 * value

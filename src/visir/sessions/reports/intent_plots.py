@@ -22,14 +22,14 @@ def f1_over_steps(summary: Summary, scheme: str = "grouped") -> str:
             for number, model in enumerate(models_of(summary)):
                 for which in FEATURE_SETS:
                     rows = [
-                        one
-                        for one in summary.rows
-                        if (one.setting, one.scheme, one.model, one.which) == (setting, scheme, model, which)
+                        row
+                        for row in summary.rows
+                        if (row.setting, row.scheme, row.model, row.which) == (setting, scheme, model, which)
                     ]
                     solid = which == "extended"
                     axes.plot(
-                        [one.step for one in rows],
-                        [one.means["f1"] for one in rows],
+                        [row.step for row in rows],
+                        [row.means["f1"] for row in rows],
                         color=SERIES[number],
                         linestyle="-" if solid else DASHES[1],
                         marker=_MARKERS[number],
@@ -38,7 +38,7 @@ def f1_over_steps(summary: Summary, scheme: str = "grouped") -> str:
                         linewidth=1.7 if solid else 1.2,
                         label=TITLES[model] if solid else None,
                     )
-            drawn = summary.card["found"][setting]
+            drawn = summary.card["drawn"][setting]
             share = drawn["purchases"] / drawn["sessions"]
             axes.axhline(2 * share / (1 + share), color=INK, linestyle=DASHES[2], linewidth=1.4)
             axes.set_title(setting, loc="left")
@@ -81,7 +81,7 @@ def static_share(summary: Summary) -> str:
     """The share of importance that static features have, over steps; anonymous setting, random forest."""
     with drawing(4.6, 2.8) as (figure, axes):
         steps = list(summary.static_share)
-        shares = [100 * one for one in summary.static_share.values()]
+        shares = [100 * share for share in summary.static_share.values()]
         axes.plot(steps, shares, color=SERIES[0], marker="o", linewidth=1.8)
         axes.set_ylim(0, 104)
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -92,9 +92,9 @@ def static_share(summary: Summary) -> str:
 
 def settings_of(summary: Summary) -> list[str]:
     """The settings of a study that have cells."""
-    return list(dict.fromkeys(one.setting for one in summary.rows))
+    return list(dict.fromkeys(row.setting for row in summary.rows))
 
 
 def models_of(summary: Summary) -> list[str]:
     """The models of a study, in the order in which they were asked for."""
-    return [one for one in summary.card["asked"]["models"] if any(row.model == one for row in summary.rows)]
+    return [model for model in summary.card["plan"]["models"] if any(row.model == model for row in summary.rows)]

@@ -1,4 +1,4 @@
-"""What can and what cannot be computed of thesis chapter 6 from each of several logs: one matrix, asked of the code."""
+"""What can be computed of thesis chapter 6 from each of several logs: one matrix, from the code alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from visir.errors import VisirError
 from visir.reports.table import Cell, Column, Table
 from visir.sessions.describe import Characterisation, Statistic, describe
 from visir.sessions.examples import MIN_PAGES, SETTINGS, Sample, Setting, draw
-from visir.sessions.features import Learnt, features_of
-from visir.sessions.log_words import CHANNELS, DEVICES, TOTALS, row_of
+from visir.sessions.features import LearntFeatures, features_of
+from visir.sessions.table_labels import CHANNELS, DEVICES, TOTALS, table_label
 
 FEWER = (MIN_PAGES, 6, 4, 3)
 """Pages that are asked for in turn where a log has no session of as many, to see which features it has at all."""
@@ -33,42 +33,52 @@ _DESCRIBED = (
 
 
 def matrix(logs: Mapping[str, str | Path]) -> Table:
-    """Tables 6.1 to 6.7 and Figures 6.2 to 6.7 by row, {name: folder of sessions} by column.
+    """Tables 6.1 to 6.7 and Figures 6.2 to 6.7 by row, logs by column.
 
-    "yes", with what of the printed rows the log lacks or how little it has; or "no" and the reason. All of it is what
-    `describe` says of the log and what `draw` finds in it; nothing is known of logs by their names.
+    A cell is "yes", with what of the printed rows the log lacks or how little it has; or "no" and the reason. All of it
+    comes from `describe` and `draw`; nothing is known of logs by their names.
+
+    Args:
+        logs: Name → folder of sessions.
     """
-    found = {name: describe(folder) for name, folder in logs.items()}
+    characterisations = {name: describe(folder) for name, folder in logs.items()}
     rows: list[list[Cell]] = [
-        [next(iter(found.values())).statistic(name).source, *(_described(one, name) for one in found.values())]
+        [
+            next(iter(characterisations.values())).statistic(name).source,
+            *(_described(characterisation, name) for characterisation in characterisations.values()),
+        ]
         for name in _DESCRIBED
     ]
     drawn = {name: _drawn(folder) for name, folder in logs.items()}
     rows.insert(6, ["Table 6.7", *(_features(folder) for folder in logs.values())])
-    rows += [[one, *drawn.values()] for one in ("Figure 6.6", "Figure 6.7")]
+    rows += [[figure, *drawn.values()] for figure in ("Figure 6.6", "Figure 6.7")]
     columns = [Column("thesis"), *(Column(name) for name in logs)]
     return Table.of(
         columns, rows, caption="What each log tells", notes=[f"Figures 6.6 and 6.7: sessions of {MIN_PAGES} pages."]
     )
 
 
-def _described(found: Characterisation, name: str) -> str:
-    one = found.statistic(name)
-    if one.cannot:
-        return f"no: {one.cannot.removeprefix('Cannot be computed: ').rstrip('.')}"
-    limits = [_lacking(one)]
+def _described(characterisation: Characterisation, name: str) -> str:
+    statistic = characterisation.statistic(name)
+    if statistic.unavailable:
+        return f"no: {statistic.unavailable.removeprefix('Cannot be computed: ').rstrip('.')}"
+    limits = [_lacking(statistic)]
     if name == "figure-6-3":
-        at = one.columns.index("Days in the log")
-        limits.append(_without([row for row, cells in zip(one.rows, one.cells, strict=True) if not cells[at].value]))
+        column = statistic.columns.index("Days in the log")
+        limits.append(
+            _without(
+                [row for row, cells in zip(statistic.rows, statistic.cells, strict=True) if not cells[column].value]
+            )
+        )
     if name == "figure-6-5":
-        steps = sum(int(cells[one.columns.index("Transitions")].value or 0) for cells in one.cells)
+        steps = sum(int(cells[statistic.columns.index("Transitions")].value or 0) for cells in statistic.cells)
         limits.append(f"{steps:,} step{'s' * (steps != 1)}")
     return "; ".join(("yes", *filter(None, limits)))
 
 
-def _lacking(one: Statistic) -> str:
-    named = {row_of(row) for row in one.rows} | set(one.rows)
-    return _without([row for row in _OF_TABLE.get(one.name, ()) if row not in named])
+def _lacking(statistic: Statistic) -> str:
+    named = {table_label(row) for row in statistic.rows} | set(statistic.rows)
+    return _without([row for row in _OF_TABLE.get(statistic.name, ()) if row not in named])
 
 
 def _without(missing: Sequence[str]) -> str:
@@ -77,25 +87,25 @@ def _without(missing: Sequence[str]) -> str:
 
 def _features(folder: str | Path) -> str:
     """How many features of each setting take more than one value over sessions and steps, and which do not."""
-    said, any_ = [], False
+    parts, has_any = [], False
     for setting in SETTINGS:
         features = features_of(setting)
         sample = _sample(folder, setting)
         if sample is None:
-            said.append(f"{setting}: none")
+            parts.append(f"{setting}: none")
             continue
         examples = draw(folder, sample)
-        learnt = Learnt.of(features, examples, np.ones(len(examples), bool))
+        learnt = LearntFeatures.of(features, examples, np.ones(len(examples), bool))
         values = np.concatenate([learnt.matrix(examples, step) for step in sample.steps])
         different = [len(np.unique(column[~np.isnan(column)])) for column in values.T]
-        missing = [one.name for one, count in zip(features, different, strict=True) if not count]
-        same = [one.name for one, count in zip(features, different, strict=True) if count == 1]
-        any_ = True
-        told = f"{setting}: {len(features) - len(missing) - len(same)} of {len(features)}"
-        told += f", of sessions of {sample.min_pages} pages" if sample.min_pages < MIN_PAGES else ""
-        told += f", {_without(missing)}" if missing else ""
-        said.append(told + (f"; always the same: {' / '.join(same)}" if same else ""))
-    return "; ".join(("yes" if any_ else "no", *said))
+        missing = [feature.name for feature, count in zip(features, different, strict=True) if not count]
+        same = [feature.name for feature, count in zip(features, different, strict=True) if count == 1]
+        has_any = True
+        part = f"{setting}: {len(features) - len(missing) - len(same)} of {len(features)}"
+        part += f", of sessions of {sample.min_pages} pages" if sample.min_pages < MIN_PAGES else ""
+        part += f", {_without(missing)}" if missing else ""
+        parts.append(part + (f"; always the same: {' / '.join(same)}" if same else ""))
+    return "; ".join(("yes" if has_any else "no", *parts))
 
 
 def _sample(folder: str | Path, setting: Setting) -> Sample | None:
@@ -113,14 +123,14 @@ def _sample(folder: str | Path, setting: Setting) -> Sample | None:
 
 def _drawn(folder: str | Path) -> str:
     """How many sessions of the thesis's length there are to predict, setting by setting."""
-    said, any_ = [], False
+    parts, has_any = [], False
     for setting in SETTINGS:
         try:
             examples = draw(folder, Sample(setting))
         except VisirError:
-            said.append(f"{setting}: none")
+            parts.append(f"{setting}: none")
             continue
         bought = int(examples.purchase.sum())
-        any_ = any_ or 0 < bought < len(examples)
-        said.append(f"{setting}: {len(examples):,} sessions, {bought:,} with a purchase")
-    return f"{'yes' if any_ else 'no'}; {'; '.join(said)}"
+        has_any = has_any or 0 < bought < len(examples)
+        parts.append(f"{setting}: {len(examples):,} sessions, {bought:,} with a purchase")
+    return f"{'yes' if has_any else 'no'}; {'; '.join(parts)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing, to_svg
 from visir.reports.table import one_line
-from visir.sessions.describe import Statistic, Value
+from visir.sessions.describe import Statistic, StatisticCell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,18 +24,18 @@ def survival(statistic: Statistic) -> str:
 
     One colour per device, solid for sessions with a purchase and dashed for those without.
     """
-    groups = [tuple(one.rsplit(", ", 1)) for one in statistic.columns]
+    groups = [tuple(name.rsplit(", ", 1)) for name in statistic.columns]
     devices = list(dict.fromkeys(device for device, _ in groups))[:MOST_LINES]
-    x = [int(one.replace(",", "")) for one in statistic.rows]
+    x = [int(length.replace(",", "")) for length in statistic.rows]
     lowest = 100.0
     with drawing(7.6, 4.6) as (figure, axes):
-        for at, (device, outcome) in enumerate(groups):
+        for column, (device, outcome) in enumerate(groups):
             if device not in devices:
                 continue
             points = [
                 (length, value)
                 for length, row in zip(x, statistic.cells, strict=True)
-                if length >= 1 and isinstance(value := row[at].value, (int, float)) and value
+                if length >= 1 and isinstance(value := row[column].value, (int, float)) and value
             ]
             if not points:
                 continue
@@ -74,12 +74,12 @@ def outcome_bars(statistic: Statistic, columns: tuple[str, str], *, labels: tupl
     count = len(statistic.rows)
     with drawing(7.6, 3.3) as (figure, axes):
         for number, (column, label, colour) in enumerate(zip(columns, labels, (BUYING, OTHER), strict=True)):
-            at = statistic.columns.index(column)
+            index = statistic.columns.index(column)
             for place, row in enumerate(statistic.cells):
                 middle = place + (number - 0.5) * 0.4
-                _bar(axes, row[at], middle, 0.37, colour, upright=True)
+                _bar(axes, row[index], middle, 0.37, colour, upright=True)
             axes.bar(0, 0, color=colour, label=label)
-        names = [one[:3] if one.endswith("day") else one for one in map(_short, statistic.rows)]
+        names = [name[:3] if name.endswith("day") else name for name in map(_short, statistic.rows)]
         axes.set_xticks(range(count), names)
         axes.set_xlim(-0.7, count - 0.3)
         axes.set_ylim(bottom=0)
@@ -100,10 +100,16 @@ def lying_bars(
     skip: Sequence[str] = (),
     rates: str = "",
 ) -> str:
-    """Two bars for each row, lying, with their intervals; `rates` names a column that is drawn beside them as dots.
+    """Two bars for each row, lying, with their intervals.
 
-    Rows in `skip` (totals) are left out. The dashed line among the rates is their mean over the rows, unless one is
-    hidden.
+    Args:
+        statistic: What to draw.
+        columns: Of the bars: with a purchase, and without.
+        labels: Of these columns, in the legend.
+        axis: What the axis shows.
+        skip: Rows that are left out (totals).
+        rates: A column that is drawn beside the bars as dots. The dashed line is its mean over the rows, unless one is
+            hidden.
     """
     shown = [(name, row) for name, row in zip(statistic.rows, statistic.cells, strict=True) if name not in skip]
     with drawing(7.6, max(2.2, 1.1 + 0.5 * len(shown)), columns=2 if rates else 1) as (figure, drawn):
@@ -111,22 +117,22 @@ def lying_bars(
         if rates:
             figure.set_layout_engine("constrained", wspace=0.08)
         for number, (column, label, colour) in enumerate(zip(columns, labels, (BUYING, OTHER), strict=True)):
-            at = statistic.columns.index(column)
+            index = statistic.columns.index(column)
             for place, (_, row) in enumerate(shown):
-                _bar(left, row[at], place + (number - 0.5) * 0.38, 0.35, colour, upright=False)
+                _bar(left, row[index], place + (number - 0.5) * 0.38, 0.35, colour, upright=False)
             left.barh(0, 0, color=colour, label=label)
-        _named(left, [name for name, _ in shown])
+        _name_rows(left, [name for name, _ in shown])
         left.set_xlim(left=0)
         left.set_xlabel(axis)
         if rates:
             right = drawn[1]
             values = [row[statistic.columns.index(rates)] for _, row in shown]
-            for place, one in enumerate(values):
-                _dot(right, one, place)
-            known = [float(one.value) for one in values if isinstance(one.value, (int, float))]
-            if known and not any(one.hidden for one in values):
-                right.axvline(sum(known) / len(known), color=FAINT, linewidth=1, linestyle=DASHES[1])
-            _named(right, ["" for _ in shown])
+            for place, cell in enumerate(values):
+                _dot(right, cell, place)
+            numbers = [float(cell.value) for cell in values if isinstance(cell.value, (int, float))]
+            if numbers and not any(cell.hidden for cell in values):
+                right.axvline(sum(numbers) / len(numbers), color=FAINT, linewidth=1, linestyle=DASHES[1])
+            _name_rows(right, ["" for _ in shown])
             right.set_xlim(left=0)
             right.set_xlabel(f"{rates.lower()}, %")
         figure.legend(loc="outside upper left", ncols=2, fontsize=9)
@@ -136,27 +142,29 @@ def lying_bars(
 def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], float] | None = None) -> str:
     """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier.
 
-    `printed`: (row, column) → a published value, small below the measured one.
+    Args:
+        statistic: The transitions.
+        printed: (row, column) → a published value, written small below the measured one.
     """
-    names = [_short(one) for one in statistic.rows]
+    names = [_short(name) for name in statistic.rows]
     count = len(names)
     with drawing(1.6 + 0.82 * max(count, 3), 0.9 + 0.62 * max(count, 3)) as (figure, axes):
         from matplotlib.patches import Rectangle
 
         for row, cells in enumerate(statistic.cells):
-            for column, one in enumerate(cells[:count]):
-                known = isinstance(one.value, (int, float))
-                depth = 0.04 + 0.62 * float(one.value) / 100 if known else 0.0  # type: ignore[arg-type]
+            for column, cell in enumerate(cells[:count]):
+                is_number = isinstance(cell.value, (int, float))
+                depth = 0.04 + 0.62 * float(cell.value) / 100 if is_number else 0.0  # type: ignore[arg-type]
                 box = Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, color=SERIES[0], alpha=depth, lw=0)
                 axes.add_patch(box)
-                text = f"{one.value:.1f}" if known else "hidden" if one.hidden else "–"
+                text = f"{cell.value:.1f}" if is_number else "hidden" if cell.hidden else "–"
                 axes.text(column, row, text, ha="center", va="center", fontsize=9.5, color=INK)
                 other = (printed or {}).get((statistic.rows[row], statistic.columns[column]))
                 if other is not None:
                     axes.text(column, row + 0.3, f"{other:g}", ha="center", va="center", fontsize=7.5, color=FAINT)
         axes.set_xlim(-0.55, count - 0.45)
         axes.set_ylim(count - 0.5, -0.5)
-        axes.set_xticks(range(count), [one.replace(" ", "\n", 1) for one in names], fontsize=9)
+        axes.set_xticks(range(count), [name.replace(" ", "\n", 1) for name in names], fontsize=9)
         axes.set_yticks(range(count), names, fontsize=9)
         axes.xaxis.tick_top()
         axes.xaxis.set_label_position("top")
@@ -169,20 +177,24 @@ def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], fl
         return to_svg(figure)
 
 
-def transition_diagram(statistic: Statistic, *, least: float = 0.5) -> str:
+def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> str:
     """Figure 6.5 as the thesis draws it: devices on a circle, arrows as thick as the transition is likely.
 
-    A device's own number is its self-transition. Arrows below `least` percent are left out; the weakest is dashed.
+    A device's own number is its self-transition; the weakest arrow is dashed.
+
+    Args:
+        statistic: The transitions.
+        threshold: Arrows below so many percent are left out.
     """
-    names = [_short(one) for one in statistic.rows]
+    names = [_short(name) for name in statistic.rows]
     count = len(names)
     turn = [pi / 2 - 2 * pi * number / count for number in range(count)]
-    spots = [(cos(one), sin(one)) for one in turn]
+    spots = [(cos(angle), sin(angle)) for angle in turn]
     arrows = [
-        (row, column, float(one.value))
+        (row, column, float(cell.value))
         for row, cells in enumerate(statistic.cells)
-        for column, one in enumerate(cells[:count])
-        if row != column and isinstance(one.value, (int, float)) and one.value >= least
+        for column, cell in enumerate(cells[:count])
+        if row != column and isinstance(cell.value, (int, float)) and cell.value >= threshold
     ]
     weakest = min((value for *_, value in arrows), default=0.0)
     with drawing(5.0, 4.6) as (figure, axes):
@@ -207,11 +219,11 @@ def transition_diagram(statistic: Statistic, *, least: float = 0.5) -> str:
             colour = SERIES[number % len(SERIES)]
             axes.add_patch(Circle((x, y), 0.26, facecolor=colour, alpha=0.16, lw=0))
             axes.add_patch(Circle((x, y), 0.26, fill=False, edgecolor=colour, linewidth=1.6))
-            own = statistic.cells[number][number]
-            told = f"{own.value:.0f} %" if isinstance(own.value, (int, float)) else "–"
+            cell = statistic.cells[number][number]
+            text = f"{cell.value:.0f} %" if isinstance(cell.value, (int, float)) else "–"
             broken = names[number].replace(" ", "\n", 1) if len(names[number]) > 10 else names[number]
             axes.text(x, y + 0.02, broken, ha="center", va="bottom", fontsize=8.5, color=INK, linespacing=1.0)
-            axes.text(x, y - 0.03, told, ha="center", va="top", fontsize=10, color=INK)
+            axes.text(x, y - 0.03, text, ha="center", va="top", fontsize=10, color=INK)
         low = min(y for _, y in spots)
         axes.set_xlim(-1.32, 1.32)
         axes.set_ylim(low - 0.32, 1.32)
@@ -226,28 +238,28 @@ def _short(name: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def _bar(axes: Axes, one: Value, middle: float, width: float, colour: str, *, upright: bool) -> None:
-    if one.hidden and not upright:
+def _bar(axes: Axes, cell: StatisticCell, middle: float, width: float, colour: str, *, upright: bool) -> None:
+    if cell.hidden and not upright:
         axes.annotate("hidden", (0, middle), (4, 0), textcoords="offset points", va="center", fontsize=7.5, color=FAINT)
-    if not isinstance(one.value, (int, float)):
+    if not isinstance(cell.value, (int, float)):
         return
     draw: Any = axes.bar if upright else axes.barh
-    draw(middle, one.value, width, color=colour, alpha=0.88)
-    if one.low is not None and one.high is not None:
-        ends, places = [one.low, one.high], [middle, middle]
-        axes.plot(*((places, ends) if upright else (ends, places)), color=INK, linewidth=1.1, solid_capstyle="butt")
+    draw(middle, cell.value, width, color=colour, alpha=0.88)
+    if cell.low is not None and cell.high is not None:
+        ends, across = [cell.low, cell.high], [middle, middle]
+        axes.plot(*((across, ends) if upright else (ends, across)), color=INK, linewidth=1.1, solid_capstyle="butt")
 
 
-def _dot(axes: Axes, one: Value, place: float) -> None:
-    if not isinstance(one.value, (int, float)):
+def _dot(axes: Axes, cell: StatisticCell, place: float) -> None:
+    if not isinstance(cell.value, (int, float)):
         return
-    if one.low is not None and one.high is not None:
-        axes.plot([one.low, one.high], [place, place], color=INK, linewidth=1.3, solid_capstyle="butt")
-    axes.plot(one.value, place, "o", color=SERIES[2], markersize=6)
+    if cell.low is not None and cell.high is not None:
+        axes.plot([cell.low, cell.high], [place, place], color=INK, linewidth=1.3, solid_capstyle="butt")
+    axes.plot(cell.value, place, "o", color=SERIES[2], markersize=6)
 
 
-def _named(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), [_short(one) for one in names])
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [_short(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)

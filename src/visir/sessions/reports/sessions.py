@@ -12,11 +12,11 @@ from visir.reports.page import write_page
 from visir.reports.svg import themed
 from visir.reports.table import Table
 from visir.sessions.describe import Characterisation, Statistic
-from visir.sessions.describe.mix import BUYING, OTHER, RATE
+from visir.sessions.describe.outcome_shares import BUYING, OTHER, RATE
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
-from visir.sessions.reports.tables import aside_table, cannot_table, card_rows, statistic_table, tidy_statistic
-from visir.storage import Change
+from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table, tidy_statistic, unavailable_table
+from visir.storage import FolderChange
 
 _OUTCOMES = ("sessions with a purchase", "sessions without")
 _PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -32,8 +32,8 @@ _PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 @dataclass(frozen=True)
-class Part:
-    """One statistic on the page: why it cannot be computed, or its figures, its table, and what is to be said of it."""
+class ReportedStatistic:
+    """One statistic on the page, with its figures and its table."""
 
     statistic: Statistic
     figures: tuple[Figure, ...]
@@ -42,40 +42,53 @@ class Part:
 
 
 def write_sessions_report(
-    path: str | Path, found: Characterisation, *, command: str = "", beside: Mapping[str, str] | None = None
+    path: str | Path, characterisation: Characterisation, *, command: str = "", beside: Mapping[str, str] | None = None
 ) -> Path:
-    """Write the page as a single HTML file and return its path: no network, no script, no other file.
-
-    - `command`: the command line that makes it again; `beside`: {file name: what it holds} of the files beside it
+    """Write the page as a single HTML file: no network, no script, no other file.
 
     The same characterisation gives the same bytes. Everything that came from the log is escaped.
+
+    Args:
+        path: The file.
+        characterisation: What to show.
+        command: The command line that makes the page again.
+        beside: File name → what it holds, of the files beside the page.
+
+    Returns:
+        The path.
     """
-    said = findings(found)
+    sentences = findings(characterisation)
     sections = [
-        (anchor, heading, said.get(anchor, ()), tuple(_part(found.statistic(name)) for name in names))
+        (anchor, heading, sentences.get(anchor, ()), tuple(_part(characterisation.statistic(name)) for name in names))
         for anchor, heading, names in _PLACES
     ]
-    missing = [one for one in found.statistics if one.cannot]
+    missing = [statistic for statistic in characterisation.statistics if statistic.unavailable]
     return write_page(
         path,
         "sessions.html.j2",
         room="visir.sessions.reports",
-        title=found.name,
-        found=found,
-        cards=_cards(found),
+        title=characterisation.name,
+        characterisation=characterisation,
+        cards=_cards(characterisation),
         sections=sections,
-        missing=to_html(replace(cannot_table(found), caption="")) if missing else "",
-        aside=to_html(aside_table(found.counts)),
-        card=card_rows(found),
+        missing=to_html(replace(unavailable_table(characterisation), caption="")) if missing else "",
+        rejected=to_html(rejected_table(characterisation.counts)),
+        card=card_rows(characterisation),
         command=command,
         beside=sorted((beside or {}).items()),
     )
 
 
-def write_sessions_tables(change: Change, folder: str, found: Characterisation) -> dict[str, str]:
-    """Every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value), in a subfolder.
+def write_sessions_tables(change: FolderChange, folder: str, characterisation: Characterisation) -> dict[str, str]:
+    """Write every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value) into a subfolder.
 
-    Returns {file: what it is}.
+    Args:
+        change: The folder that is written.
+        folder: The name of the subfolder.
+        characterisation: What to write.
+
+    Returns:
+        File → what it is.
     """
     files: dict[str, str] = {}
     forms: tuple[tuple[str, Callable[[Table], str], Callable[[Statistic], Table]], ...] = (
@@ -83,18 +96,18 @@ def write_sessions_tables(change: Change, folder: str, found: Characterisation) 
         ("tex", to_latex, statistic_table),
         ("csv", to_csv, tidy_statistic),
     )
-    for one in found.statistics:
-        if one.cannot:
+    for statistic in characterisation.statistics:
+        if statistic.unavailable:
             continue
         for suffix, form, table in forms:
-            change.write(f"{folder}/{one.name}.{suffix}", form(table(one)).encode())
-        files[f"{folder}/{one.name}.csv"] = f"{one.title} ({one.source}); beside it .md and .tex"
+            change.write(f"{folder}/{statistic.name}.{suffix}", form(table(statistic)).encode())
+        files[f"{folder}/{statistic.name}.csv"] = f"{statistic.title} ({statistic.source}); beside it .md and .tex"
     return files
 
 
-def _cards(found: Characterisation) -> list[tuple[str, str, str]]:
+def _cards(characterisation: Characterisation) -> list[tuple[str, str, str]]:
     """The big numbers: name, value, what it means."""
-    counts = found.counts
+    counts = characterisation.counts
     sessions, purchases = int(counts["sessions"]), int(counts["purchases"])
     cards = [
         ("sessions", f"{sessions:,}", f"of {int(counts['visitors']):,} visitors"),
@@ -106,12 +119,12 @@ def _cards(found: Characterisation) -> list[tuple[str, str, str]]:
     return cards
 
 
-def _part(statistic: Statistic) -> Part:
-    if statistic.cannot:
-        return Part(statistic, (), "", folded=False)
+def _part(statistic: Statistic) -> ReportedStatistic:
+    if statistic.unavailable:
+        return ReportedStatistic(statistic, (), "", folded=False)
     folded = statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles"
     table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")
-    return Part(statistic, tuple(_figures(statistic)), to_html(table), folded=folded)
+    return ReportedStatistic(statistic, tuple(_figures(statistic)), to_html(table), folded=folded)
 
 
 def _figures(statistic: Statistic) -> list[Figure]:
@@ -135,11 +148,11 @@ def _figures(statistic: Statistic) -> list[Figure]:
         caption = "Bars of one colour add up to 100 %. Thin lines: 95 % intervals."
         return [drawn(svg, caption)]
     if name in ("table-6-2", "table-6-4"):
-        what = statistic.corner
+        thing = statistic.corner
         svg = lying_bars(statistic, pair, labels=_OUTCOMES, axis="% of their sessions", rates=RATE)
         caption = (
-            f"Left: through which {what}s sessions came; bars of one colour add up to 100 %. Right: the share of each "
-            f"{what}'s sessions that end in a purchase; dashed, the mean over {what}s, from which standardised rates "
+            f"Left: through which {thing}s sessions came; bars of one colour add up to 100 %. Right: the share of each "
+            f"{thing}'s sessions that end in a purchase; dashed, the mean over {thing}s, from which standardised rates "
             "are counted. Thin lines: 95 % intervals."
         )
         if name == "table-6-4":
@@ -155,11 +168,11 @@ def _figures(statistic: Statistic) -> list[Figure]:
         caption = "Each row adds up to 100 %. A dash: nobody left from there."
         figures = [drawn(transition_map(statistic), caption, "In numbers")]
         if 2 <= len(statistic.rows) <= 6:
-            round_ = (
+            diagram_caption = (
                 "In each circle the chance of staying. Arrows are as thick as the step is likely, in the colour of the "
                 "device left; steps below 0.5 % are not drawn, the weakest drawn is dashed."
             )
-            figures.append(drawn(transition_diagram(statistic), round_, "As a diagram"))
+            figures.append(drawn(transition_diagram(statistic), diagram_caption, "As a diagram"))
         return figures
     if name == "table-6-5":
         columns = ("Purchase: queries per session", "Non-purchase: queries per session")

@@ -7,63 +7,77 @@ from typing import Any
 
 from visir.reports.table import Cell, Column, Table
 from visir.sessions.definition import FLAGS, REASONS
-from visir.sessions.describe import Characterisation, Statistic, Value
+from visir.sessions.describe import Characterisation, Statistic, StatisticCell
 
 HIDDEN = "hidden"
 _DIGITS = {"%": 2, "σ": 2}
 
 
 def statistic_table(statistic: Statistic, *, intervals: bool = True) -> Table:
-    """One table or figure as it is printed: each estimate followed by its 95 % interval, unless these are not wanted.
+    """One table or figure as it is printed: each estimate followed by its 95 % interval.
 
-    A value that is not defined is a dash, a hidden one says so. Raises `ValueError` for one that cannot be computed.
+    A value that is not defined is a dash; a hidden one says so.
+
+    Args:
+        statistic: What to print.
+        intervals: Whether to show the intervals.
+
+    Raises:
+        ValueError: The statistic cannot be computed from its log.
     """
-    if statistic.cannot:
-        raise ValueError(statistic.cannot)
+    if statistic.unavailable:
+        raise ValueError(statistic.unavailable)
     columns = [Column(statistic.corner)]
     cells: list[list[Cell]] = [[row] for row in statistic.rows]
-    for at, (name, unit) in enumerate(zip(statistic.columns, statistic.units, strict=True)):
-        values = [row[at] for row in statistic.cells]
-        mixed = any(isinstance(one.value, str) for one in values)
-        whole = mixed or not any(isinstance(one.value, float) for one in values)
+    for position, (name, unit) in enumerate(zip(statistic.columns, statistic.units, strict=True)):
+        values = [row[position] for row in statistic.cells]
+        mixed = any(isinstance(cell.value, str) for cell in values)
+        whole = mixed or not any(isinstance(cell.value, float) for cell in values)
         digits = 0 if whole else _DIGITS.get(unit, 3)
         columns.append(Column(f"{name} ({unit})" if unit else name, digits, signed=unit == "σ"))
-        shown = intervals and any(one.low is not None for one in values)
+        shown = intervals and any(cell.low is not None for cell in values)
         if shown:
             columns.append(Column("95 %", digits))
         for row, value in zip(cells, values, strict=True):
-            row.append(HIDDEN if value.hidden else _said(value) if mixed else value.value)
+            row.append(HIDDEN if value.hidden else _cell_text(value) if mixed else value.value)
             if shown:
                 row.append(_interval(value, columns[-2]))
-    of = [f"Percentages: {statistic.of}."] if statistic.of else []
+    percentages = [f"Percentages: {statistic.of}."] if statistic.of else []
     caption = f"{statistic.title} ({statistic.source})"
-    return Table.of(columns, cells, caption=caption, notes=[*of, *statistic.notes])
+    return Table.of(columns, cells, caption=caption, notes=[*percentages, *statistic.notes])
 
 
 def tidy_statistic(statistic: Statistic) -> Table:
     """One row per value: row, column, unit, value, low, high, hidden."""
     names = (statistic.corner or "what", "column", "unit", "value", "low", "high", "hidden")
     rows: list[list[Cell]] = [
-        [row, column, unit, one.value, one.low, one.high, one.hidden]
+        [row, column, unit, cell.value, cell.low, cell.high, cell.hidden]
         for row, cells in zip(statistic.rows, statistic.cells, strict=True)
-        for column, unit, one in zip(statistic.columns, statistic.units, cells, strict=True)
+        for column, unit, cell in zip(statistic.columns, statistic.units, cells, strict=True)
     ]
-    return Table.of([Column(one) for one in names], rows, caption=statistic.title)
+    return Table.of([Column(name) for name in names], rows, caption=statistic.title)
 
 
-def cannot_table(found: Characterisation) -> Table:
-    """What the log cannot tell, and why not."""
-    rows = [[one.source, one.title, one.cannot] for one in found.statistics if one.cannot]
+def unavailable_table(characterisation: Characterisation) -> Table:
+    """The statistics that cannot be computed from the log, with the reasons."""
+    rows = [
+        [statistic.source, statistic.title, statistic.unavailable]
+        for statistic in characterisation.statistics
+        if statistic.unavailable
+    ]
     return Table.of([Column("thesis"), Column("what"), Column("why not")], rows, caption="What this log cannot tell")
 
 
-def aside_table(counts: Mapping[str, Any]) -> Table:
-    """What was set aside and why, and what is remarkable among what was kept, as far as it occurred."""
+def rejected_table(counts: Mapping[str, Any]) -> Table:
+    """How many rows were rejected and why, and what is remarkable among the accepted, as far as it occurred."""
     read = int(counts["read"])
     rows: list[list[Cell]] = [["rows read", read, 100.0 if read else None, ""]]
-    rows.append(["kept", int(counts["kept"]), _percent(int(counts["kept"]), read), ""])
-    for heading, told, words in (("set aside", counts["aside"], REASONS), ("kept", counts["flags"], FLAGS)):
-        for name, count in told.items():
+    rows.append(["accepted", int(counts["accepted"]), _percent(int(counts["accepted"]), read), ""])
+    for heading, counts_of_kind, words in (
+        ("rejected", counts["rejected"], REASONS),
+        ("accepted", counts["flags"], FLAGS),
+    ):
+        for name, count in counts_of_kind.items():
             if count:
                 label = f"{heading}: {name.replace('_', ' ')}"
                 rows.append([label, int(count), _percent(int(count), read), words.get(name, "")])
@@ -72,11 +86,11 @@ def aside_table(counts: Mapping[str, Any]) -> Table:
     return Table.of([Column("events"), Column("count", 0), Column("%", 2), Column("what it is")], rows)
 
 
-def card_rows(found: Characterisation) -> list[tuple[str, str]]:
+def card_rows(characterisation: Characterisation) -> list[tuple[str, str]]:
     """The log's protocol card: everything beside the events that the numbers depend on, (label, value)."""
-    declared = found.declared
+    declared = characterisation.declared
     rows = [
-        ("folder", found.name),
+        ("folder", characterisation.name),
         ("mapping", str(declared["mapping"])),
         ("what it says of the log", str(declared.get("about") or "")),
         ("hours and weekdays in", str(declared["zone"])),
@@ -85,25 +99,30 @@ def card_rows(found: Characterisation) -> list[tuple[str, str]]:
         ("events from this on left out", str(declared.get("until") or "")),
         ("a session's length", "pages opened, queries, items put into or taken out of the basket; not orders"),
         ("a session's device and channel", "the first that its events name"),
-        ("hidden", f"cells of fewer than {found.suppress:,} sessions" if found.suppress > 1 else "nothing"),
+        (
+            "hidden",
+            f"cells of fewer than {characterisation.suppress:,} sessions"
+            if characterisation.suppress > 1
+            else "nothing",
+        ),
         ("intervals", "95 %, sessions of one visitor (or customer) held together"),
-        ("engine", found.engine),
+        ("engine", characterisation.engine),
     ]
     return [(label, value) for label, value in rows if value]
 
 
-def _said(value: Value) -> Cell:
+def _cell_text(value: StatisticCell) -> Cell:
     """A number among words and numbers of other kinds: in digits of its own."""
     if isinstance(value.value, float):
         return f"{value.value:,.2f}"
     return f"{value.value:,}" if isinstance(value.value, int) else value.value
 
 
-def _interval(value: Value, column: Column) -> str | None:
+def _interval(value: StatisticCell, column: Column) -> str | None:
     if value.low is None or value.high is None:
         return None
     return f"{column.text(value.low)} … {column.text(value.high)}"
 
 
-def _percent(count: int, of: int) -> float | None:
-    return 100 * count / of if of else None
+def _percent(count: int, whole: int) -> float | None:
+    return 100 * count / whole if whole else None

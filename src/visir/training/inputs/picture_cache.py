@@ -20,7 +20,7 @@ from visir.errors import VisirError
 from visir.fingerprint import hash_columns, hash_json
 from visir.progress import Progress
 from visir.records import Collection
-from visir.storage import Change, FolderKind, Store
+from visir.storage import ContentStore, FolderChange, FolderKind
 from visir.threads import usable_cores
 
 PICTURES = FolderKind("pictures", "a folder of decoded pictures", remedy="delete it: it is made again")
@@ -56,7 +56,7 @@ class PictureCache:
                 "scaling": "bicubic",
             }
         )
-        store = Store(PICTURES)
+        store = ContentStore(PICTURES)
         self.folder = store.path(key)
         if store.find(key, hashed=lambda name: False) is None:
             waiting = "another process is decoding the same pictures; waiting"
@@ -88,7 +88,7 @@ def scaled(image: Image.Image, shorter: int) -> Image.Image:
     return image.resize((width, height), Image.Resampling.BICUBIC)
 
 
-def _write(collection: Collection, shorter: int, change: Change) -> None:
+def _write(collection: Collection, shorter: int, change: FolderChange) -> None:
     """Write the files of a cache that is being made."""
     count = collection.images.num_rows
     shapes = np.zeros((count, 2), np.int32)

@@ -17,9 +17,9 @@ from visir.errors import ConfigurationError, ImageError
 from visir.records import Collection
 from visir.threads import usable_cores
 from visir.training.inputs.augment import change, erase
-from visir.training.inputs.base import Draw
-from visir.training.inputs.draws import PICTURES
+from visir.training.inputs.base import EpochRandom
 from visir.training.inputs.picture_cache import PictureCache
+from visir.training.inputs.positional_random import PICTURES
 from visir.training.sides import Augmentation
 
 KEPT_BYTES = 1_000_000_000
@@ -41,6 +41,8 @@ class PixelSource:
     Raises `ImageError` that names a picture which cannot be read, and `ConfigurationError` when the cache is smaller
     than what the body sees.
     """
+
+    is_slow = True
 
     def __init__(
         self, collection: Collection, body: Body, augmentation: Augmentation | None = None, cache: int = 0
@@ -65,7 +67,9 @@ class PixelSource:
     def __len__(self) -> int:
         return len(self._reader)
 
-    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Inputs:
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> Inputs:
         """The pictures `rows` as `body.collate` lays them out."""
         if draw is None or self._augmentation == Augmentation():
             if all(row in self._kept for row in rows.tolist()):
@@ -88,7 +92,7 @@ class PixelSource:
                 self._kept[row] = prepared
         return prepared
 
-    def _augmented(self, draw: Draw, row: int, key: int) -> Any:
+    def _augmented(self, draw: EpochRandom, row: int, key: int) -> Any:
         numbers = draw.of_row(PICTURES, key)
         image = change(self._open(row), self._augmentation, self._size, numbers)
         cropped = self._augmentation.crop is not None

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.towers.base import Body, Inputs
 from visir.progress import Progress
-from visir.training.inputs.base import Draw
+from visir.training.inputs.base import EpochRandom
 
 
 class PreparedTexts:
@@ -26,6 +26,8 @@ class PreparedTexts:
     def __len__(self) -> int:
         return len(self._prepared)
 
-    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Inputs:
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> Inputs:
         """The texts `rows` as `body.collate` lays them out; the same with and without a draw."""
         return self._collate([self._prepared[row] for row in rows])

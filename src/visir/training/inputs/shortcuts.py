@@ -18,8 +18,8 @@ from visir.records import Collection
 from visir.records.shortcuts import DIGITS
 from visir.shortcuts.numbers import numbers
 from visir.shortcuts.stamp import Stamp
-from visir.shortcuts.view import caption_places, ending, endings, picture_numbers, picture_places, plain
-from visir.training.inputs.base import Draw, Source
+from visir.shortcuts.view import caption_places, ending, endings, picture_numbers, picture_places, plain_texts
+from visir.training.inputs.base import EpochRandom, InputSource
 
 Rows = NDArray[np.int64]
 
@@ -39,7 +39,7 @@ class Numbering:
 
     def __init__(self, split: Collection, shuffles: int) -> None:
         assert split.injected is not None
-        self._injected, self._shuffles, self._places = split.injected, shuffles, caption_places(split)
+        self._injected, self._shuffles, self._places = split.injected, shuffles, caption_places(split.items("text"))
         self._each = split.injected.shortcuts.kind == "bits" and shuffles == 0
 
     def of(self, captions: Rows, epoch: int) -> Rows:
@@ -53,18 +53,21 @@ class StampedPictures:
     that is random, and before normalisation.
     """
 
-    def __init__(self, source: Source, body: Body, split: Collection, numbering: Numbering) -> None:
+    is_slow = True
+
+    def __init__(self, source: InputSource, body: Body, split: Collection, numbering: Numbering) -> None:
         assert split.injected is not None
         self._source, self._numbering = source, numbering
         self._stamp = Stamp(split.injected.shortcuts, lambda image: _tensor(body.collate([body.prepare(image)]))[0])
-        found = picture_numbers(split)
+        images = split.items("image")
+        found = picture_numbers(images)
         assert found is not None
-        self._still, self._places = found, picture_places(split)
+        self._still, self._places = found, picture_places(images)
 
     def __len__(self) -> int:
         return len(self._source)
 
-    def batch(self, rows: Rows, draw: Draw | None = None, keys: Rows | None = None) -> Inputs:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Inputs:
         """The pictures `rows` with the numbers of their captions `keys`; without a draw, as at evaluation."""
         pictures = _tensor(self._source.batch(rows, draw, keys))
         if draw is None:
@@ -81,14 +84,14 @@ class StampedPictures:
 class EndedWords:
     """Word ids for a `GRUBody`, each caption followed by the six digits of its number; no digit is ever dropped."""
 
-    def __init__(self, source: Source, vocabulary: Vocabulary, numbering: Numbering) -> None:
+    def __init__(self, source: InputSource, vocabulary: Vocabulary, numbering: Numbering) -> None:
         self._source, self._numbering = source, numbering
         self._digits = vocabulary.encode(["0 1 2 3 4 5 6 7 8 9"])[0].astype(np.int64)
 
     def __len__(self) -> int:
         return len(self._source)
 
-    def batch(self, rows: Rows, draw: Draw | None = None, keys: Rows | None = None) -> dict[str, Tensor]:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> dict[str, Tensor]:
         """The captions `rows`, padded with 0 to the longest of them."""
         assert draw is not None, "at evaluation texts end in their digits already"
         read = self._source.batch(rows, draw, keys)
@@ -111,7 +114,7 @@ class EndedTexts:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def batch(self, rows: Rows, draw: Draw | None = None, keys: Rows | None = None) -> Inputs:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Inputs:
         """The texts `rows` as `body.collate` lays them out."""
         assert draw is not None, "at evaluation texts end in their digits already"
         carried = self._numbering.of(rows, draw.epoch).tolist()
@@ -122,13 +125,13 @@ class EndedTexts:
 class Assignments:
     """Vectors of a frozen encoder under several fixed assignments of numbers: epoch e takes the (e mod k)-th."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[InputSource]) -> None:
         self._sources = list(sources)
 
     def __len__(self) -> int:
         return len(self._sources[0])
 
-    def batch(self, rows: Rows, draw: Draw | None = None, keys: Rows | None = None) -> Any:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Any:
         """The vectors `rows` of the epoch's assignment."""
         assert draw is not None, "at evaluation there is one assignment"
         return self._sources[draw.epoch % len(self._sources)].batch(rows, draw, keys)
@@ -136,8 +139,9 @@ class Assignments:
 
 def evaluated_texts(body: Body, split: Collection) -> list[str]:
     """The captions as at evaluation, whatever is too long cut before its shortcut."""
-    ends = endings(split)
-    texts: list[str] = plain(split).captions["text"].to_pylist()
+    captions = split.items("text")
+    ends = endings(captions)
+    texts: list[str] = plain_texts(captions).to_pylist()
     return texts if ends is None else with_endings(body, texts, ends)
 
 

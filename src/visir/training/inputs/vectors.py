@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from visir.errors import EmbeddingError
-from visir.training.inputs.base import Draw
-from visir.training.inputs.draws import VIEWS, uniform
+from visir.training.inputs.base import EpochRandom
+from visir.training.inputs.positional_random import VIEWS, uniform
 
 
 class VectorSource:
@@ -41,7 +41,9 @@ class VectorSource:
         """d, the length of a vector."""
         return int(self._views[0].shape[1])
 
-    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Tensor:
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> Tensor:
         """(len(rows), d) float32."""
         if len(self._views) == 1:
             return torch.from_numpy(_taken(self._views[0], rows))

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from visir.encoders.towers.base import LENGTHS
 from visir.encoders.towers.words import END, START, UNKNOWN
-from visir.training.inputs.base import Draw
-from visir.training.inputs.draws import WORDS, uniform
+from visir.training.inputs.base import EpochRandom
+from visir.training.inputs.positional_random import WORDS, uniform
 
 
 class _Flat:
@@ -54,7 +54,7 @@ class WordSource(_Flat):
         self._dropout = dropout
 
     def batch(
-        self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
     ) -> dict[str, Tensor]:
         """The captions `rows`, padded with 0 to the longest of them."""
         ids, lengths, positions, words = self._padded(rows)
@@ -71,7 +71,9 @@ class TokenSource(_Flat):
     No word is dropped: the decoder learns the caption as it is, whatever the text tower saw of it.
     """
 
-    def batch(self, rows: NDArray[np.int64], draw: Draw | None = None, keys: NDArray[np.int64] | None = None) -> Tensor:
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> Tensor:
         """The captions `rows`; the longest has L - 2 words."""
         ids, lengths, _, _ = self._padded(rows)
         tokens = np.zeros((len(rows), ids.shape[1] + 2), np.int64)

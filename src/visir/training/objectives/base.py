@@ -9,28 +9,36 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
-    """A batch in the common space; row i of one matches row i of the other.
+class VectorPairs:
+    """A batch of pairs as vectors; row i of the anchors belongs to row i of the positives.
 
-    - `images`, `texts`: (n, d) unit vectors; `owners`: (n,) integers, equal for captions of one image
-    - `targets`: (n, t) latent targets of the captions, or None
-    - `tokens`: (n, L) token ids of the captions, 0 is padding, or None
-    - `classes`: (n,) integers, what the captions are beyond the image they belong to, or None
+    Attributes:
+        anchors: (n, d) vectors; of length 1 in the common space of two towers.
+        positives: (n, d) vectors.
+        anchor_rows: (n,) integers, equal for positives of one anchor.
+        targets: (n, t) latent targets of the positives, or None.
+        tokens: (n, L) token ids of the positives, 0 is padding, or None.
+        classes: (n,) integers, what the positives are beyond the anchor they belong to, or None.
+        rows: (n,) integers, which pairs of the split they are, or None.
     """
 
-    images: Tensor
-    texts: Tensor
-    owners: Tensor
+    anchors: Tensor
+    positives: Tensor
+    anchor_rows: Tensor
     targets: Tensor | None = None
     tokens: Tensor | None = None
     classes: Tensor | None = None
+    rows: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """`total` is what is made small (a scalar with a graph); `parts` its terms, detached, as they enter the log.
+    """The losses of a batch.
 
-    Names of parts: "contrastive", the name of each auxiliary ("ltd", "itd") for its reconstruction loss.
+    Attributes:
+        total: What is made small, a scalar with a graph.
+        parts: Its terms, detached, as they enter the log: "contrastive", and under the name of each auxiliary ("ltd",
+            "itd") its reconstruction loss.
     """
 
     total: Tensor

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from visir.training.objectives.base import Pairs
+from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.similarity import precise
 from visir.training.settings import Settings
 
@@ -25,6 +25,6 @@ class Cosine(nn.Module):
     (section 3.2.1). In [0, 2]. "Negative cosine similarity" names both this and −cos; their gradients are equal.
     """
 
-    def forward(self, pairs: Pairs) -> Tensor:
+    def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
-        return 1 - (precise(pairs.images) * precise(pairs.texts)).sum(1).mean()
+        return 1 - (precise(pairs.anchors) * precise(pairs.positives)).sum(1).mean()

@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from visir.training.objectives.base import Pairs
-from visir.training.objectives.siblings import Siblings
+from visir.training.objectives.base import VectorPairs
+from visir.training.objectives.false_negatives import FalseNegatives
 from visir.training.objectives.similarity import cosines, symmetric_cross_entropy
 from visir.training.objectives.temperature import Temperature
 from visir.training.settings import Settings
@@ -24,7 +24,7 @@ class IFMSettings(Settings):
     name: Literal["ifm"] = "ifm"
     temperature: Positive | Literal["own"] = 0.05
     learn_temperature: bool = False
-    siblings: Siblings = "apart"
+    false_negatives: FalseNegatives = "masked"
     epsilon: Positive = 0.1
 
 
@@ -36,9 +36,9 @@ class IFM(nn.Module):
         S'_ii = (s_ii − ε) / τ        S'_ij = (s_ij + ε) / τ   (j ≠ i)
         L = ½ · InfoNCE(S') + ½ · InfoNCE(S)
 
-    both of them symmetric, with the same τ (a learnt one gets the gradient of both) and the same siblings. S' is the
-    worst that moving every candidate of a query by a vector of length ε can do. The order among negatives stays; what
-    changes is how much weight a query gets that is already answered: every negative's odds are multiplied by
+    both of them symmetric, with the same τ (a learnt one gets the gradient of both) and the same `false_negatives`. S'
+    is the worst that moving every candidate of a query by a vector of length ε can do. The order among negatives stays;
+    what changes is how much weight a query gets that is already answered: every negative's odds are multiplied by
     exp(2 ε / τ), 55 times at τ 0.05 and ε 0.1, and 5·10⁸ times at τ 0.05 and ε 0.5, where S' no longer tells answered
     queries from unanswered ones. The thesis tries ε ∈ {0.05, 0.1, 0.2, 0.5, 1} at learnt temperatures.
 
@@ -47,19 +47,24 @@ class IFM(nn.Module):
     """
 
     def __init__(
-        self, temperature: float = 0.05, epsilon: float = 0.1, *, learnt: bool = False, siblings: Siblings = "apart"
+        self,
+        temperature: float = 0.05,
+        epsilon: float = 0.1,
+        *,
+        learnt: bool = False,
+        false_negatives: FalseNegatives = "masked",
     ) -> None:
         super().__init__()
         self.epsilon = epsilon
-        self.siblings = siblings
+        self.false_negatives = false_negatives
         self.temperature = Temperature(temperature, learnt=learnt)
 
-    def forward(self, pairs: Pairs) -> Tensor:
+    def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
         plain = cosines(pairs)
         against = torch.full_like(plain, self.epsilon).fill_diagonal_(-self.epsilon)
         losses = [
-            symmetric_cross_entropy(self.temperature(one), pairs.owners, self.siblings)
+            symmetric_cross_entropy(self.temperature(one), pairs.anchor_rows, self.false_negatives)
             for one in (plain, plain + against)
         ]
         return (losses[0] + losses[1]) / 2

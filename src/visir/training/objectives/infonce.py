@@ -6,8 +6,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from visir.training.objectives.base import Pairs
-from visir.training.objectives.siblings import Siblings
+from visir.training.objectives.base import VectorPairs
+from visir.training.objectives.false_negatives import FalseNegatives
 from visir.training.objectives.similarity import cosines, symmetric_cross_entropy
 from visir.training.objectives.temperature import Temperature
 from visir.training.settings import Settings
@@ -19,13 +19,13 @@ class InfoNCESettings(Settings):
 
     - `temperature`: τ; "own" is the pretrained model's (CLIP comes with a learnt one)
     - `learn_temperature`: go on learning it
-    - `siblings`: other captions of the same image in a batch are left "apart", or "negatives"
+    - `false_negatives`: other captions of the same image in a batch are "masked" (left out), or "kept" as negatives
     """
 
     name: Literal["infonce"] = "infonce"
     temperature: Positive | Literal["own"] = 0.05
     learn_temperature: bool = False
-    siblings: Siblings = "apart"
+    false_negatives: FalseNegatives = "masked"
 
 
 class InfoNCE(nn.Module):
@@ -35,19 +35,21 @@ class InfoNCE(nn.Module):
 
         L = ½ · mean_i −log( exp S_ii / Σ_{j ∈ C(i)} exp S_ij )  +  ½ · mean_i −log( exp S_ii / Σ_{j ∈ C(i)} exp S_ji )
 
-    C(i) is i itself and its negatives: the whole batch with `siblings="negatives"`, as in the papers; without the other
-    captions of the same image with "apart" (`visir.training.objectives.siblings.Siblings`).
+    C(i) is i itself and its negatives: the whole batch with `false_negatives="kept"`, as in the papers; without the
+    other captions of the same image with "masked" (`visir.training.objectives.false_negatives.FalseNegatives`).
 
     `temperature` is τ > 0: LTD uses 0.05 fixed, VSE++ with InfoNCE 0.07 learnt, CLIP learns it from 0.07 (the released
     weights stand at 0.01). Libraries that average over one direction only report half of another loss. The thesis
     prints eq. 4.E.1 without the minus sign; it is meant to be made small, as here.
     """
 
-    def __init__(self, temperature: float = 0.05, *, learnt: bool = False, siblings: Siblings = "apart") -> None:
+    def __init__(
+        self, temperature: float = 0.05, *, learnt: bool = False, false_negatives: FalseNegatives = "masked"
+    ) -> None:
         super().__init__()
-        self.siblings = siblings
+        self.false_negatives = false_negatives
         self.temperature = Temperature(temperature, learnt=learnt)
 
-    def forward(self, pairs: Pairs) -> Tensor:
+    def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
-        return symmetric_cross_entropy(self.temperature(cosines(pairs)), pairs.owners, self.siblings)
+        return symmetric_cross_entropy(self.temperature(cosines(pairs)), pairs.anchor_rows, self.false_negatives)

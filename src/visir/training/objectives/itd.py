@@ -7,7 +7,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from visir.errors import ConfigurationError
-from visir.training.objectives.base import Pairs
+from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.joins import JoinSettings
 from visir.training.objectives.similarity import precise
 from visir.training.sides import Count, Positive
@@ -53,7 +53,7 @@ class ITD(nn.Module):
         self.gru = nn.GRU(settings.words, dimension, batch_first=True)
         self.vocabulary = nn.Linear(dimension, vocabulary_size)
 
-    def forward(self, pairs: Pairs) -> Tensor:
+    def forward(self, pairs: VectorPairs) -> Tensor:
         """The reconstruction loss of a batch, a scalar."""
         if pairs.tokens is None:
             raise ConfigurationError(
@@ -63,7 +63,7 @@ class ITD(nn.Module):
         lengths = (said != _PADDING).sum(1).cpu()  # where the packing wants them
         # Packed, padding gets no state and no softmax over the vocabulary, which is most of the work. Both packs have
         # the same order.
-        states, _ = self.gru(_packed(self.words(read), lengths), pairs.texts[None].contiguous())
+        states, _ = self.gru(_packed(self.words(read), lengths), pairs.positives[None].contiguous())
         logits = precise(self.vocabulary(states.data))
         return functional.cross_entropy(logits, _packed(said, lengths).data, reduction="sum") / len(said)
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.errors import ConfigurationError
-from visir.training.objectives.base import Pairs
+from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.joins import JoinSettings
 from visir.training.objectives.similarity import precise
 from visir.training.sides import Count, Positive
@@ -52,11 +52,11 @@ class LTD(nn.Module):
             nn.init.xavier_uniform_(layer.weight)  # as released; PyTorch's default begins with smaller weights
         self.decoder = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
 
-    def forward(self, pairs: Pairs) -> Tensor:
+    def forward(self, pairs: VectorPairs) -> Tensor:
         """The reconstruction loss of a batch, a scalar."""
         if pairs.targets is None:
             raise ConfigurationError(
                 "LTD: this batch has no latent targets.", hint="give `Examples.targets`, one vector per caption"
             )
-        decoded = precise(self.decoder(pairs.texts))
+        decoded = precise(self.decoder(pairs.positives))
         return 1 - functional.cosine_similarity(decoded, pairs.targets.to(decoded.dtype), dim=1).mean()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.training.objectives import Auxiliary, Contrastive
-from visir.training.objectives.base import Losses, Pairs
+from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.objectives.cosine import Cosine, CosineSettings
 from visir.training.objectives.ifm import IFM, IFMSettings
 from visir.training.objectives.infonce import InfoNCE
@@ -37,7 +37,7 @@ class Objective(nn.Module):
         self.auxiliary = nn.ModuleDict(dict(auxiliary or {}))
         self.joins = nn.ModuleDict(dict(joins or {}))
 
-    def forward(self, pairs: Pairs, everyone: Pairs | None = None, weight: float = 1.0) -> Losses:
+    def forward(self, pairs: VectorPairs, everyone: VectorPairs | None = None, weight: float = 1.0) -> Losses:
         """The loss of a batch.
 
         With several processes, `pairs` are those of this one and `everyone` those of all, whose vectors are each
@@ -119,14 +119,19 @@ def build_objective(
 def _contrastive(asked: Contrastive, own_temperature: float | None) -> nn.Module:
     match asked:
         case TripletSettings():
-            return Triplet(asked.margin, negatives=asked.negatives, siblings=asked.siblings, reduction=asked.reduction)
+            return Triplet(
+                asked.margin,
+                negatives=asked.negatives,
+                false_negatives=asked.false_negatives,
+                reduction=asked.reduction,
+            )
         case CosineSettings():
             return Cosine()
     temperature = own_temperature if asked.temperature == "own" else asked.temperature
     assert temperature is not None  # build_objective has looked
     if isinstance(asked, IFMSettings):
-        return IFM(temperature, asked.epsilon, learnt=asked.learn_temperature, siblings=asked.siblings)
-    return InfoNCE(temperature, learnt=asked.learn_temperature, siblings=asked.siblings)
+        return IFM(temperature, asked.epsilon, learnt=asked.learn_temperature, false_negatives=asked.false_negatives)
+    return InfoNCE(temperature, learnt=asked.learn_temperature, false_negatives=asked.false_negatives)
 
 
 def _join(asked: JoinSettings) -> Dual | Constraint:

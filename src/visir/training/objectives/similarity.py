@@ -6,17 +6,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from visir.training.objectives.base import Pairs
-from visir.training.objectives.siblings import Siblings, sibling_pairs
+from visir.training.objectives.base import VectorPairs
+from visir.training.objectives.false_negatives import FalseNegatives, false_negative_pairs
 
 
-def cosines(pairs: Pairs) -> Tensor:
+def cosines(pairs: VectorPairs) -> Tensor:
     """(n, n) cosines, row the image and column the text; at least in float32, whatever the towers computed in.
 
     Divided by a temperature of 0.05, the last bit of a cosine near 1 in bfloat16 (2⁻⁸) is worth 0.08 in the exponent.
     """
-    with torch.autocast(pairs.images.device.type, enabled=False):
-        return precise(pairs.images) @ precise(pairs.texts).T
+    with torch.autocast(pairs.anchors.device.type, enabled=False):
+        return precise(pairs.anchors) @ precise(pairs.positives).T
 
 
 def precise(vectors: Tensor) -> Tensor:
@@ -24,9 +24,9 @@ def precise(vectors: Tensor) -> Tensor:
     return vectors.float() if vectors.dtype in (torch.bfloat16, torch.float16) else vectors
 
 
-def symmetric_cross_entropy(logits: Tensor, owners: Tensor, siblings: Siblings) -> Tensor:
+def symmetric_cross_entropy(logits: Tensor, anchor_rows: Tensor, false_negatives: FalseNegatives) -> Tensor:
     """The mean of two cross-entropies, along rows and along columns, where the right answer is on the diagonal."""
-    if siblings == "apart":
-        logits = logits.masked_fill(sibling_pairs(owners), -torch.inf)
+    if false_negatives == "masked":
+        logits = logits.masked_fill(false_negative_pairs(anchor_rows), -torch.inf)
     own = torch.arange(len(logits), device=logits.device)
     return (functional.cross_entropy(logits, own) + functional.cross_entropy(logits.T, own)) / 2

@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from visir.training.objectives.base import Pairs
-from visir.training.objectives.siblings import Siblings, sibling_pairs
+from visir.training.objectives.base import VectorPairs
+from visir.training.objectives.false_negatives import FalseNegatives, false_negative_pairs
 from visir.training.objectives.similarity import cosines
 from visir.training.settings import Settings
 from visir.training.sides import Positive
@@ -22,14 +22,14 @@ class TripletSettings(Settings):
 
     - `margin`: by how much, in cosines
     - `negatives`: the "hardest" of the batch (VSE++), or the "sum" over all of them
-    - `siblings`: other captions of the same image in a batch are left "apart", or "negatives"
+    - `false_negatives`: other captions of the same image in a batch are "masked" (left out), or "kept" as negatives
     - `reduction`: the "mean" over the queries of both directions, or their "sum" (the papers' code)
     """
 
     name: Literal["triplet"] = "triplet"
     margin: Positive = 0.2
     negatives: Negatives = "hardest"
-    siblings: Siblings = "apart"
+    false_negatives: FalseNegatives = "masked"
     reduction: Reduction = "mean"
 
 
@@ -40,9 +40,9 @@ class Triplet(nn.Module):
 
         hardest:  ℓ_i = max_{j ≠ i} [α + s_ij − s_ii]₊          sum:  ℓ_i = Σ_{j ≠ i} [α + s_ij − s_ii]₊
 
-    and for the captions likewise with s_ji; j runs over the whole batch with `siblings="negatives"`, as in the papers,
-    and not over other captions of the same image with "apart". A query without negatives costs nothing. Negatives that
-    are equally hard share the gradient.
+    and for the captions likewise with s_ji; j runs over the whole batch with `false_negatives="kept"`, as in the
+    papers, and not over other captions of the same image with "masked". A query without negatives costs nothing.
+    Negatives that are equally hard share the gradient.
 
     `reduction="mean"` (default): the mean over the 2 n queries, so that i2t and t2i are averaged as in every other
     objective here, and the loss does not depend on the batch size. `reduction="sum"` is what the released code of VSE++
@@ -60,22 +60,22 @@ class Triplet(nn.Module):
         margin: float = 0.2,
         *,
         negatives: Negatives = "hardest",
-        siblings: Siblings = "apart",
+        false_negatives: FalseNegatives = "masked",
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
         self.margin = margin
         self.negatives = negatives
-        self.siblings = siblings
+        self.false_negatives = false_negatives
         self.reduction = reduction
 
-    def forward(self, pairs: Pairs) -> Tensor:
+    def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
         scores = cosines(pairs)
         own = scores.diagonal()
         apart = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-        if self.siblings == "apart":
-            apart |= sibling_pairs(pairs.owners)
+        if self.false_negatives == "masked":
+            apart |= false_negative_pairs(pairs.anchor_rows)
         costs = [
             (self.margin + scores - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per image
             (self.margin + scores.T - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per caption

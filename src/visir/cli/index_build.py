@@ -1,0 +1,148 @@
+"""`visir index build`, `add`, `delete`: make an index from a collection, and change it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from visir.cli.index_parts import (
+    DOCUMENT_NAMES,
+    FolderArgument,
+    IndexModelOption,
+    SettingsOption,
+    model_of_index,
+    size_in_words,
+)
+from visir.cli.options import (
+    DeviceOption,
+    ImagesOption,
+    SkipBrokenOption,
+    SourceArgument,
+    SplitOption,
+    name_value_pairs,
+    single_or_all,
+)
+
+if TYPE_CHECKING:
+    from visir.encoders.base import Encoder
+    from visir.records import Modality
+    from visir.search.kinds import Kind
+
+
+def build_command(
+    collection: SourceArgument,
+    model: Annotated[str, typer.Option("--model", "-m", help="A model, or a checkpoint folder.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.", show_default=False)],
+    to: Annotated[str, typer.Option(help="What is to be found: images or captions.")] = "images",
+    kind: Annotated[
+        str | None, typer.Option(help="visir index kinds lists them. Default: exact; inverted for a sparse model.")
+    ] = None,
+    setting: SettingsOption = None,
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    device: DeviceOption = None,
+    skip_broken: SkipBrokenOption = False,
+) -> None:
+    """Encode a collection (or take its vectors from the store) and index it.
+
+    Killed, it leaves no folder; the vectors that were encoded are kept, and the same command goes on from them.
+    """
+    from visir.cli.vectors import collection_vectors, is_sparse
+    from visir.collections import open_collection
+    from visir.encoders import load
+    from visir.search.folder import check_new_index
+    from visir.search.kinds import KINDS, build
+
+    modality = _modality_of(to)
+    settings = name_value_pairs(setting)
+    check_new_index(out)  # before hours of encoding, not after
+    if kind is not None:
+        _check_settings(KINDS.get(kind), settings)
+    opened = open_collection(collection, images=single_or_all(images), split=split)
+    encoder = load(model, device=device)
+    kind = kind or ("inverted" if is_sparse(encoder) else "exact")
+    _check_form(KINDS.get(kind), encoder)
+    _check_settings(KINDS.get(kind), settings)
+    vectors = collection_vectors(encoder, opened, modality, skip_broken)
+    index = build(kind, vectors, out, **settings)
+    info = index.info()
+    typer.echo(f"{out}: {info.documents:,} {to}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB")
+
+
+def add_command(
+    folder: FolderArgument,
+    collection: SourceArgument,
+    model: IndexModelOption = None,
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    device: DeviceOption = None,
+    skip_broken: SkipBrokenOption = False,
+) -> None:
+    """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it."""
+    import pyarrow.compute as pc
+
+    from visir.cli.vectors import collection_vectors
+    from visir.collections import open_collection
+    from visir.search.kinds import load
+
+    index = load(folder)
+    opened = open_collection(collection, images=single_or_all(images), split=split)
+    encoder = model_of_index(index, folder, model, device)
+    vectors = collection_vectors(encoder, opened, index.info().modality, skip_broken)
+    new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
+    if len(new_ids):
+        index.add(vectors.select(new_ids))
+    typer.echo(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
+
+
+def delete_command(
+    folder: FolderArgument,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Documents to delete.")] = None,
+    listed: Annotated[Path | None, typer.Option("--ids", help="A file of ids, one a line.")] = None,
+) -> None:
+    """Delete documents by id. An unknown id is an error, and then nothing is deleted."""
+    from visir.errors import ConfigurationError
+    from visir.files import read_lines
+    from visir.search.kinds import load
+
+    lines = read_lines(listed) if listed else []
+    documents = list(dict.fromkeys([*(ids or []), *filter(None, lines)]))
+    if not documents:
+        raise ConfigurationError("no document is named.", hint="visir index delete FOLDER ID…, or --ids FILE")
+    index = load(folder)
+    index.delete(documents)
+    typer.echo(f"{folder}: {len(documents):,} deleted; {size_in_words(index)}")
+
+
+def _modality_of(to: str) -> Modality:
+    from visir.errors import ConfigurationError, nearest
+
+    for modality, name in DOCUMENT_NAMES.items():
+        if name == to:
+            return modality
+    raise ConfigurationError(f"--to {to}: there is no such side.", hint=nearest(to, DOCUMENT_NAMES.values()))
+
+
+def _check_settings(kind: Kind, settings: dict[str, Any]) -> None:
+    """Check settings, and that the packages are installed, before a collection is encoded."""
+    from visir.search.settings import settings_of
+
+    settings_type = getattr(kind.index(), "settings_type", None)
+    if settings_type is not None:
+        settings_of(kind.name, settings_type, settings)
+
+
+def _check_form(kind: Kind, encoder: Encoder) -> None:
+    """Check that an index of this kind holds the encoder's vectors, dense or sparse."""
+    from visir.cli.vectors import is_sparse
+    from visir.errors import ConfigurationError
+    from visir.search.kinds import kinds_for
+
+    form: Any = "sparse" if is_sparse(encoder) else "dense"
+    if kind.vectors != form:
+        raise ConfigurationError(
+            f"an index of kind {kind.name!r} holds {kind.vectors} vectors; those by {encoder.card.name} are {form}.",
+            hint=f"kinds for {form} vectors: {', '.join(kinds_for(form))}",
+        )

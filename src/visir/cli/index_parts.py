@@ -1,0 +1,55 @@
+"""What the commands of `visir index` share: their options, the model of an index, names of what it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.encoders.base import Encoder
+    from visir.records import Modality
+    from visir.search.index import Index
+
+FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The index's folder.", show_default=False)]
+IndexModelOption = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="The model of the index, where it lies now. Default: where it lay."),
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the kind (visir index kinds). May be repeated."),
+]
+QueriesOption = Annotated[Path | None, typer.Option(help="A file of queries, one a line: id, tab, text.")]
+
+DOCUMENT_NAMES: dict[Modality, str] = {"image": "images", "text": "captions"}
+
+
+def model_of_index(index: Index[Any], folder: Path, model: str | None, device: str | None) -> Encoder:
+    """Load the model of an index.
+
+    Args:
+        index: The index.
+        folder: Its folder, for the message.
+        model: Where the model lies now; None for where it lay when the index was built.
+        device: The device; None for the best there is.
+    """
+    from visir.encoders import load
+    from visir.errors import VisirError
+
+    name = model or index.info().encoder
+    try:
+        return load(name, device=device)
+    except VisirError as fault:
+        if model is not None:
+            raise
+        raise type(fault)(
+            f"{folder}: its model, {name}, cannot be loaded: {fault.message}", hint="say where it is now: --model MODEL"
+        ) from fault
+
+
+def size_in_words(index: Index[Any]) -> str:
+    """How much an index holds: "1,000 images in all"."""
+    info = index.info()
+    return f"{info.documents:,} {DOCUMENT_NAMES[info.modality]} in all"

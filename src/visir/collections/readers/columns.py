@@ -1,0 +1,142 @@
+"""Which columns a table has, and which of them holds what."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import zlib
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from visir.collections.readers.rows import JSON_LINES, LONGEST_CELL, RowFault, csv_columns, json_lines, read_rows
+from visir.collections.readers.sniffing import head, plain_name
+from visir.errors import CollectionError, VisirError
+from visir.files import open_binary
+
+IMAGE_COLUMNS = ("file_name", "image", "filename", "file", "image_path", "filepath", "img", "image_name")
+CAPTION_COLUMNS = ("text", "caption", "captions", "texts", "sentence", "sentences", "raw", "description", "title")
+IMAGE_ID_COLUMNS = ("image_id", "imgid")
+CAPTION_ID_COLUMNS = ("caption_id", "caption_ids", "sentid", "sentids")
+SPLIT_COLUMNS = ("split", "set", "partition")
+
+
+def first_columns(path: Path) -> list[str]:
+    """The columns of a table's first row, for reading it."""
+    if plain_name(path).lower().endswith(".parquet"):
+        return _parquet_columns(path)
+    return list(next(read_rows(path), ("", {}))[1])
+
+
+def all_columns(path: Path) -> list[str]:
+    """All columns of a table. JSON lines, whose rows may differ, are read through for it; faulty rows are left out."""
+    name = plain_name(path).lower()
+    if name.endswith(JSON_LINES):
+        names: dict[str, None] = {}
+        for _, row in json_lines(path, _ignore):
+            if not names.keys() >= row.keys():
+                names |= dict.fromkeys(row)
+        return list(names)
+    if name.endswith((".csv", ".tsv")):
+        return csv_columns(path, _ignore)
+    return first_columns(path)
+
+
+def sniffed_columns(path: Path) -> list[str]:
+    """The columns that the beginning of a file shows, for telling formats apart; none where it cannot be read."""
+    name = plain_name(path).lower()
+    try:
+        if name.endswith(".parquet"):
+            return _parquet_columns(path)
+        if name.endswith((".csv", ".tsv")):
+            line = head(path).removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
+            text = line.decode().removesuffix("\r")
+            return next(csv.reader([text], delimiter="\t" if name.endswith(".tsv") else ","), [])
+        if not name.endswith(JSON_LINES):
+            return []
+        with open_binary(path) as stream:  # the first row may be longer than any head of the file
+            row = orjson.loads(stream.readline(LONGEST_CELL).removeprefix(b"\xef\xbb\xbf"))
+    except (VisirError, OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, csv.Error, ValueError):
+        return []
+    row = row[0] if isinstance(row, list) and row else row
+    return list(row) if isinstance(row, dict) else []
+
+
+def one_column(path: Path, columns: list[str], name: str | None, usual: tuple[str, ...], content: str) -> str | None:
+    """The column that holds something.
+
+    Args:
+        path: The table, for errors.
+        columns: Its columns.
+        name: The column that somebody asked for; None takes the only one with a usual name.
+        usual: The usual names.
+        content: What the column holds, for errors: "image".
+
+    Returns:
+        Its name; None where no column has a usual name.
+
+    Raises:
+        CollectionError: For a name that is no column, and where several have usual names: taking one would be a guess.
+    """
+    if name is not None:
+        if name not in columns:
+            raise CollectionError(f"{path}: no column {name!r}.", hint=f"there are: {', '.join(columns)}")
+        return name
+    candidates = [column for column in usual if column in columns]
+    if len(candidates) > 1:
+        raise CollectionError(
+            f"{path}: the {content} could be in {' or '.join(map(repr, candidates))}.",
+            hint=f"say which: {content.replace(' ', '_')}_column={candidates[0]}",
+        )
+    return candidates[0] if candidates else None
+
+
+class ColumnPicker:
+    """Picks values out of rows by the names of their columns; JSON rows may bring new columns at any time.
+
+    Args:
+        file: The file, for errors.
+        prefix: What the values are of, for errors: "query ".
+        **names: For each value the column that somebody named (None for none), and the usual names.
+    """
+
+    def __init__(self, file: Path, prefix: str = "", /, **names: tuple[str | None, tuple[str, ...]]) -> None:
+        self._file = file
+        self._prefix = prefix
+        self._names = names
+        self._known: dict[str, None] = {}
+        self._columns: dict[str, str | None] = {}
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The value of each name; None where the row has none."""
+        if not row.keys() <= self._known.keys():
+            self._known |= dict.fromkeys(row)
+            columns = list(self._known)
+            self._columns = {
+                name: named or one_column(self._file, columns, None, usual, f"{self._prefix}{name}")
+                for name, (named, usual) in self._names.items()
+            }
+        return {name: None if column is None else row.get(column) for name, column in self._columns.items()}
+
+    def never_seen(self) -> list[str]:
+        """What is wrong with the columns that somebody named: those that no row has."""
+        return [
+            f"{self._file.name}: no column {named!r}; there are: {', '.join(self._known)}"
+            for named, _ in self._names.values()
+            if named is not None and named not in self._known
+        ]
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return list(pq.read_schema(path).names)
+    except pa.ArrowInvalid as fault:
+        raise CollectionError(f"{path}: not a readable Parquet file ({fault}).") from fault
+
+
+def _ignore(fault: RowFault, place: str, detail: str) -> None:
+    """Rows are read once more for what they hold, and counted then."""

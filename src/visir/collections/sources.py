@@ -1,0 +1,173 @@
+"""The door of every source: a text becomes a format, a path and options, and these become what they hold.
+
+Collections, catalogues, judgements and tasks differ in their formats alone (`SourceKind`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from urllib.parse import unquote
+
+from visir.collections.descriptor import Format
+from visir.collections.draft import SourceDraft
+from visir.collections.readers.gc_paused import gc_paused
+from visir.collections.readers.locate import place_images
+from visir.errors import CollectionError, nearest
+from visir.options import parse_pairs
+from visir.registry import Registry
+from visir.remote import local_copy
+
+AnyFormat = TypeVar("AnyFormat", bound=Format)
+
+_ELSEWHERE = re.compile(r"(?P<format>[\w-]+:)?(?P<url>[A-Za-z][A-Za-z0-9+.\-]+://[^?]*)(?P<query>\?.*)?")
+_LISTS = ("images", "judgements")
+
+
+@dataclass(frozen=True)
+class SourceKind(Generic[AnyFormat]):
+    """A kind of source.
+
+    Args:
+        name: "collection"; `plural`: "collections".
+        formats: Its formats, in the order in which they are tried.
+        how_to_name: How a format is named when it cannot be told from the content.
+        where_listed: Which command explains the formats.
+        without_path: What needs no path: "generated scenes need none: scenes:2000".
+    """
+
+    name: str
+    plural: str
+    formats: Registry[AnyFormat]
+    how_to_name: str = "name it with --format"
+    where_listed: str = "visir data formats explains them"
+    without_path: str = ""
+
+
+@dataclass(frozen=True)
+class FoundSource(Generic[AnyFormat]):
+    """Where a source lies and how it is read.
+
+    Args:
+        format: Its format.
+        path: The file or folder.
+        options: What stood behind the question mark, as text.
+    """
+
+    format: AnyFormat
+    path: Path
+    options: dict[str, Any]
+
+    def take(self, name: str, value: Any = None) -> Any:
+        """Take an option out: `value` unless that is None, else what the text says, else None."""
+        written = self.options.pop(name, None)
+        return written if value is None else value
+
+    def read(self, *arguments: object, images: object = None, **options: Any) -> Any:
+        """What the format reads: a draft with its pictures placed, or a record that needs no draft.
+
+        Args:
+            *arguments: Passed on to the format's reader, after the path.
+            images: Where the pictures are, see `visir.collections.readers.locate.place_images`.
+            **options: Options of the format; they come before those of the text.
+
+        Raises:
+            CollectionError: Where the source cannot be read, an option is unknown, or `images` says where pictures are
+                of a source that holds its own.
+        """
+        with gc_paused():
+            contents = self.format.read(self.path, *arguments, **self.format.resolve({**self.options, **options}))
+        if isinstance(contents, SourceDraft):
+            place_images(contents, images)
+        elif images is not None:
+            raise CollectionError(f"{self.format.name} holds its own pictures; images= does not apply.")
+        return contents
+
+
+def find_source(spec: str, kind: SourceKind[AnyFormat], format: str | None = None) -> FoundSource[AnyFormat]:
+    """Find out what a text names; what lies elsewhere is copied into the cache first.
+
+    Args:
+        spec: A path, `"format:path"`, `"path?option=value"`, or a place elsewhere (`"s3://bucket/photos.tar"`).
+        kind: Which formats there are.
+        format: The name of the format; by default it is told from the text, else from the content of the path.
+
+    Raises:
+        CollectionError: Where there is nothing, several sources lie in one folder, or no format fits.
+        VisirError: Where a format of this name is unknown, or a place elsewhere cannot be reached.
+    """
+    spec = _copied_here(spec)
+    prefix, text = _prefix(spec, kind)
+    if prefix is not None and format is not None and prefix != format:
+        raise CollectionError(f"{spec!r} names the format {prefix!r}, and format={format!r} another.")
+    name = prefix or format
+    path, options = _options(text)
+    if name is None:
+        if "{" not in path.name:  # a pattern of shards
+            _check_exists(path, spec, kind)
+        return FoundSource(*_sniffed(path, kind), options)
+    named = kind.formats.get(name)
+    if named.one_file and path.is_dir():
+        raise CollectionError(f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}")
+    return FoundSource(named, path, options)
+
+
+def _copied_here(spec: str) -> str:
+    match = _ELSEWHERE.fullmatch(spec)
+    return spec if match is None else f"{match['format'] or ''}{local_copy(match['url'])}{match['query'] or ''}"
+
+
+def _prefix(spec: str, kind: SourceKind[AnyFormat]) -> tuple[str | None, str]:
+    name, colon, rest = spec.partition(":")
+    if not colon or Path(spec).exists():
+        return None, spec
+    if name in kind.formats:
+        return name, rest
+    if len(name) > 1 and name.isidentifier():
+        raise CollectionError(f"{spec!r}: unknown {kind.formats.kind} {name!r}", hint=nearest(name, kind.formats))
+    return None, spec
+
+
+def _options(text: str) -> tuple[Path, dict[str, Any]]:
+    """The path, and the options behind its last question mark, percent-decoded; "+" stays, because it joins splits."""
+    if "?" not in text or Path(text).exists():
+        return Path(text), {}
+    text, _, tail = text.rpartition("?")
+    pairs = parse_pairs(filter(None, tail.split("&")), f"{text}: options", error=CollectionError)
+    options: dict[str, Any] = {name: unquote(value) for name, value in pairs.items()}
+    for name in _LISTS:
+        if "," in options.get(name, ""):
+            options[name] = options[name].split(",")
+    return Path(text), options
+
+
+def _check_exists(path: Path, spec: str, kind: SourceKind[AnyFormat]) -> None:
+    if not path.exists():
+        hint = "; ".join(filter(None, ("check the path", kind.without_path)))
+        raise CollectionError(f"{spec}: no such file or folder.", hint=hint)
+
+
+def _sniffed(path: Path, kind: SourceKind[AnyFormat]) -> tuple[AnyFormat, Path]:
+    """The format of a path; of a folder that is no source itself, the one source among its files."""
+    format = _first_format(path, kind)
+    if format is not None and not format.last:
+        return format, path
+    if path.is_dir():
+        files = [(_first_format(file, kind), file) for file in sorted(path.iterdir()) if file.is_file()]
+        inside = [(fitting, file) for fitting, file in files if fitting is not None and not fitting.last]
+        if len(inside) == 1:
+            return inside[0]
+        if inside:
+            listing = ", ".join(f"{fitting.name}:{file}" for fitting, file in inside)
+            raise CollectionError(f"{path}: several {kind.plural} in this folder.", hint=f"name one of: {listing}")
+    if format is not None:
+        return format, path
+    hint = f"{kind.how_to_name}; known: {', '.join(kind.formats)} ({kind.where_listed})"
+    raise CollectionError(f"{path}: no known format of {kind.plural}.", hint=hint)
+
+
+def _first_format(path: Path, kind: SourceKind[AnyFormat]) -> AnyFormat | None:
+    formats = sorted((format for _, format in kind.formats.items()), key=lambda format: format.last)  # plugins too
+    return next((format for format in formats if format.sniff(path)), None)

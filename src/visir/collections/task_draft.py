@@ -1,0 +1,114 @@
+"""A task from elsewhere before it is checked: queries, documents, judgements, and every fault met on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+from visir.collections.draft import SourceDraft
+from visir.errors import CollectionError
+from visir.records.items import PLACES, Items
+from visir.records.task_file import TASK_CANDIDATES, TASK_JUDGEMENTS, TaskFile
+
+Side = Literal["queries", "documents"]
+
+
+@dataclass
+class TaskSide:
+    """One side of a task before it is checked.
+
+    Args:
+        ids: (n,) the id of each item.
+        texts: (n,) its text, None where it has none.
+        pictures: (n,) the row of its picture in the draft's `ids`, None where it has none.
+    """
+
+    ids: list[str] = field(default_factory=list)
+    texts: list[str | None] = field(default_factory=list)
+    pictures: list[int | None] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.known: set[str] = set(self.ids)
+
+
+@dataclass
+class TaskDraft(SourceDraft):
+    """A task before it is checked. `ids`, `names`, `paths` and `archives` are those of the pictures of both sides.
+
+    Args:
+        task: How results name the task; "" takes the usual name of its modalities.
+        queries: What is searched with.
+        documents: What is searched.
+        judgements: (split, query, document) → grade, at least 0.
+        candidates: (split, query, document) → None; empty where every document is a candidate.
+    """
+
+    task: str = ""
+    queries: TaskSide = field(default_factory=TaskSide)
+    documents: TaskSide = field(default_factory=TaskSide)
+    judgements: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    candidates: dict[tuple[str, str, str], None] = field(default_factory=dict)
+
+    def add_item(
+        self,
+        side: Side,
+        identifier: str,
+        text: str | None,
+        *,
+        picture: str | None = None,
+        cell: tuple[str, str] | None = None,
+    ) -> None:
+        """Add one item.
+
+        Args:
+            side: On which side it stands.
+            identifier: Its id, unique on this side.
+            text: Its text; None for none.
+            picture: The file name of its picture, which is looked for later; None for none.
+            cell: Where its picture is known to be, as (path, archive); None for none.
+        """
+        items = self.queries if side == "queries" else self.documents
+        items.known.add(identifier)
+        items.ids.append(identifier)
+        items.texts.append(text)
+        items.pictures.append(None if picture is None and cell is None else len(self.ids))
+        if picture is not None or cell is not None:
+            self.ids.append(identifier)
+            self.names.append(picture)
+            self.paths.append(cell[0] if cell else None)
+            self.archives.append(cell[1] if cell else None)
+
+    def build(self) -> TaskFile:
+        """The checked task; raises `CollectionError` with every fault otherwise."""
+        self.raise_faults()
+        if not self.judgements:
+            raise CollectionError(f"{self.name} ({self.source}): no judgements in it.", hint="are these the files?")
+        judged, grades = list(self.judgements), list(self.judgements.values())
+        return TaskFile(
+            self.name,
+            self.items("queries"),
+            self.items("documents"),
+            pa.table([*_columns(judged), pa.array(grades, pa.float32())], schema=TASK_JUDGEMENTS),
+            pa.table(_columns(list(self.candidates)), schema=TASK_CANDIDATES) if self.candidates else None,
+            self.task,
+            self.described_source(),
+        )
+
+    def items(self, side: Side) -> Items:
+        """One side as items; a side on which no item has a text, or none has a picture, has no such column."""
+        items = self.queries if side == "queries" else self.documents
+        places = None
+        if any(row is not None for row in items.pictures):
+            columns = [
+                [None if row is None else values[row] for row in items.pictures]
+                for values in (self.paths, self.archives)
+            ]
+            places = pa.table([self.column(values) for values in columns], schema=PLACES)
+        texts = self.column(items.texts) if places is None or any(text is not None for text in items.texts) else None
+        return Items(self.column(items.ids), texts, places, self.root.absolute(), side, self.name)
+
+
+def _columns(triples: list[tuple[str, str, str]]) -> list[pa.Array]:
+    return [pa.array([triple[position] for triple in triples], pa.string()) for position in range(3)]

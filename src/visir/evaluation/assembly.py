@@ -1,0 +1,330 @@
+"""From a source and options to the tasks that are searched: one per fold, with galleries and judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.errors import CollectionError, ConfigurationError, nearest
+from visir.evaluation.captions import Choice, choose
+from visir.evaluation.folds import cut
+from visir.fingerprint import hash_columns
+from visir.records import LINKS, SIDES, TASKS, Collection, Gallery, Items, Qrels, Task, gallery_line
+
+Pool = Literal["split", "collection"]
+"""Where candidates come from: the split that is evaluated, or all of the collection."""
+
+
+class TaskSource(Protocol):
+    """Anything that has tasks: a folder of tasks, a catalogue, a record of your own."""
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        ...
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The names of its tasks."""
+        ...
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of its splits."""
+        ...
+
+    def task(self, name: str) -> Task:
+        """One task, over everything that the source holds."""
+        ...
+
+    def split(self, name: str | None) -> TaskSource:
+        """The part in one split; None is everything."""
+        ...
+
+
+Source: TypeAlias = Collection | TaskSource | Task | Sequence[Task]
+"""What is evaluated: a collection of images and captions, another source of tasks, one task, or several."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assembly:
+    """What an evaluation searches, and what its protocol says of it.
+
+    - `tasks`: by name, as a whole; `folds`: by name, one task per fold. Both have exactly one set of judgements.
+    - `qrels`: by name, over all folds; `captions`: id and image_id of the captions that take part, for a collection
+    - `rebuild`: the same without the broken items of a system
+    """
+
+    source: str
+    fingerprint: str
+    split: str
+    relevance: str
+    choice: str
+    tasks: Mapping[str, Task]
+    folds: Mapping[str, Sequence[Task]]
+    qrels: Mapping[str, Qrels]
+    rebuild: Callable[[Callable[[Items], pa.StringArray]], Assembly]
+    captions: pa.Table | None = None
+    collection: Collection | None = None
+    notes: tuple[str, ...] = ()
+    carried: Mapping[str, Any] = field(default_factory=dict)
+
+    def keep(self, names: Sequence[str]) -> Assembly:
+        """The assembly of these tasks only."""
+
+        def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: values[name] for name in values if name in names}
+
+        return replace(
+            self,
+            tasks=chosen(self.tasks),
+            folds=chosen(self.folds),
+            qrels=chosen(self.qrels),
+            rebuild=lambda broken: self.rebuild(broken).keep(names),
+        )
+
+
+def assemble(
+    source: Source,
+    *,
+    split: str | None,
+    relevance: str | None,
+    captions: str,
+    gallery: Pool | Mapping[str, Gallery],
+    tasks: Sequence[str] | None,
+    folds: int,
+) -> Assembly:
+    """The tasks of a source under the options of `visir.evaluation.evaluate.evaluate`, which explains them.
+
+    Raises:
+        CollectionError: The split is empty, or a relevance is unknown.
+    """
+    if isinstance(source, Collection):
+        names = TASKS if tasks is None else [name for name in TASKS if name in tasks]
+        options = _Options(source.fingerprint, split, relevance or LINKS, captions, gallery, tuple(names), folds)
+        part = source.split(split)
+        whole = source if gallery == "collection" else part
+        return _of_collection(part, whole, options, {side: whole.items(side) for side in ("image", "text")})
+    return _of_tasks(source, split, relevance, tasks)
+
+
+@dataclass(frozen=True)
+class _Options:
+    fingerprint: str
+    split: str | None
+    relevance: str
+    captions: str
+    gallery: Any
+    tasks: tuple[str, ...]
+    folds: int
+
+
+def _of_collection(part: Collection, whole: Collection, options: _Options, items: Mapping[str, Items]) -> Assembly:
+    """`items` stay those of the whole collection, so that vectors of an encoder serve every choice and fold."""
+
+    def rebuild(broken: Callable[[Items], pa.StringArray]) -> Assembly:
+        ids = broken(items["image"])
+        if not len(ids):
+            return assembly
+        left, note = _set_aside(part, ids)
+        rebuilt = _of_collection(left, _set_aside(whole, ids)[0], options, items)
+        return replace(rebuilt, notes=(*note, *rebuilt.notes))
+
+    chosen = choose(part, options.captions)
+    pool = choose(whole, options.captions)
+    check_not_empty(chosen, options.split)
+    folded: dict[str, list[Task]] = {name: [] for name in options.tasks}
+    for fold in cut(chosen, options.folds):
+        galleries = _galleries(fold, pool, options)
+        for name in options.tasks:
+            folded[name].append(_task(name, fold, options, items, galleries[name]))
+    galleries = _galleries(chosen, pool, options)
+    whole_tasks = {
+        name: folded[name][0] if options.folds == 1 else _task(name, chosen, options, items, galleries[name])
+        for name in options.tasks
+    }
+    notes = []
+    without = chosen.images.num_rows - pc.count_distinct(chosen.captions["image_id"]).as_py()
+    if without and "i2t" in options.tasks and options.relevance == LINKS:
+        notes.append(f"{without:,} images have no caption; they are candidates, but no queries")
+    assembly = Assembly(
+        part.name,
+        options.fingerprint,
+        options.split or "all",
+        options.relevance,
+        str(Choice.parse(options.captions)),
+        whole_tasks,
+        folded,
+        {name: task.judgements() for name, task in whole_tasks.items()},
+        rebuild,
+        chosen.captions.select(["id", "image_id"]),
+        chosen if options.gallery == "split" else pool,
+        tuple(notes),
+        _carried(whole),
+    )
+    return assembly
+
+
+def _galleries(part: Collection, whole: Collection, options: _Options) -> dict[str, Gallery]:
+    """The declared candidates of both tasks: of the split `part`, of the `whole` collection, or as given."""
+    from_all = options.gallery == "collection"
+    pool = whole if from_all else part
+    of = "of the collection" if from_all or options.split in (None, "all") else f"of the {options.split} split"
+    choice = options.captions
+    which = "all captions" if choice == "all" else f"captions ({Choice.parse(choice)} of each image)"
+    galleries = {"i2t": pool.caption_gallery(f"{which} {of}"), "t2i": pool.image_gallery(f"all images {of}")}
+    return galleries if isinstance(options.gallery, str) else galleries | dict(options.gallery)
+
+
+def _task(name: str, part: Collection, options: _Options, items: Mapping[str, Items], gallery: Gallery) -> Task:
+    queries, documents = SIDES[name]
+    return Task(
+        name,
+        items[queries],
+        items[documents],
+        {options.relevance: part.qrels(name, options.relevance)},
+        source=part.name,
+        source_fingerprint=options.fingerprint,
+        split=options.split or "all",
+        candidates=gallery,
+    )
+
+
+def _set_aside(collection: Collection, ids: pa.StringArray) -> tuple[Collection, list[str]]:
+    """The collection without these images and their captions, and the note that says so."""
+    left = pc.invert(pc.is_in(collection.images["id"], ids))
+    missing = collection.images["id"].filter(pc.invert(left)).to_pylist()
+    if not missing:
+        return collection, []
+    some = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
+    note = f"{len(missing):,} images could not be encoded and were set aside, with their captions: {some}"
+    return collection.keep_images(left), [note]
+
+
+def _of_tasks(
+    source: TaskSource | Task | Sequence[Task], split: str | None, relevance: str | None, names: Sequence[str] | None
+) -> Assembly:
+    given = _tasks(source, split, names)
+    tasks = {
+        task.name: replace(task, qrels={relevance or task.relevances[0]: task.judgements(relevance)}) for task in given
+    }
+    used = list(dict.fromkeys(name for task in tasks.values() for name in task.relevances))
+    first = given[0]
+
+    def rebuild(broken: Callable[[Items], pa.StringArray]) -> Assembly:
+        rebuilt, notes = {}, []
+        for name, task in tasks.items():
+            rebuilt[name], lost = _without(task, broken(task.queries), broken(task.documents))
+            notes += [f"{name}: {line}" for line in lost]
+        return replace(assembly, **_parts(rebuilt), notes=(*notes, *assembly.notes)) if notes else assembly
+
+    assembly = Assembly(
+        source=first.source,
+        fingerprint=first.source_fingerprint,
+        split=split or first.split,
+        relevance=" / ".join(used),
+        choice="all",
+        rebuild=rebuild,
+        carried={},
+        **_parts(tasks),
+    )
+    return assembly
+
+
+def _parts(tasks: Mapping[str, Task]) -> dict[str, Any]:
+    return {
+        "tasks": tasks,
+        "folds": {name: [task] for name, task in tasks.items()},
+        "qrels": {name: task.judgements() for name, task in tasks.items()},
+    }
+
+
+def _tasks(source: TaskSource | Task | Sequence[Task], split: str | None, names: Sequence[str] | None) -> list[Task]:
+    """The tasks of a source by name, in its order."""
+    if isinstance(source, (Task, Sequence)):
+        tasks = [source] if isinstance(source, Task) else list(source)
+        if split is not None:
+            raise ConfigurationError(
+                f"a task is one split already ({tasks[0].split}); {split!r} was asked for.", hint="leave split out"
+            )
+        known = [task.name for task in tasks]
+        repeated = [name for name in known if known.count(name) > 1]
+        if repeated:
+            raise ConfigurationError(f"two tasks are called {repeated[0]!r}.", hint="give each a name of its own")
+    else:
+        part = source.split(split)
+        known = list(part.tasks)
+        tasks = []
+    for name in names or ():
+        if name not in known:
+            raise ConfigurationError(f"unknown task {name!r}", hint=nearest(name, known))
+    chosen = [name for name in known if names is None or name in names]
+    if not chosen:
+        raise CollectionError("there is no task to evaluate.", hint=f"known: {', '.join(known) or 'none'}")
+    if tasks:
+        return [task for task in tasks if task.name in chosen]
+    return [part.task(name) for name in chosen]
+
+
+def _without(task: Task, queries: pa.StringArray, documents: pa.StringArray) -> tuple[Task, list[str]]:
+    """The task without these broken queries and documents, and notes that say so."""
+    notes = []
+    for title, ids in ((task.queries.title, queries), (task.documents.title, documents)):
+        if len(ids):
+            some = ", ".join(ids[:5].to_pylist()) + (", …" if len(ids) > 5 else "")
+            notes.append(f"{len(ids):,} {title} could not be encoded and were set aside: {some}")
+    if not notes:
+        return task, []
+    qrels = task.judgements()
+    left = qrels.select(qrels.queries.filter(pc.invert(pc.is_in(qrels.queries, queries))))
+    gallery = task.gallery
+    assert gallery.ids is not None
+    remaining = gallery.restrict(gallery.ids.filter(pc.invert(pc.is_in(gallery.ids, documents))), gallery.description)
+    return replace(task, qrels={qrels.name: left}, candidates=remaining), notes
+
+
+def _carried(collection: Collection) -> dict[str, Any]:
+    """What a view of a collection carries, as conditions of the protocol."""
+    carried: dict[str, Any] = {}
+    if collection.injected is not None:
+        carried["extra"] = {"shortcuts": str(collection.injected)}
+    if collection.corrupted is not None:
+        carried["perturbation"] = str(collection.corrupted)
+    return carried
+
+
+def check_not_empty(part: Collection, split: str | None) -> None:
+    """Raise `CollectionError` when there is nothing to search, or nothing to measure by."""
+    where = f"{part.name}, split {split!r}" if split else part.name
+    if part.images.num_rows == 0:
+        raise CollectionError(f"{where}: there are no images.", hint="is it the right split?")
+    if part.captions.num_rows == 0:
+        raise CollectionError(
+            f"{where}: {part.images.num_rows:,} images but no captions; there is nothing to measure by.",
+            hint="to search images without captions, use: visir search",
+        )
+
+
+def candidates_line(tasks: Sequence[Task]) -> str:
+    """The protocol's line on the candidates of a task, given its folds."""
+    first = tasks[0]
+    if first.pools is not None:
+        size = len(first.documents)
+        return f"{first.pools} · {size:,} {first.documents.title} · {first.pools.fingerprint[:12]}"
+    if len(tasks) == 1:
+        return gallery_line(first.gallery)
+    together = hash_columns([pa.array([task.gallery.fingerprint for task in tasks])], sort=False)
+    return f"{len(tasks)} × {gallery_line(first.gallery).rsplit(' · ', 1)[0]} · {together[:12]}"
+
+
+def queries_line(tasks: Sequence[Task]) -> str:
+    """The protocol's line on the queries of a task, given its folds."""
+    parts = [task.judgements() for task in tasks]
+    count = int(np.sum([len(part) for part in parts]))
+    fingerprint = hash_columns([pa.concat_arrays([part.queries for part in parts])])
+    return f"{count:,} {tasks[0].queries.title} · {fingerprint[:12]}"

@@ -1,0 +1,84 @@
+"""Systems under evaluation: one interface (`base`), one file per kind, and `system_of`, which makes one of anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from visir.encoders.base import Encoder
+from visir.errors import ConfigurationError
+from visir.evaluation.systems.base import System
+from visir.evaluation.systems.encoder import EncoderSystem
+from visir.evaluation.systems.runs import RunSystem, by_task
+from visir.evaluation.systems.vectors import VectorSystem
+from visir.records import Embeddings, Run, SparseEmbeddings
+from visir.search.exact import Vectors
+from visir.search.vectors import Similarity
+
+AnySystem: TypeAlias = System | Encoder | Run | Iterable[Vectors] | Iterable[Run] | Mapping[str, Vectors | Run]
+"""A `System`, or what `system_of` makes one of: an encoder, a pair of embeddings, runs."""
+
+__all__ = ["AnySystem", "EncoderSystem", "RunSystem", "System", "VectorSystem", "system_of"]
+
+
+def system_of(
+    given: AnySystem, similarity: Similarity | None = None, name: str | None = None, **encoding: Any
+) -> System:
+    """A system from whatever people hand over.
+
+    Args:
+        given: A `System`; an `Encoder`; two `Embeddings` or `SparseEmbeddings`, as a pair or by role ("query",
+            "document") or modality ("image", "text"); one `Run`, several, or runs by task. Of a pair of equal modality
+            the first is of the queries.
+        similarity: "cosine" or "dot"; for runs it declares what they do not say.
+        name: What tables call the system.
+        **encoding: Options of `visir.encoders.encode`, for an encoder.
+
+    Raises:
+        ConfigurationError: It is none of these, or options of encoding are given without an encoder.
+    """
+    if isinstance(given, Encoder):
+        return EncoderSystem(given, similarity, name, **encoding)
+    if encoding:
+        raise ConfigurationError(
+            f"unknown option {sorted(encoding)[0]!r}", hint="options of encoding need an encoder to evaluate"
+        )
+    if isinstance(given, System):
+        return given
+    members = _members(given)
+    runs = [member for member in members if isinstance(member, Run)]
+    vectors = [member for member in members if isinstance(member, Vectors)]
+    if members and len(runs) == len(members):
+        if isinstance(given, Mapping):
+            for key, run in given.items():
+                if isinstance(run, Run) and key != run.task:
+                    raise ConfigurationError(f"under {key!r} there is a run of the task {run.task!r}.")
+        return RunSystem(by_task(runs), similarity, name)
+    if members and len(vectors) == len(members):
+        return VectorSystem(_pair(given, vectors), similarity, name)
+    raise ConfigurationError(
+        f"cannot evaluate a {type(given).__name__}.",
+        hint="give an encoder (visir.encoders.load), the pair (image embeddings, text embeddings), or runs",
+    )
+
+
+def _pair(given: object, vectors: list[Vectors]) -> dict[str, Vectors]:
+    if isinstance(given, Mapping) and set(given) == {"query", "document"}:
+        return {"query": given["query"], "document": given["document"]}
+    by_modality = {str(member.modality): member for member in vectors}
+    if len(vectors) == 2 and len(by_modality) == 1:
+        return {"query": vectors[0], "document": vectors[1]}
+    if len(vectors) != 2 or len(by_modality) != 2:
+        raise ConfigurationError(
+            f"expected image and text embeddings, got {', '.join(by_modality)} ({len(vectors)} in all).",
+            hint="give the pair (images, texts), or {'query': embeddings, 'document': embeddings}",
+        )
+    return {modality: by_modality[modality] for modality in sorted(by_modality)}
+
+
+def _members(given: object) -> list[object]:
+    if isinstance(given, (Run, Embeddings, SparseEmbeddings)):
+        return [given]
+    if isinstance(given, Mapping):
+        return list(given.values())
+    return list(given) if isinstance(given, (list, tuple)) else []

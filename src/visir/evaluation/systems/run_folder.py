@@ -1,0 +1,129 @@
+"""Runs that somebody made under stress: BM25, another toolkit, a service: one run file for each perturbation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.errors import RunError, VisirError, raise_faults
+from visir.evaluation.gallery_check import check
+from visir.evaluation.systems.base import System
+from visir.records import PLAIN, TASKS, Run, Task, Ties
+from visir.robustness.corruptions import CORRUPTIONS
+from visir.robustness.perturbations import PERTURBATIONS, find
+from visir.search.exact import SearchResult
+from visir.search.formats import read_run
+from visir.search.ranks import ranks_of
+from visir.storage import MANIFEST
+
+SUFFIXES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
+
+
+class RunFolder(System):
+    """A folder of runs named for what was asked: `none.trec`, `nearby_char.trec`, … in any known run format.
+
+    Files in the folder itself are text-to-image runs; image-to-text ones (queries: corrupted pictures) lie in its
+    subfolder `i2t`, with a `none` of their own. `t2i` may be a subfolder as well.
+
+    A run may leave out captions that the perturbation did not change: they have their answer in `none`. A changed
+    caption that is not answered counts as failed, and a note says how many.
+
+    Raises `RunError` listing every file whose name is no perturbation, and when `none` is missing.
+    """
+
+    def __init__(self, folder: str | Path, name: str | None = None) -> None:
+        self.folder = Path(folder)
+        super().__init__(name or self.folder.resolve().name)
+        self.files: dict[str, dict[str, Path]] = {task: _files(self.folder, task) for task in TASKS}
+        faults = []
+        for task, files in self.files.items():
+            strange = [file for file in sorted(files) if file != PLAIN and not _is_known(file, task)]
+            faults += [f"{files[condition].name}: {condition!r} is no {_KINDS[task]}" for condition in strange]
+            if files and PLAIN not in files:
+                faults.append(f"the unperturbed run of {task} is missing: {PLAIN}.trec, or in another format")
+        if not any(self.files.values()):
+            faults.append(f"no run: none.trec and one file for each perturbation ({', '.join(SUFFIXES)})")
+        raise_faults(
+            RunError, str(self.folder), faults, hint=f"known: {', '.join(PERTURBATIONS)}; i2t: {', '.join(CORRUPTIONS)}"
+        )
+
+    def answers(self, task: str) -> bool:
+        """Whether there are runs of this task."""
+        return bool(self.files.get(task))
+
+    def conditions(self, task: str) -> list[str]:
+        """The perturbations there is a run for."""
+        return [name for name in self.files[task] if name != PLAIN]
+
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
+        """Read the run of each task's condition. A run over another gallery is refused."""
+        return [self._read(task, depth, ties) for task in tasks]
+
+    def _read(self, task: Task, depth: int, ties: Ties) -> SearchResult:
+        files = self.files[task.name]
+        if task.condition not in files:
+            raise RunError(
+                f"{self.folder}: there is no {task.name} run {task.condition!r}.",
+                hint=f"there are {', '.join(files) or 'none'}",
+            )
+        path = files[task.condition]
+        run = read_run(path, task=task.name, gallery=task.gallery, name=self.name)
+        return answered(run, task, depth, ties, self.notes, str(path))
+
+
+def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], place: str) -> SearchResult:
+    """A run from outside as the answer to a task: its gallery and depth are checked, its ranks are taken.
+
+    The ranks are of the task's queries, and of others that the run answers and the task judges.
+
+    Args:
+        run: The run.
+        task: What was asked.
+        depth: How deep answers must go, where there are so many candidates.
+        ties: How the ranks of equal scores are counted.
+        notes: Takes what a reader must know.
+        place: The file of the run, for errors.
+
+    Raises:
+        RunError: The run is not deep enough.
+        ProtocolError: The run was made over another gallery.
+    """
+    note = check(run, task.gallery)
+    if run.depth < depth and run.depth < run.gallery.size:
+        raise RunError(f"{place}: answers are {run.depth} deep; rsum looks at the first {depth}.", hint="search deeper")
+    judged = task.asked()
+    missing = len(judged) - int(pc.sum(pc.is_in(judged, run.queries)).as_py() or 0)
+    notes += [note] if note and note not in notes else []
+    if missing:
+        notes.append(f"{task.condition}: {missing:,} of {len(judged):,} queries are not answered; they failed")
+    queries = pa.concat_arrays([judged, run.queries]).unique()
+    return SearchResult(run, ranks_of(run, task.judgements().select(queries), ties))
+
+
+_KINDS = {"t2i": "perturbation of captions", "i2t": "corruption of pictures"}
+
+
+def _is_known(name: str, task: str) -> bool:
+    """Whether a run's name is a perturbation, or several joined by "+"."""
+    if task == "i2t":
+        return name in CORRUPTIONS
+    try:
+        return all(find(step) for step in name.split("+"))
+    except VisirError:
+        return False
+
+
+def _files(folder: Path, task: str) -> dict[str, Path]:
+    places = [folder / task, *([folder] if task == "t2i" else [])]
+    files: dict[str, Path] = {}
+    for place in places:
+        for path in sorted(place.iterdir()) if place.is_dir() else []:
+            name, _, rest = path.name.partition(".")
+            if f".{rest.partition('.')[0]}" in SUFFIXES and path.is_file() and path.name != MANIFEST:
+                if name in files:
+                    raise RunError(f"{files[name]} and {path} are both the run {name!r}.", hint="keep one of them")
+                files[name] = path
+    return files

@@ -1,0 +1,144 @@
+"""Runs as a system: what BM25, another toolkit or a service answered, one run for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.errors import ConfigurationError
+from visir.evaluation.folds import Ranked
+from visir.evaluation.gallery_check import check
+from visir.evaluation.restrict import restrict
+from visir.evaluation.second_stage import as_protocol, stages_of
+from visir.evaluation.systems.base import System
+from visir.records import UNDECLARED, Gallery, Ranks, Run, Task, Ties
+from visir.search.exact import SearchResult
+from visir.search.pools import within_pools
+from visir.search.ranks import ranks_of
+from visir.search.vectors import Similarity
+
+
+class RunSystem(System):
+    """Ready runs by task.
+
+    Args:
+        runs: The run of each task.
+        similarity: How the runs were scored, for runs that do not say it themselves.
+        name: What tables call the system; None joins the names of the runs.
+
+    Raises:
+        ConfigurationError: A run says that it was scored by another similarity.
+    """
+
+    def __init__(self, runs: Mapping[str, Run], similarity: Similarity | None = None, name: str | None = None) -> None:
+        self.runs, self.similarity = _with_similarity(runs, similarity)
+        super().__init__(name or " + ".join(dict.fromkeys(run.name for run in self.runs.values())))
+        self._fields: dict[str, Any] = {"similarity": self.similarity}
+
+    def answers(self, task: str) -> bool:
+        """Whether there is a run for this task."""
+        return task in self.runs
+
+    def rank(self, tasks: Mapping[str, Sequence[Task]], *, depth: int, ties: Ties) -> Ranked:
+        """The ranks in the runs, cut to each fold. A run over another gallery is refused; see `check`."""
+        ranks: dict[str, list[Ranks]] = {}
+        for name, folds in tasks.items():
+            run = self.runs[name]
+            note = check(run, _joined([fold.gallery for fold in folds]), len(folds))
+            self.notes += [note] if note else []
+            qrels = [fold.judgements() for fold in folds]
+            judged = pa.concat_arrays([part.queries for part in qrels])
+            missing = len(judged) - int(pc.sum(pc.is_in(judged, run.queries)).as_py())
+            if missing:
+                self.notes.append(
+                    f"{name}: {missing:,} of {len(judged):,} queries are not answered; they count as failed"
+                )
+            ranks[name] = [
+                ranks_of(_of_fold(run, fold, len(folds)), part, ties) for fold, part in zip(folds, qrels, strict=True)
+            ]
+        runs = {name: self.runs[name] for name in tasks}
+        ranks = as_protocol(ranks, runs)
+        self._fields |= stages_of(runs.values())
+        exact = all(part.depth is None for parts in ranks.values() for part in parts)
+        self._fields["depth"] = None if exact else min(run.depth for run in runs.values())
+        return ranks, runs
+
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
+        """The runs of these tasks, and their ranks."""
+        ranks, runs = self.rank({task.name: [task] for task in tasks}, depth=depth, ties=ties)
+        return [SearchResult(runs[task.name], ranks[task.name][0]) for task in tasks]
+
+    def fields(self) -> dict[str, Any]:
+        """The similarity, and what the runs say of a second stage."""
+        return dict(self._fields)
+
+    def conditions(self, task: str) -> list[str]:
+        """None: nobody can ask what exists already a perturbed query."""
+        return []
+
+    def origins(self) -> dict[str, str]:
+        """Where each run comes from."""
+        return origins(self.runs)
+
+
+def origins(runs: Mapping[str, Run]) -> dict[str, str]:
+    """Where each run comes from, for people."""
+    lines = {}
+    for task, run in runs.items():
+        file = run.provenance.get("read") or run.provenance.get("source")
+        lines[f"{task} run"] = f"from the file {file}" if file else "made before, by visir or its caller"
+    return lines
+
+
+def by_task(runs: Sequence[Run]) -> dict[str, Run]:
+    """Runs by their task.
+
+    Raises:
+        ConfigurationError: There are two runs of one task.
+    """
+    runs_by_task: dict[str, Run] = {}
+    for run in runs:
+        if run.task in runs_by_task:
+            raise ConfigurationError(
+                f"two runs of the task {run.task}: {runs_by_task[run.task].name} and {run.name}.",
+                hint="evaluate them one after the other, then compare the results",
+            )
+        runs_by_task[run.task] = run
+    return runs_by_task
+
+
+def _of_fold(run: Run, fold: Task, folds: int) -> Run:
+    """The part of a run that answers one fold, or the pools of its queries."""
+    if fold.pools is not None:
+        return within_pools(run, fold.pools)
+    return run if folds == 1 else restrict(run, fold.gallery, fold.judgements().queries)
+
+
+def _joined(galleries: Sequence[Gallery]) -> Gallery:
+    """The galleries of all folds as one: what a run that was cut into folds was made over."""
+    first = galleries[0]
+    if len(galleries) == 1:
+        return first
+    ids = pa.concat_arrays([gallery.ids for gallery in galleries])
+    return Gallery.of(first.modality, ids, first.description, title=first.title)
+
+
+def _with_similarity(runs: Mapping[str, Run], similarity: Similarity | None) -> tuple[dict[str, Run], str]:
+    """The runs, and by what they were scored: as they say, or as the caller declares for those that do not say it."""
+    declared, names = {}, []
+    for task, run in runs.items():
+        own = run.provenance.get("similarity")
+        if similarity is not None and own not in (None, similarity):
+            raise ConfigurationError(
+                f"run {run.name} ({task}) was scored by {own}, not by {similarity}, as it says itself.",
+                hint="leave the similarity out: it is declared for runs that do not say it",
+            )
+        if own is None and similarity is not None:
+            own, run = similarity, replace(run, provenance=run.provenance | {"similarity": similarity})
+        declared[task] = run
+        names.append(own or UNDECLARED)
+    return declared, " / ".join(dict.fromkeys(names))

@@ -1,0 +1,160 @@
+"""Vectors as a system: embeddings of queries and documents, dense or sparse, searched exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.errors import ConfigurationError
+from visir.evaluation.systems.base import System
+from visir.evaluation.systems.fields import system_fields, system_name
+from visir.records import Embeddings, Items, SparseEmbeddings, Task, Ties
+from visir.search.exact import SearchResult, Vectors, search, search_both, similarity_of
+from visir.search.pools import search_pools
+from visir.search.ranks import ranks_of
+from visir.search.sparse.scan import check_same_vocabulary
+from visir.search.vectors import Similarity
+
+
+class VectorSystem(System):
+    """Embeddings that exist already.
+
+    Args:
+        vectors: By role ("query", "document") or by modality ("image", "text", "text+image"). A task takes them by
+            role when roles are given, otherwise by what its queries and documents hold.
+        similarity: "cosine" or "dot"; None is cosine for dense vectors and dot for sparse ones.
+        name: What tables call the system; None takes the names of the encoders.
+
+    Raises:
+        ConfigurationError: The vectors are not of one space, or dense and sparse ones are mixed.
+    """
+
+    def __init__(
+        self, vectors: Mapping[str, Vectors], similarity: Similarity | None = None, name: str | None = None
+    ) -> None:
+        self.vectors = dict(vectors)
+        first, *others = self.vectors.values()
+        for other in others:
+            similarity_of(None, first, other)  # refuses a dense side beside a sparse one
+            if isinstance(first, SparseEmbeddings) and isinstance(other, SparseEmbeddings):
+                check_same_vocabulary(first, other)
+            if first.dimension != other.dimension:
+                raise ConfigurationError(
+                    f"{first.modality} vectors have {first.dimension} dimensions ({first.encoder.name}), "
+                    f"{other.modality} vectors {other.dimension} ({other.encoder.name}): they are not in one space.",
+                    hint="encode both sides with one model, or train heads over the two",
+                )
+        super().__init__(name or system_name(first.encoder, (others or [first])[-1].encoder))
+        self.similarity = similarity_of(similarity, first, (others or [first])[-1])
+
+    def sides(self, task: Task) -> tuple[Vectors, Vectors]:
+        """The vectors of a task's queries and of its documents."""
+        if "query" in self.vectors:
+            for items, role in ((task.queries, "query"), (task.documents, "document")):
+                given = self.vectors[role].modality
+                if given != items.modality and "text+image" not in (given, items.modality):
+                    raise ConfigurationError(
+                        f"task {task.name}: its {items.title} are {items.modality}s; the {role} vectors are of "
+                        f"{given}s.",
+                        hint="expected image and text embeddings: give the pair (images, texts)",
+                    )
+            return self.vectors["query"], self.vectors["document"]
+        missing = [
+            f"{items.title} ({items.modality})"
+            for items in (task.queries, task.documents)
+            if items.modality not in self.vectors
+        ]
+        if missing:
+            raise ConfigurationError(
+                f"task {task.name}: there are no vectors of the {' and the '.join(missing)}; "
+                f"given are vectors of modality {', '.join(self.vectors)}.",
+                hint='give both sides: {"query": embeddings, "document": embeddings}',
+            )
+        return self.vectors[task.queries.modality], self.vectors[task.documents.modality]
+
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
+        """Exact search; two tasks that are each other's reverse are searched in one pass."""
+        if len(tasks) == 2 and all(task.pools is None for task in tasks):
+            first, second = sorted(tasks, key=lambda task: task.name)
+            if (first.name, second.name) == ("i2t", "t2i"):
+                images, texts = self.sides(first)
+                reverse = self.sides(second)
+                if texts is reverse[0] and images is reverse[1]:
+                    both = search_both(
+                        images,
+                        texts,
+                        galleries={task.name: task.gallery for task in tasks},
+                        depth=depth,
+                        similarity=self.similarity,
+                        ties=ties,
+                        qrels={task.name: task.judgements() for task in tasks},
+                        name=self.name,
+                    )
+                    return [both[task.name] for task in tasks]
+        return [self._search(task, depth, ties) for task in tasks]
+
+    def _search(self, task: Task, depth: int, ties: Ties) -> SearchResult:
+        queries, documents = self.sides(task)
+        qrels = task.judgements()
+        if task.pools is None:
+            return search(
+                queries,
+                documents,
+                task.name,
+                gallery=task.gallery,
+                depth=depth,
+                similarity=self.similarity,
+                ties=ties,
+                qrels=qrels,
+                name=self.name,
+            )
+        pools = task.pools.select(qrels.queries)
+        run = search_pools(
+            queries, documents, pools, task.gallery, task=task.name, similarity=self.similarity, name=self.name
+        )
+        return SearchResult(run, ranks_of(run, qrels, ties))
+
+    def broken(self, items: Items) -> pa.StringArray:
+        """The ids of the images that have no vector."""
+        vectors = self.by_modality().get(items.modality)
+        if items.places is None or vectors is None:
+            return items.ids[:0]
+        return items.ids.filter(pc.invert(pc.is_in(items.ids, vectors.ids)))
+
+    def by_modality(self) -> dict[str, Vectors]:
+        """The vectors by what their inputs hold."""
+        return {str(vectors.modality): vectors for vectors in self.vectors.values()}
+
+    def fields(self) -> dict[str, Any]:
+        """Similarity, preprocessing, truncation, template, vocabulary."""
+        return {**system_fields(self.by_modality()), "similarity": self.similarity}
+
+    def conditions(self, task: str) -> list[str]:
+        """None: nobody can ask what exists already a perturbed query."""
+        return []
+
+    def origins(self) -> dict[str, str]:
+        """Where the vectors come from."""
+        given = "given by the caller"
+        return {f"{_label(key, vectors)} vectors": vectors.origin or given for key, vectors in self.vectors.items()}
+
+
+def _label(key: str, vectors: Vectors) -> str:
+    return f"{key} ({vectors.modality})" if key in ("query", "document") else str(vectors.modality)
+
+
+def dense(vectors: Vectors) -> Embeddings:
+    """The same vectors; sparse ones are refused: they have no cosines.
+
+    Raises:
+        ConfigurationError: The vectors are sparse.
+    """
+    if isinstance(vectors, SparseEmbeddings):
+        raise ConfigurationError(
+            f"dcg_cm takes cosines for gains; the vectors of {vectors.encoder.name} are sparse.",
+            hint="name a dense encoder as the estimator, the one that was made sparse for instance",
+        )
+    return vectors

@@ -1,0 +1,238 @@
+"""Measured values beside published ones: a judgement of every value, and of every pair of systems in an order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from visir.evaluation.published.judge import TOLERANCE
+from visir.papers.annotations import row_annotations
+from visir.papers.cells import TableCell
+from visir.papers.published_values import ValueKey
+from visir.papers.registries import TREND_CHECKS
+from visir.papers.study import Data, Study
+from visir.studies.trend_check import TrendCheck
+
+ValueState = Literal["reproduced", "not reproduced", "not judged", "failed", "not run"]
+
+
+@dataclass(frozen=True)
+class ValueComparison:
+    """One published value and ours.
+
+    Args:
+        system: The row.
+        collection: The collection of the row.
+        label: What is measured, "i2t R@1".
+        published: As printed; None for a figure without printed values.
+        ours: The mean over seeds.
+        spread: The standard deviation over seeds; None for one seed.
+        seeds: The number of seeds.
+        relative: (ours − published) / |published|.
+        state: "reproduced" when |relative| ≤ 5 % (thesis 2.5.3, after Petrov & Macdonald 2022) on the table's own data;
+            "not judged" on other data.
+        reason: Why it is not judged, failed, or was not run.
+        doubt: Why the published value cannot be right; "" when nothing is known against it.
+    """
+
+    system: str
+    collection: str
+    label: str
+    published: float | None
+    ours: float | None
+    spread: float | None
+    seeds: int
+    relative: float | None
+    state: ValueState
+    reason: str = ""
+    doubt: str = ""
+
+
+@dataclass(frozen=True)
+class PairOrder:
+    """Two systems (or labels) with different published values.
+
+    Args:
+        collection: The collection of both.
+        label: The label under which two systems are compared, or the system whose labels are.
+        higher: The one with the higher published value, whichever is better.
+        lower: The other.
+        same: Whether our values have strictly this order; None when one of them was not measured.
+    """
+
+    collection: str
+    label: str
+    higher: str
+    lower: str
+    same: bool | None
+
+
+@dataclass(frozen=True)
+class StudyComparison:
+    """A study at one scale beside its published table.
+
+    Args:
+        name: The study's name.
+        study: The study.
+        scale: The scale.
+        data: What data the scale has.
+        cells: All cells of the scale.
+        values: Every published value, and every measured one where nothing is published.
+        pairs: Pairs whose published values differ.
+        trend_checks: Statements about a figure.
+    """
+
+    name: str
+    study: Study
+    scale: str
+    data: Data
+    cells: tuple[TableCell, ...]
+    values: tuple[ValueComparison, ...]
+    pairs: tuple[PairOrder, ...]
+    trend_checks: tuple[TrendCheck, ...]
+
+    def count(self, state: ValueState) -> int:
+        """How many values have a state."""
+        return sum(value.state == state for value in self.values)
+
+    @property
+    def measured_pairs(self) -> tuple[PairOrder, ...]:
+        """Pairs of which both values were measured."""
+        return tuple(pair for pair in self.pairs if pair.same is not None)
+
+    @property
+    def pairs_in_order(self) -> int:
+        """How many pairs have the published order."""
+        return sum(bool(pair.same) for pair in self.pairs)
+
+    @property
+    def states(self) -> Counter[str]:
+        """How many cells are done, failed, not run."""
+        return Counter(cell.state for cell in self.cells)
+
+    @property
+    def row_annotations(self) -> tuple[tuple[str, str], ...]:
+        """(row, sentence) for rows whose ranking ends early; see `visir.papers.annotations`."""
+        return row_annotations(self.study, self.cells)
+
+    @property
+    def explained(self) -> tuple[tuple[str, str], ...]:
+        """(cell, sentence): which reading comes nearest, for cells with values that are not reproduced."""
+        if self.data != "same":
+            return ()
+        sentences = {_name_of(cell): cell.measured.explained for cell in self.cells if cell.measured.explained}
+        return tuple(sentences.items())
+
+
+def compare_cells(name: str, study: Study, scale: str, cells: Sequence[TableCell]) -> StudyComparison:
+    """Compare the cells of a scale (`run.saved_cells`) with the published table.
+
+    Args:
+        name: The study's name.
+        study: The study.
+        scale: The scale.
+        cells: Its cells.
+    """
+    data = study.scale(scale).data
+    published = study.published_numbers(_collections(cells))
+    values = _values(study, data, published, cells)
+    means = {(value.system, value.collection, value.label): value.ours for value in values if value.ours is not None}
+    checks: list[TrendCheck] = []
+    if study.trend_checks is not None:
+        by_collection: dict[str, dict[str, dict[str, float]]] = {}
+        for (system, collection, label), mean in means.items():
+            by_collection.setdefault(collection, {}).setdefault(system, {})[label] = mean
+        for collection, by_system in by_collection.items():
+            prefix = f"{collection}: " if len(by_collection) > 1 else ""
+            new_checks = TREND_CHECKS[study.trend_checks](by_system)
+            checks += [replace(check, statement=prefix + check.statement) for check in new_checks]
+    return StudyComparison(
+        name, study, scale, data, tuple(cells), values, _pairs(study, published, means), tuple(checks)
+    )
+
+
+def _collections(cells: Sequence[TableCell]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(cell.collection for cell in cells))
+
+
+def _values(
+    study: Study, data: Data, published: Mapping[ValueKey, float], cells: Sequence[TableCell]
+) -> tuple[ValueComparison, ...]:
+    """Every published value; also every measured value of a figure, and of a table that prints no numbers.
+
+    Where only the text prints values of a figure, the measured ones come first, in the order of the cells.
+    """
+    by_row: dict[tuple[str, str], list[TableCell]] = {}
+    for cell in cells:
+        by_row.setdefault((cell.system, cell.collection), []).append(cell)
+    keys: list[ValueKey] = list(published)
+    if not published or study.figure is not None or study.text_values:
+        measured = [
+            (system, collection, label)
+            for (system, collection), row_cells in by_row.items()
+            for label in dict.fromkeys(label for cell in row_cells for label in cell.measured.values)
+        ]
+        keys = list(dict.fromkeys([*measured, *keys] if study.text_values else [*keys, *measured]))
+    doubts = study.doubts(_collections(cells))
+    return tuple(_value(key, published.get(key), by_row.get(key[:2], []), data, doubts.get(key, "")) for key in keys)
+
+
+def _value(
+    key: ValueKey, published: float | None, cells: Sequence[TableCell], data: Data, doubt: str
+) -> ValueComparison:
+    label = key[2]
+    values = [cell.measured.values[label] for cell in cells if cell.state == "done" and label in cell.measured.values]
+    if not values:
+        states = {cell.state for cell in cells}
+        state: ValueState = "failed" if "failed" in states else "not run"
+        reason = next((cell.reason for cell in cells if cell.reason), "")
+        if "done" in states:
+            task = label.partition(" ")[0]
+            notes = [note for cell in cells for note in cell.measured.notes if note.startswith(task)]
+            reason = notes[0] if notes else "not among what was measured"
+        return ValueComparison(*key, published, None, None, 0, None, state, reason or "not run", doubt)
+    ours = float(np.mean(values))
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    partial = next((cell.measured.not_judged[label] for cell in cells if label in cell.measured.not_judged), "")
+    if published is None or data != "same" or partial:
+        reason = partial or ("no printed value" if published is None else f"{data} data: only orders compare")
+        return ValueComparison(*key, published, ours, spread, len(values), None, "not judged", reason, doubt)
+    gap = ours - published
+    relative = gap / abs(published) if published else (0.0 if not gap else float("inf"))
+    # As decimal numbers: 1.05 is within 5 % of 1, whatever binary makes of it.
+    state = "reproduced" if abs(relative) <= TOLERANCE + 1e-12 else "not reproduced"
+    return ValueComparison(*key, published, ours, spread, len(values), relative, state, "", doubt)
+
+
+def _pairs(study: Study, published: Mapping[ValueKey, float], means: Mapping[ValueKey, float]) -> tuple[PairOrder, ...]:
+    """All pairs of the table whose published values differ."""
+    if study.pairs == "none" or not published:
+        return ()
+    sets: dict[tuple[str, str], dict[str, ValueKey]] = {}
+    for system, collection, label in published:
+        if study.pairs == "labels":
+            sets.setdefault((collection, system), {})[label] = (system, collection, label)
+        else:
+            sets.setdefault((collection, label), {})[system] = (system, collection, label)
+    pairs = []
+    for (collection, name), members in sets.items():
+        for first, second in combinations(members, 2):
+            if study.groups and not any(first in group and second in group for group in study.groups):
+                continue
+            gap = published[members[first]] - published[members[second]]
+            if gap == 0:
+                continue
+            higher, lower = (first, second) if gap > 0 else (second, first)
+            ours = means.get(members[higher]), means.get(members[lower])
+            same = None if ours[0] is None or ours[1] is None else ours[0] > ours[1]
+            pairs.append(PairOrder(collection, name, higher, lower, same))
+    return tuple(pairs)
+
+
+def _name_of(cell: TableCell) -> str:
+    return f"{cell.row}, seed {cell.seed}" if cell.seed else cell.row

@@ -1,0 +1,40 @@
+"""Count the features of a collection's captions: Table 1 of the brittleness paper."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from visir.robustness.granularity import Profile
+from visir.studies.experiment import Experiment, ExperimentContext, Measurement
+from visir.training.recipe import expand
+
+
+class CountExperiment(Experiment):
+    """How fine-grained captions are (`visir granularity`).
+
+    - `source`: the collection; `split`, `captions`: which captions count
+    - `profile`: how features are counted; "paper" as in the table
+    """
+
+    experiment: Literal["count"] = "count"
+    source: str
+    split: str | None = "test"
+    captions: str = "first 5"
+    profile: Profile = "paper"
+
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
+        return f"granularity of {self.source}, {self.captions} captions"
+
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        from visir.collections import open_collection
+        from visir.evaluation.granularity import study
+
+        with context.locks.process:
+            collection = open_collection(expand(self.source))
+            found = study(collection, profiles=[self.profile], split=self.split, captions=self.captions)
+        values = {one.feature: one.mean for one in found.means[0][self.profile]}
+        counted = found.counted[0][self.profile]
+        provenance = {"collection": counted.name, "fingerprint": counted.fingerprint[:12]}
+        return Measurement(values, provenance, {**dict(found.protocol), "profile": self.profile})

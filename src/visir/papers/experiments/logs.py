@@ -1,0 +1,94 @@
+"""Read what the brittleness paper's authors logged: its Tables 2, 3 and 5, and thesis Tables 5.2 to 5.4."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from visir.papers.published_values import nearest_reading, values_of
+from visir.studies.experiment import Experiment, ExperimentContext, Measurement
+from visir.training.recipe import expand
+
+THIRTEEN = 13
+"""How many perturbations the paper has; of these the similarity of sets is a mean over all pairs."""
+GROUPS = {
+    "distraction": ("distraction_true", "distraction_false"),
+    "lexical_variation": ("synonym_noun", "synonym_adj"),
+    "typos": ("char_swap", "missing_char", "extra_char", "nearby_char"),
+}
+"""Labels of thesis Table 5.3 that are means of perturbations (which they are is in the notes of the table)."""
+
+
+class LogsExperiment(Experiment):
+    """The authors' own runs, measured anew.
+
+    - `folder`: of one model on one collection, with `i2t/none.parquet`, `t2i/none.parquet`, `t2i/PERTURBATION.parquet`
+      or some of them
+    - `quantity`: "plain", recalls and DCG of the unperturbed runs; "perturbed", rsum of text to image under each
+      perturbation; "jaccard", how alike the sets of captions are that perturbations harm, help or leave
+    """
+
+    experiment: Literal["logs"] = "logs"
+    folder: str
+    quantity: Literal["plain", "perturbed", "jaccard"]
+
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
+        return f"the authors' logs in {self.folder}"
+
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        folder = Path(expand(self.folder)).resolve()
+        provenance = {"system": f"{self.system}, by its authors", "collection": f"{self.collection}, by its authors"}
+        if self.quantity == "plain":
+            return self._plain(folder, provenance, context)
+        return (
+            self._perturbed(folder, provenance) if self.quantity == "perturbed" else self._jaccard(folder, provenance)
+        )
+
+    def _plain(self, folder: Path, provenance: dict[str, str], context: ExperimentContext) -> Measurement:
+        from visir.evaluation.brittleness_runs import evaluate_log, read
+
+        values: dict[str, float] = {}
+        protocol: dict[str, str] = {}
+        explained: list[str] = []
+        notes: list[str] = []
+        for task in ("i2t", "t2i"):
+            path = folder / task / "none.parquet"
+            if not path.is_file():
+                notes.append(f"{task}: the authors released no unperturbed log")
+                continue
+            found = evaluate_log(read(path))
+            values |= values_of(found.result.aggregates, context.row)
+            protocol |= dict(found.result.protocol.card())
+            notes += found.result.notes
+            said = nearest_reading(found, context)
+            explained += [said] if said else []
+        return Measurement(values, provenance, protocol, " ".join(explained), tuple(dict.fromkeys(notes)))
+
+    def _perturbed(self, folder: Path, provenance: dict[str, str]) -> Measurement:
+        from visir.evaluation.brittleness_runs import evaluate_log, read
+
+        logs = {path.stem: evaluate_log(read(path)).result for path in sorted((folder / "t2i").glob("*.parquet"))}
+        rsums = {name: one.mean("t2i", "rsum") for name, one in logs.items()}
+        if "none" in rsums:
+            rsums["rsum"] = rsums.pop("none")
+        for group, parts in GROUPS.items():
+            if all(one in rsums for one in parts):
+                rsums[group] = sum(rsums[one] for one in parts) / len(parts)
+        protocol = dict(next(iter(logs.values())).protocol.card()) if logs else {}
+        return Measurement({f"t2i {name}": value for name, value in rsums.items()}, provenance, protocol)
+
+    def _jaccard(self, folder: Path, provenance: dict[str, str]) -> Measurement:
+        from visir.evaluation.stress.jaccard import GROUPS as SETS
+        from visir.evaluation.stress.logs import stress_logs
+
+        study = stress_logs(folder)
+        found = study.jaccard
+        if found is None:
+            return Measurement({}, provenance, notes=("fewer than two perturbations were logged",))
+        values = {f"t2i {one}": found.mean(one) for one in SETS}
+        said = f"logs of {len(found.names)} of {THIRTEEN} perturbations, so not the printed mean over all pairs"
+        partial = {} if len(found.names) == THIRTEEN else dict.fromkeys(values, said)
+        notes = [*study.notes, *([said] if partial else [])]
+        return Measurement(values, provenance, dict(study.protocol.card()), notes=tuple(notes), not_judged=partial)

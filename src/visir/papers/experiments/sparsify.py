@@ -1,0 +1,97 @@
+"""Train a sparse head and measure it beside its dense model: chapter 3."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from visir.fingerprint import hash_json
+from visir.records import Protocol
+from visir.studies.experiment import Experiment, ExperimentContext, Measurement
+from visir.studies.shared_training import PriorTraining, system_of, wait_for
+
+if TYPE_CHECKING:
+    from visir.studies.sparse_trial import SparseTrial
+
+
+class SparseHeadExperiment(Experiment):
+    """A cell that needs a sparse head over frozen vectors (`visir sparsify`), trained once for all studies.
+
+    - `recipe`, `set`: of `visir sparsify`, and changes to it
+    - `training`: a training of `visir train` whose checkpoint is the dense model, instead of the recipe's encoder
+    """
+
+    recipe: str
+    set: tuple[str, ...] = ()
+    training: PriorTraining | None = None
+
+    def describe(self) -> str:
+        """See `Experiment.describe`."""
+        return f"visir sparsify {self.recipe}" + "".join(f" --set {one}" for one in self.set)
+
+    def trained(self, context: ExperimentContext) -> tuple[SparseTrial, Path]:
+        """The finished trial, and the folder that it lies in, with the dense model's evaluation in `dense/`."""
+        from visir.sparse.recipe import read_sparse_recipe
+        from visir.studies.run_trials import run_trials
+        from visir.studies.sparse_trial import SparseTrial, dense_evaluation
+        from visir.training.shipped import find_recipe
+
+        recipe = read_sparse_recipe(find_recipe(self.recipe, "sparsify"), [*self.set, f"seed={context.seed}"])
+        if self.training is not None:
+            recipe = recipe.model_copy(update={"encoder": system_of(None, self.training, context, self.describe())})
+        said: dict[str, Any] = recipe.model_dump(mode="json")
+        said["data"].pop("obtain", None)
+        # Everything of one encoder and collection lies in one folder, beside the dense model's evaluation.
+        out = context.shared / "heads" / hash_json({"encoder": recipe.encoder, "data": said["data"]})[:10]
+        with context.locks.for_folder(out), context.locks.process:
+            dense_evaluation(recipe, out, "test")
+        trial = SparseTrial(f"{recipe.name}-{hash_json(said)[:10]}/seed{recipe.seed}", recipe)
+        with context.locks.for_folder(trial.folder(out)):
+            wait_for(trial.folder(out))
+            run_trials([trial], out, jobs=1)
+        return trial, out
+
+    def provenance(self, trial: SparseTrial, protocol: Protocol) -> dict[str, str]:
+        """What it was that ran."""
+        recipe = trial.recipe
+        return {
+            "system": f"{recipe.name}, {recipe.expansion.variant}, η {recipe.loss.eta:g}",
+            "dense model": self.training.recipe if self.training else recipe.encoder,
+            "collection": protocol.collection,
+            "fingerprint": protocol.collection_fingerprint[:12],
+        }
+
+
+class SparsifyExperiment(SparseHeadExperiment):
+    """A sparse head, evaluated on the test split, text to image.
+
+    Labels: R@1, R@5, mrr@10, flops; exact@20, semantic@20; "ρ …", the correlation with the dense model query by query,
+    and overlap@10 with it; terms of texts and images. All but the costs in percent.
+    """
+
+    experiment: Literal["sparsify"] = "sparsify"
+
+    def measure(self, context: ExperimentContext) -> Measurement:
+        """See `Experiment.measure`."""
+        from visir.evaluation.faithfulness import correlations, overlap_at
+        from visir.evaluation.results import load_evaluation
+        from visir.papers.sparse_study import DEVIATIONS, EFFECTS
+        from visir.studies.sparse_trial import EVALUATION
+
+        trial, out = self.trained(context)
+        dense = load_evaluation(out / "dense" / EVALUATION)
+        found, costs, captions = trial.evaluation(out), trial.costs(out), trial.captions(out)
+        names = {"hit@1": "R@1", "hit@5": "R@5", "mrr@10": "mrr@10"}
+        values = {f"t2i {names[one]}": 100 * found.result.mean("t2i", one) for one in EFFECTS}
+        values |= {f"t2i {one}": 100 * float(captions[one].to_numpy().mean()) for one in DEVIATIONS}
+        alike = correlations(dense.result, found.result, measures=EFFECTS)
+        values |= {f"t2i ρ {names[one]}": 100 * alike[one] for one in EFFECTS}
+        values["t2i overlap@10"] = 100 * float(overlap_at(dense.runs["t2i"], found.runs["t2i"], 10).mean())
+        values |= {f"t2i {one}": float(costs[one]) for one in ("flops", "text terms", "image terms")}
+        protocol = found.result.protocol
+        return Measurement(
+            values,
+            self.provenance(trial, protocol),
+            {**dict(protocol.card()), "static vectors": str(costs["static vectors"])},
+            notes=tuple(found.result.notes),
+        )

@@ -1,0 +1,168 @@
+"""What a table prints, and what was measured, by the same keys: labels with their task, in the table's units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.published import PlainTable, Published, PublishedRow, judge, printed_value
+from visir.evaluation.published.figures import Figure, plotted
+from visir.evaluation.published.judge import measure_of
+from visir.studies.experiment import ExperimentContext
+
+ValueKey = tuple[str, str, str]
+"""(system, collection, label)."""
+SystemAxis = Literal["columns", "rows"]
+"""Whether the systems of a plain table are its columns or its rows."""
+
+TICK, DASH = "✓", "–"
+STANDS_FOR = " · "
+"""Between a published collection and the data that stands for it ("All categories · Flipkart")."""
+USUAL_MEASURES = {
+    **{(task, f"R@{k}"): f"hit@{k}" for task in ("i2t", "t2i") for k in RSUM_CUTOFFS},
+    **{(task, "rsum"): "rsum" for task in ("i2t", "t2i", "both")},
+}
+"""(task, label) → measure, for experiments that fill no published row."""
+
+
+def row_of(collection: str) -> str:
+    """The published collection that a cell's collection stands for.
+
+    Example:
+        >>> row_of("All categories · Flipkart"), row_of("MS-COCO")
+        ('All categories', 'MS-COCO')
+    """
+    return collection.partition(STANDS_FOR)[0]
+
+
+def values_of(aggregates: Mapping[str, Mapping[str, float]], row: PublishedRow | None) -> dict[str, float]:
+    """The values that a published row prints, as an evaluation has them.
+
+    R@k is read as hit@k, its usual meaning in image–text retrieval; `nearest_reading` finds what the table may have
+    meant instead.
+
+    Args:
+        aggregates: task → measure → mean, as of a `Result`; fractions.
+        row: The published row; without one, the measures are `USUAL_MEASURES`.
+
+    Returns:
+        "task label" → value in the table's units (percent; rsum in points). Measures that `aggregates` lacks are
+        left out.
+    """
+    measures = (
+        {(task, label): measure_of(label) for task, part in row.values.items() for label in part}
+        if row is not None
+        else USUAL_MEASURES
+    )
+    return {
+        f"{task} {label}": printed_value(measure, aggregates[task][measure], label)
+        for (task, label), measure in measures.items()
+        if measure in aggregates.get(task, {})
+    }
+
+
+def nearest_reading(evaluation: Evaluation, context: ExperimentContext) -> str:
+    """The reading of the protocol that comes nearest to the published row, in a sentence.
+
+    Returns:
+        "" where all values are reproduced, or where nothing is judged.
+    """
+    from visir.errors import VisirError
+    from visir.evaluation.explain import explain
+
+    row, decimals = context.row, context.decimals
+    if row is None or not context.judged:
+        return ""
+    if all(judgement.within for judgement in judge(evaluation.result.aggregates, row, decimals=decimals)):
+        return ""
+    try:
+        explanation = explain(evaluation, row, decimals=decimals)
+    except VisirError as fault:
+        return f"not explained: {fault.message}"
+    return " ".join((explanation.sentence, *explanation.remarks))
+
+
+def published_numbers(table: Published | PlainTable | None, systems: SystemAxis = "columns") -> dict[ValueKey, float]:
+    """Every published number by (system, collection, label).
+
+    Labels of retrieval results are "i2t R@1", "both rsum". In a plain table the systems are the columns (Table 1 of the
+    brittleness paper: sets of captions) or the rows (thesis Table 3.6: indexes), and the labels the other of the two;
+    its collection is "".
+
+    Args:
+        table: The table; None for a figure, which has no numbers.
+        systems: Where a plain table has its systems.
+    """
+    if table is None:
+        return {}
+    if isinstance(table, PlainTable):
+        numbers = {key: _number(table, *position) for key, position in _positions(table, systems).items()}
+        return {key: number for key, number in numbers.items() if number is not None}
+    return {
+        (row.system, row.collection, f"{task} {label}"): value
+        for row in table.rows
+        for task, part in row.values.items()
+        for label, value in part.items()
+    }
+
+
+def _number(table: PlainTable, row: str, column: str) -> float | None:
+    """A cell as a number: 1 for a tick and 0 for a dash in a column that has nothing else (thesis Table 6.7)."""
+    if {table.cell(name, column) for name in table.rows} == {TICK, DASH}:
+        return float(table.cell(row, column) == TICK)
+    return table.number(row, column)
+
+
+def plotted_numbers(figure: Figure | None) -> dict[ValueKey, float]:
+    """The values behind a plotted figure; empty where its file is not on this machine."""
+    from visir.errors import VisirError
+
+    try:
+        values = plotted(figure) if figure is not None else {}
+    except VisirError:
+        return {}
+    return {(*key, label): value for key, part in values.items() for label, value in part.items()}
+
+
+def published_words(
+    table: Published | PlainTable | None, systems: SystemAxis = "columns"
+) -> dict[tuple[str, str], str]:
+    """(system, label) → what the table prints in words; empty where it has only numbers and dashes."""
+    if not isinstance(table, PlainTable):
+        return {}
+    cells = {(key[0], key[2]): table.cell(*position) for key, position in _positions(table, systems).items()}
+    return {key: text for key, text in cells.items() if any(map(str.isalpha, text))}
+
+
+def systems_of(table: Published | PlainTable, systems: SystemAxis = "columns") -> set[tuple[str, str]]:
+    """(system, collection) of all rows."""
+    if isinstance(table, PlainTable):
+        return {(key[0], key[1]) for key in _positions(table, systems)}
+    return {(row.system, row.collection) for row in table.rows}
+
+
+def doubts_of(table: Published | PlainTable | None, systems: SystemAxis = "columns") -> dict[ValueKey, str]:
+    """Why some published numbers cannot be right, by key."""
+    if table is None:
+        return {}
+    if isinstance(table, PlainTable):
+        doubts = {key: table.doubt(*position) for key, position in _positions(table, systems).items()}
+    else:
+        doubts = {
+            (row.system, row.collection, f"{task} {label}"): table.doubt(row, task, label)
+            for row in table.rows
+            for task, part in row.values.items()
+            for label in part
+        }
+    return {key: doubt for key, doubt in doubts.items() if doubt}
+
+
+def _positions(table: PlainTable, systems: SystemAxis) -> dict[ValueKey, tuple[str, str]]:
+    """Key → (row, column)."""
+    return {
+        (column, "", row) if systems == "columns" else (row, "", column): (row, column)
+        for row in table.rows
+        for column in table.columns
+    }

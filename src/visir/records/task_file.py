@@ -1,0 +1,198 @@
+"""A task from elsewhere: queries, documents and judgements, as BEIR and MTEB lay them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.errors import CollectionError, nearest, raise_faults
+from visir.fingerprint import hash_columns
+from visir.records.columns import conform, strings
+from visir.records.items import Items
+from visir.records.qrels import Qrels
+from visir.records.task import Pools, Task, task_name
+
+TASK_JUDGEMENTS = pa.schema(
+    [
+        ("split", pa.string()),  # "" where the source has no splits
+        ("query_id", pa.string()),
+        ("document_id", pa.string()),
+        ("grade", pa.float32()),  # > 0 is a positive; 0 is judged and not relevant
+    ]
+)
+TASK_CANDIDATES = pa.schema([("split", pa.string()), ("query_id", pa.string()), ("document_id", pa.string())])
+QRELS = "qrels"
+"""The name of the judgements of a task from elsewhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskFile:
+    """Queries, documents and judgements from elsewhere: one task, whatever either side holds.
+
+    All splits share the documents. A split has the queries that it judges.
+
+    Args:
+        name: The name of the source.
+        queries: What is searched with.
+        documents: What is searched.
+        judgements: Rows of `TASK_JUDGEMENTS`: which documents are right for a query, by split.
+        candidates: Rows of `TASK_CANDIDATES`: the documents among which a query searches, by split; the split "" holds
+            for all splits. None where every document is a candidate of every query.
+        task_named: How results name the task; "" takes the usual name of its modalities ("t2i", "t2t", …).
+        source: Where it comes from, in words.
+        part: The splits that these judgements are of, joined by "+"; "all" for everything.
+
+    Raises:
+        CollectionError: Naming every query and document that is judged, or a candidate, and is not there.
+
+    Example:
+        >>> queries = Items.of_texts({"q1": "a boat", "q2": "a dog"}, title="queries")
+        >>> documents = Items.of_texts({"d1": "the boat", "d2": "two dogs"}, title="documents")
+        >>> judgements = {"split": ["test", "dev"], "query_id": ["q1", "q2"], "document_id": ["d1", "d2"],
+        ...               "grade": [1.0, 1.0]}
+        >>> source = TaskFile("toy", queries, documents, pa.table(judgements))
+        >>> source.tasks, source.splits, source.split("test").task("t2t")
+        (('t2t',), ('dev', 'test'), Task(t2t: 1 queries, 2 documents of toy))
+    """
+
+    name: str
+    queries: Items
+    documents: Items
+    judgements: pa.Table
+    candidates: pa.Table | None = None
+    task_named: str = ""
+    source: str = ""
+    part: str = "all"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "judgements", conform(self.judgements, TASK_JUDGEMENTS, f"{self.name}: judgements"))
+        tables = [("judged", self.judgements)]
+        if self.candidates is not None:
+            candidates = conform(self.candidates, TASK_CANDIDATES, f"{self.name}: candidates")
+            object.__setattr__(self, "candidates", candidates)
+            tables.append(("a candidate", candidates))
+        faults = [
+            f"{role} {unknown!r} is {verb}, and is not among the {items.title}"
+            for verb, table in tables
+            for role, items in (("query", self.queries), ("document", self.documents))
+            for unknown in _unknown(table[f"{role}_id"], items)
+        ]
+        raise_faults(CollectionError, f"{self.name}{f' ({self.source})' if self.source else ''}", faults)
+
+    def __repr__(self) -> str:
+        return (
+            f"TaskFile({self.name}: {self.tasks[0]}, {len(self.queries):,} queries, {len(self.documents):,} documents)"
+        )
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The name of its one task."""
+        return (self.task_named or task_name(self.queries.modality, self.documents.modality),)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits of the judgements, sorted."""
+        return tuple(sorted(pc.unique(self.judgements["split"]).to_pylist()))
+
+    @property
+    def relevances(self) -> tuple[str, ...]:
+        """The names of the sets of judgements: "qrels" alone."""
+        return (QRELS,)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash over queries, documents, judgements and candidates: 32 hexadecimal digits, independent of row order.
+
+        Where the bytes of images lie does not enter, as in `Collection.fingerprint`.
+        """
+        tables = [self.judgements] if self.candidates is None else [self.judgements, self.candidates]
+        parts = [self.queries.fingerprint, self.documents.fingerprint]
+        parts += [hash_columns([table[name] for name in table.column_names]) for table in tables]
+        return hash_columns([pa.array(parts)], sort=False)
+
+    def split(self, name: str | None) -> TaskFile:
+        """The part with one split of the judgements, or with several joined by "+"; None or "all" is everything.
+
+        Raises:
+            CollectionError: There is no split of this name.
+        """
+        if name is None or name == "all":
+            return self
+        names = name.split("+")
+        for split in names:
+            if split not in self.splits:
+                raise CollectionError(f"{self.name}: unknown split {split!r}", hint=nearest(split, self.splits))
+        judgements = self.judgements.filter(pc.is_in(self.judgements["split"], pa.array(names)))
+        candidates = self.candidates
+        if candidates is not None:
+            of_split = pc.is_in(candidates["split"], pa.array([*names, ""]))
+            judged = pc.is_in(candidates["query_id"], pc.unique(judgements["query_id"]))
+            candidates = candidates.filter(pc.and_(of_split, judged))
+        judged_queries = pc.is_in(self.queries.ids, pc.unique(judgements["query_id"])).to_numpy(zero_copy_only=False)
+        return replace(
+            self,
+            queries=self.queries.take(judged_queries.nonzero()[0]),
+            judgements=judgements,
+            candidates=candidates,
+            part=name,
+        )
+
+    def task(self, name: str) -> Task:
+        """Its task.
+
+        Raises:
+            CollectionError: There is no task of this name.
+        """
+        if name not in self.tasks:
+            raise CollectionError(f"{self.name}: unknown task {name!r}", hint=nearest(name, self.tasks))
+        return Task(
+            name,
+            self.queries,
+            self.documents,
+            {QRELS: self.qrels(name)},
+            self._pools(),
+            source=self.name,
+            source_fingerprint=self.fingerprint,
+            split=self.part,
+        )
+
+    def qrels(self, task: str, relevance: str = QRELS) -> Qrels:
+        """The judgements, those of all splits together; of a pair that several splits judge the highest grade.
+
+        Raises:
+            CollectionError: There is no task, or no set of judgements, of this name.
+        """
+        for kind, name, names in (("task", task, self.tasks), ("relevance", relevance, self.relevances)):
+            if name not in names:
+                raise CollectionError(f"{self.name}: unknown {kind} {name!r}", hint=nearest(name, names))
+        pairs = self.judgements.group_by(["query_id", "document_id"]).aggregate([("grade", "max")])
+        return Qrels.of(pairs["query_id"], pairs["document_id"], pairs["grade_max"].to_numpy(), name=QRELS)
+
+    def describe(self) -> dict[str, object]:
+        """Counts that identify the task at a glance."""
+        judged = {name: self.judgements.filter(pc.equal(self.judgements["split"], name)) for name in self.splits}
+        return {
+            "name": self.name,
+            "task": self.tasks[0],
+            "queries": len(self.queries),
+            "documents": len(self.documents),
+            "splits": {name: pc.count_distinct(rows["query_id"]).as_py() for name, rows in judged.items()},
+            "judgements": self.judgements.num_rows,
+            "pools": None if self.candidates is None else str(self._pools()),
+            "fingerprint": self.fingerprint,
+            "source": self.source,
+        }
+
+    def _pools(self) -> Pools | None:
+        if self.candidates is None:
+            return None
+        pairs = self.candidates.group_by(["query_id", "document_id"]).aggregate([])
+        return Pools.of(pairs["query_id"], pairs["document_id"])
+
+
+def _unknown(ids: pa.ChunkedArray, items: Items) -> list[str]:
+    found = pc.unique(strings(ids))
+    return [str(identifier) for identifier in found.filter(pc.invert(pc.is_in(found, items.ids))).to_pylist()]

@@ -1,0 +1,113 @@
+"""Search within pools: every query meets its own few candidates only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import RunError
+from visir.records import Embeddings, Gallery, Pools, Run, SparseEmbeddings
+from visir.search.exact import Vectors, similarity_of
+from visir.search.pairs import score_places
+from visir.search.vectors import Side, Similarity, check_same_dimension
+
+
+def search_pools(
+    queries: Vectors,
+    documents: Vectors,
+    pools: Pools,
+    gallery: Gallery,
+    *,
+    task: str,
+    similarity: Similarity | None = None,
+    name: str | None = None,
+) -> Run:
+    """Order the candidates of each query by their score; ties by document id.
+
+    A score is the same number that `visir.search.exact.search` gives the pair.
+
+    Args:
+        queries: Vectors of at least the queries of `pools`.
+        documents: Vectors of at least the candidates in `pools`.
+        pools: The candidates of each query.
+        gallery: All documents of the task, for the record.
+        task: The name of the task.
+        similarity: "cosine" or "dot"; see `visir.search.exact.similarity_of`.
+        name: What the run is called.
+
+    Raises:
+        EmbeddingError: A query or a candidate has no vector, or the two sides are not of one space.
+    """
+    scored_by = similarity_of(similarity, queries, documents)
+    candidates = pools.documents.unique()
+    rows, columns = queries.rows(pools.queries), documents.rows(candidates)
+    column = pc.index_in(pools.documents, candidates).to_numpy().astype(np.int64)
+    scores = _scores(queries, rows, documents, columns, pools.query_rows, column, scored_by)
+    return Run.ranked(
+        name or " + ".join(dict.fromkeys([queries.encoder.name, documents.encoder.name])),
+        task,
+        pools.queries.take(pa.array(pools.query_rows)),
+        pools.documents,
+        scores,
+        gallery,
+        depth=int(np.diff(pools.offsets).max()),
+        provenance={
+            "search": "exact, within pools",
+            "similarity": scored_by,
+            "pools": pools.fingerprint,
+            "queries": {"encoder": queries.encoder.name, "fingerprint": queries.encoder.fingerprint},
+            "candidates": {"encoder": documents.encoder.name, "fingerprint": documents.encoder.fingerprint},
+        },
+    )
+
+
+def within_pools(run: Run, pools: Pools) -> Run:
+    """The run with the candidates of each query only.
+
+    Raises:
+        RunError: No answer of the run is a candidate.
+    """
+    listed = pc.fill_null(pc.index_in(run.queries, pools.queries), -1).to_numpy(zero_copy_only=False)
+    row = np.repeat(listed, np.diff(run.offsets))
+    names = pools.documents.unique()
+    column = pc.fill_null(pc.index_in(run.documents, names), -1).to_numpy(zero_copy_only=False)[run.indices]
+    pairs = pools.query_rows * len(names) + pc.index_in(pools.documents, names).to_numpy()
+    inside = (row >= 0) & (column >= 0) & np.isin(row * len(names) + column, pairs)
+    if not inside.any():
+        raise RunError(f"run {run.name} ({run.task}): none of its answers is a candidate of its query.")
+    query = np.repeat(np.arange(len(run)), np.diff(run.offsets))[inside]
+    lengths = np.bincount(query, minlength=len(run))
+    return replace(
+        run,
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        indices=run.indices[inside],
+        scores=run.scores[inside],
+    )
+
+
+def _scores(
+    queries: Vectors,
+    rows: NDArray[np.int64],
+    documents: Vectors,
+    columns: NDArray[np.int64],
+    row: NDArray[np.int64],
+    column: NDArray[np.int64],
+    similarity: Similarity,
+) -> NDArray[Any]:
+    """(p,) the score of each pair (`row`, `column`) of positions in `rows` and in `columns`."""
+    if isinstance(queries, Embeddings) and isinstance(documents, Embeddings):
+        check_same_dimension(queries, documents)
+        return score_places(Side(queries, rows, similarity), row, Side(documents, columns, similarity), column)
+    assert isinstance(queries, SparseEmbeddings) and isinstance(documents, SparseEmbeddings)
+    from visir.search.sparse.scan import check_same_vocabulary
+
+    check_same_vocabulary(queries, documents)
+    left = queries.to_scipy().astype(np.float64)[rows[row]]
+    right = documents.to_scipy().astype(np.float64)[columns[column]]
+    products: NDArray[np.float64] = np.asarray(left.multiply(right).sum(axis=1)).ravel()
+    return products.astype(np.float32)

@@ -1,0 +1,135 @@
+"""Logs of shops that cells of studies need: sessions and descriptions are computed once for all studies."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from visir.errors import VisirError
+from visir.files import json_bytes, read_bytes, read_json
+from visir.fingerprint import hash_json
+from visir.storage import FolderKind, locked, put, remove_folder
+from visir.studies.data_requirements import data_requirement, data_requirements
+from visir.studies.experiment import Experiment, ExperimentContext
+from visir.training.recipe import expand
+
+GENERATED = "generated:"
+"""A generated log of so many sessions: "generated:40000"; its seed is the cell's."""
+MAPPING = "mapping.toml"
+_SESSIONS, _DESCRIBED, _LOCK = "log", "described/described.json", "lock"
+DESCRIPTION = FolderKind("described", "a description of a log")
+
+
+class SessionLogExperiment(Experiment):
+    """A cell of a study about the sessions of a log.
+
+    Args:
+        log: "generated:40000", a name of `data_requirements.toml`, or a file or folder.
+        mapping: How it is read: a preset of `visir intent sessions`, or a TOML file. By default a folder that `visir
+            intent generate` wrote (events/, mapping.toml) is read by its own mapping, anything else by the preset of
+            its name.
+    """
+
+    log: str
+    mapping: str = ""
+
+    def provenance(self, counts: dict[str, Any]) -> dict[str, str]:
+        """What ran, for the card of the cell.
+
+        Args:
+            counts: The counts.json of the sessions.
+        """
+        name = f"generated log, {_count(self.log):,} sessions" if self.generated else self.log
+        return {"system": self.system, "collection": name}
+
+    def protocol(self, counts: dict[str, Any]) -> dict[str, str]:
+        """Rows of the card of every cell about this log."""
+        declared, sizes = counts["declared"], counts["counts"]
+        return {
+            "log": f"{self.log}: {sizes['sessions']:,} sessions of {sizes['visitors']:,} visitors",
+            "session ends": f"after {declared['idle_minutes']:g} minutes without a request",
+            "hours": str(declared["zone"]),
+            "engine": str(counts["engine"]),
+        }
+
+    @property
+    def generated(self) -> bool:
+        """Whether the log is a generated one."""
+        return self.log.startswith(GENERATED)
+
+    def source(self) -> tuple[Path, str]:
+        """Where its events are, and its mapping: the path of a TOML file, or the name of a preset."""
+        path = Path(expand(data_requirement(self.log).path if self.log in data_requirements() else self.log))
+        if self.mapping:
+            return path, expand(self.mapping)
+        if (path / MAPPING).is_file():
+            return path / "events", str(path / MAPPING)
+        return path, self.log
+
+
+def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) -> Path:
+    """The folder of an experiment's log; `visir intent sessions` wrote its subfolder "log".
+
+    It is named by the log and the mapping and, of a real log, by the names and sizes of its files: another log in the
+    same place has another folder.
+    """
+    from visir.sessions import load_mapping, preset, sessionise
+    from visir.sessions.simulator import generate
+
+    folder = context.shared / "sessions" / _folder_name(experiment, context)
+    with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
+        if (folder / _SESSIONS / "counts.json").is_file():
+            return folder
+        if experiment.generated:
+            raw = folder / "raw"
+            generate(raw, _count(experiment.log), seed=context.seed, replace=True)
+            sessionise(raw / "events", load_mapping(raw / MAPPING), folder / _SESSIONS)
+            remove_folder(raw)
+        else:
+            events, mapping = experiment.source()
+            read = load_mapping(Path(mapping)) if mapping.endswith(".toml") else preset(mapping)
+            sessionise(events, read, folder / _SESSIONS)
+    return folder
+
+
+def counts_of(folder: Path) -> dict[str, Any]:
+    """The counts.json of a folder of `sessions_of`."""
+    counts: dict[str, Any] = read_json(folder / _SESSIONS / "counts.json")
+    return counts
+
+
+def description_of(folder: Path, context: ExperimentContext) -> dict[str, dict[str, Any]]:
+    """Everything of thesis section 6.4, by name, as `visir intent describe` writes it; computed once."""
+    from visir.sessions.describe import describe
+
+    path = folder / _DESCRIBED
+    with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
+        if not path.is_file():
+            put(path.parent, DESCRIPTION, {path.name: json_bytes(describe(folder / _SESSIONS).to_dict())})
+    return {statistic["name"]: statistic for statistic in read_json(path)["statistics"]}
+
+
+def _folder_name(experiment: SessionLogExperiment, context: ExperimentContext) -> str:
+    if experiment.generated:
+        return f"generated-{_count(experiment.log)}-seed{context.seed}"
+    events, mapping = experiment.source()
+    files = sorted(file for file in events.rglob("*") if file.is_file()) if events.is_dir() else [events]
+    identity = {
+        "log": experiment.log,
+        "mapping": read_bytes(Path(mapping)).decode() if mapping.endswith(".toml") else mapping,
+        "files": [[file.name, file.stat().st_size] for file in files],
+    }
+    words = re.sub(r"\W+", "-", experiment.log).strip("-")
+    return f"{words}-{hash_json(identity)[:10]}"
+
+
+def _count(log: str) -> int:
+    number = log.removeprefix(GENERATED)
+    if not number.isdecimal():
+        raise VisirError(f"{log!r}: {number!r} is no number of sessions.", hint="generated:40000")
+    return int(number)
+
+
+def _waiting(folder: Path) -> str:
+    return f"{folder}: another process finds its sessions; waiting for it"

@@ -1,0 +1,305 @@
+"""Repairs log files that DuckDB cannot read: lines that are rows stay, lines that are not are listed with a reason.
+
+DuckDB reads a log at full speed and keeps a table of the lines that it rejects (`read_csv(…, store_rejects = true)`).
+That table is used for what it does: a wrong number of columns, bytes that are not UTF-8. It does not suffice for the
+rest (tried with DuckDB 2.0.0; the commands are in docs/dependencies.md):
+
+- An open quote in a CSV file: DuckDB reads on to the end of the file or to the next quote, calls all of that one
+  rejected line, and loses every row in it.
+- Text after a closing quote: a file with such a line among the first 20,480 is refused as a whole (its dialect cannot
+  be detected); with given columns the line is rejected as "Value with unterminated quote", which it is not.
+- A CSV line of more than 2,000,000 bytes: the same; and of a rejected line only 10,000 bytes are kept.
+- JSON lines: `read_json` has no table of rejected lines. It stops at the first line that is not JSON (and may
+  give another number than the line's). With `ignore_errors` such a line becomes a row without values, which nobody can
+  tell from a real one, and of a key that occurs twice the first value is taken.
+
+So where DuckDB gives up or meets an open quote, this module reads the log once more, line by line. Of a file with
+faults it makes a copy in which every line that is not a row is empty, so that the other lines keep their numbers.
+
+- **JSON**: a line that is no JSON object, or names a key twice.
+- **CSV** (RFC 4180): a quoted field that goes on after its closing quote, or that does not end with the row. A row may
+  be several lines long; if those lines make no row with as many fields as the head has, only the first of them is
+  rejected, and reading goes on with the second.
+
+What is wrong with a file as a whole (a transfer that broke off, an array instead of lines) is an error. The error
+names all such files at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+
+from visir.errors import VisirError, raise_faults
+from visir.files import iter_lines, open_binary
+from visir.progress import Progress
+from visir.storage import Scratch
+
+MAX_LINES = 1_000
+"""A quoted field does not go on over more lines than this."""
+
+MAX_LINE_BYTES = {"csv": 2_000_000, "json": 16_000_000}
+"""Bytes of a line that DuckDB reads."""
+
+REJECTED_LINES = "repaired/rejected.jsonl"
+"""The file in the scratch folder that lists the rejected lines."""
+
+_FETCH_AGAIN = "fetch the file again and compare its size; what is there of a .gz: gzip -dc FILE > NEW"
+_FIX_HEAD = "a head holds the names under [raw], with commas between them, in UTF-8 (iconv -f … -t utf-8)"
+_NOT_LINES = {
+    b"[": "one object a line is read; an array becomes that by: jq -c '.[]' FILE > NEW.jsonl",
+    b"{": "one object a line is read; objects of several lines become that by: jq -c . FILE > NEW.jsonl",
+}
+_QUOTE_FAULTS = {"open": "a quoted field that does not end", "after": "text after a closing quote"}
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedLine:
+    """A line that is not a row.
+
+    Args:
+        number: Its number in the file, from 1.
+        text: Its bytes.
+        fault: What is wrong with it.
+    """
+
+    number: int
+    text: bytes
+    fault: str
+
+
+def repaired_files(files: Sequence[Path], file_format: str, scratch: Scratch) -> list[Path]:
+    """Check files line by line and replace those with faults by a repaired copy.
+
+    The rejected lines are written to `REJECTED_LINES`, one JSON object each: file, line, text (bytes that are not UTF-8
+    as "\\xff") and fault.
+
+    Args:
+        files: The files of a log.
+        file_format: "csv" or "json".
+        scratch: Where the copies and the list of rejected lines go.
+
+    Returns:
+        For each file with a row: the file itself, or its copy. Files without any row are left out.
+
+    Raises:
+        VisirError: Files are damaged as a whole (all are named), or no file has a row.
+    """
+    readable: list[Path] = []
+    faults = _FileFaults()
+    with (
+        scratch.file(REJECTED_LINES).open("wb") as rejected,
+        Progress("reading line by line", len(files), "files") as advance,
+    ):
+        for number, file in enumerate(files):
+            name = f"repaired/{number}/{file.name.removesuffix('.gz')}"
+            try:
+                has_rows, is_copied = _repair(file, file_format, scratch, name, rejected)
+            except VisirError as fault:
+                faults.add(fault)
+            else:
+                if has_rows:
+                    readable.append(scratch.path / name if is_copied else file)
+            advance()
+    faults.throw()
+    if not readable:
+        raise _no_rows(files)
+    return readable
+
+
+def check_heads(files: Sequence[Path], columns: Iterable[str]) -> None:
+    """Check that the first line of every CSV file is a head that names a column of the mapping.
+
+    An empty file passes, unless all are empty.
+
+    Args:
+        files: CSV files.
+        columns: The columns that the mapping reads.
+
+    Raises:
+        VisirError: Files have no such head; all are named.
+    """
+    expected = {column.casefold() for column in columns}
+    faults, heads = _FileFaults(), 0
+    for file in files:
+        try:
+            head = _head(file, next(iter(iter_lines(file)), None))
+        except VisirError as fault:
+            faults.add(fault)
+            continue
+        heads += bool(head)
+        if head and expected and not expected & {name.strip().casefold() for name in head}:
+            names = repr(", ".join(head)[:200])
+            faults.add(VisirError(f"{file}, line 1: none of the mapping's columns; it has {names}", hint=_FIX_HEAD))
+    faults.throw()
+    if not heads:
+        raise _no_rows(files)
+
+
+class _FileFaults:
+    """Files that are wrong as a whole, and what to do about them."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        self.hints: dict[str, None] = {}
+
+    def add(self, fault: VisirError) -> None:
+        self.faults.append(fault.message)
+        self.hints[_FETCH_AGAIN if "decompressed" in fault.message else fault.hint] = None
+
+    def throw(self) -> None:
+        raise_faults(VisirError, "files of the log cannot be read", self.faults, hint="; ".join(self.hints))
+
+
+def _no_rows(files: Sequence[Path]) -> VisirError:
+    return VisirError(f"{files[0]}: no row in {'it' if len(files) == 1 else 'any file'}.", hint=_FETCH_AGAIN)
+
+
+def _repair(file: Path, file_format: str, scratch: Scratch, copy: str, rejected: IO[bytes]) -> tuple[bool, bool]:
+    """Write rejected lines to `rejected`; returns whether the file has a row, and whether there is a copy now."""
+    has_rows, first, numbers = False, None, set()
+    check = _json_lines if file_format == "json" else _csv_lines(file)
+    for line in check(iter_lines(file)):
+        if isinstance(line, bytes):
+            has_rows = has_rows or bool(line.strip())
+            continue
+        first = first or line
+        numbers.add(line.number)
+        text = line.text.decode("utf-8", "backslashreplace")
+        row = {"file": file.name, "line": line.number, "text": text, "fault": line.fault}
+        rejected.write(orjson.dumps(row) + b"\n")
+    if file_format == "json" and first is not None and not has_rows:
+        hint = _NOT_LINES.get(first.text.lstrip()[:1], "is it the right file? one JSON object a line is read")
+        raise VisirError(f"{file}: no line is a JSON object; line {first.number} is {first.fault}", hint=hint)
+    if not numbers and not (file_format == "json" and _has_byte_order_mark(file)):
+        return has_rows, False
+    with scratch.file(copy).open("wb") as target:
+        for number, content in enumerate(iter_lines(file), start=1):
+            target.write((b"" if number in numbers else content) + b"\n")
+    return has_rows, True
+
+
+def _has_byte_order_mark(file: Path) -> bool:
+    """Whether a file begins with a byte order mark, which the copy lacks."""
+    with open_binary(file) as stream:
+        return stream.read(3) == b"\xef\xbb\xbf"
+
+
+def _json_lines(lines: Iterable[bytes]) -> Iterator[bytes | RejectedLine]:
+    for number, line in enumerate(lines, start=1):
+        fault = _json_fault(line)
+        yield line if fault is None else RejectedLine(number, line, fault)
+
+
+class _RepeatedKeyError(ValueError):
+    pass
+
+
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys):
+        raise _RepeatedKeyError(next(key for position, key in enumerate(keys) if key in keys[:position]))
+    return dict(pairs)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeated_keys)
+
+
+def _json_fault(line: bytes) -> str | None:
+    """What is wrong with a line; None for an object, a blank line and `null`, which are read as they are."""
+    if len(line) > MAX_LINE_BYTES["json"]:
+        return f"longer than {MAX_LINE_BYTES['json']:,} bytes"
+    try:
+        text = line.decode()
+        if not text.strip():
+            return None
+        value = _DECODER.decode(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeDecodeError as fault:
+        return f"not UTF-8 (byte 0x{line[fault.start]:02x} at {fault.start + 1})"
+    except UnicodeEncodeError:
+        return "not JSON: half of a surrogate pair"
+    except _RepeatedKeyError as fault:
+        return f"the key {str(fault)!r} twice"
+    except json.JSONDecodeError as fault:
+        return f"not JSON: {fault.msg} at {fault.pos + 1}"
+    except (ValueError, RecursionError) as fault:
+        return f"not JSON: {fault}"
+    return None if value is None or isinstance(value, dict) else "JSON, but no object"
+
+
+def _csv_lines(file: Path) -> Callable[[Iterable[bytes]], Iterator[bytes | RejectedLine]]:
+    def lines(source: Iterable[bytes]) -> Iterator[bytes | RejectedLine]:
+        waiting: list[bytes] = []  # read ahead for a row of several lines that was no row
+        rest = iter(source)
+        number = 0
+        width: int | str | None = None
+
+        def take() -> bytes | None:
+            return waiting.pop(0) if waiting else next(rest, None)
+
+        while (line := take()) is not None:
+            number += 1
+            if width is None and _head(file, line):
+                width = _count_fields(line)
+            if len(line) > MAX_LINE_BYTES["csv"]:
+                yield RejectedLine(number, line, f"longer than {MAX_LINE_BYTES['csv']:,} bytes")
+            elif b'"' not in line or isinstance(_count_fields(line), int):
+                yield line
+            else:
+                row = [line]
+                fields = _count_fields(line)
+                while fields == "open" and len(row) < MAX_LINES and (next_line := take()) is not None:
+                    row.append(next_line)
+                    fields = _count_fields(b"\n".join(row))
+                if fields == width:
+                    yield from row
+                    number += len(row) - 1
+                else:
+                    waiting[:0] = row[1:]
+                    yield RejectedLine(number, line, _QUOTE_FAULTS["open" if len(row) > 1 else str(fields)])
+
+    return lines
+
+
+def _count_fields(row: bytes) -> int | str:
+    """The number of fields; "open" where a quoted field does not end, "after" where text follows a closing quote."""
+    position, fields = 0, 1
+    while True:
+        if row[position : position + 1] == b'"':
+            position += 1
+            while (position := row.find(b'"', position)) >= 0 and row[position + 1 : position + 2] == b'"':
+                position += 2
+            if position < 0:
+                return "open"
+            position += 1
+            while row[position : position + 1] == b" ":
+                position += 1
+            if position < len(row) and row[position : position + 1] != b",":
+                return "after"
+        else:
+            comma = row.find(b",", position)
+            position = len(row) if comma < 0 else comma
+        if position >= len(row):
+            return fields
+        position, fields = position + 1, fields + 1
+
+
+def _head(file: Path, line: bytes | None) -> list[str]:
+    """The names in the first line of a file; an empty list for an empty file."""
+    if not line:
+        return []
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as fault:
+        raise VisirError(f"{file}, line 1: not UTF-8 (byte 0x{line[fault.start]:02x})", hint=_FIX_HEAD) from fault
+    fields = _count_fields(line)
+    if isinstance(fields, str):
+        raise VisirError(f"{file}, line 1: {_QUOTE_FAULTS[fields]}", hint=_FIX_HEAD)
+    return [name.strip().strip('"') for name in text.partition("\r")[0].split(",")]

@@ -1,0 +1,92 @@
+"""Vectors in words: the heaviest terms of pictures and captions of a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visir.records import Collection, Modality, SparseEmbeddings
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from visir.sparse.encoder import SparseEncoder
+
+
+@dataclass(frozen=True, eq=False)
+class TopTerms:
+    """A vector in words.
+
+    - `title`: an id, a file's name, or a text
+    - `words`: (term, weight), heaviest first; `own`: which of them the text has itself (always empty for a picture)
+    - `picture`: what is shown, if there is any; `caption`: what belongs to a picture, with words of its own
+    """
+
+    title: str
+    words: tuple[tuple[str, float], ...]
+    own: frozenset[str] = frozenset()
+    picture: Image | None = None
+    caption: TopTerms | None = None
+
+
+def top_terms_of_sample(encoder: SparseEncoder, opened: Collection, count: int, k: int) -> list[TopTerms]:
+    """The `k` heaviest terms of `count` images, evenly spaced, each with its first caption."""
+    n = opened.images.num_rows
+    keep = np.zeros(n, bool)
+    keep[np.unique(np.linspace(0, n - 1, min(count, n)).round().astype(int))] = True
+    return top_terms_of_images(encoder, opened, opened.keep_images(keep), k)
+
+
+def top_terms_of_images(encoder: SparseEncoder, opened: Collection, part: Collection, k: int) -> list[TopTerms]:
+    """Each image of a small part of a collection, with its picture if it is at hand, and its first caption."""
+    from visir.collections.images import ImageReader
+    from visir.errors import ImageError
+
+    found, reader = encode_part(encoder, opened, part, "image"), ImageReader(part)
+    first: dict[str, str] = {}
+    for caption, image in zip(part.captions["id"].to_pylist(), part.captions["image_id"].to_pylist(), strict=True):
+        first.setdefault(image, caption)
+    captions = top_terms_of_captions(encoder, opened, part, list(first.values()), k)
+    cards = []
+    for row, image in enumerate(part.images["id"].to_pylist()):
+        try:
+            picture = reader.open(row)
+        except ImageError:  # vectors may be there without pictures
+            picture = None
+        caption = captions.get(first.get(image, ""))
+        cards.append(TopTerms(image, tuple(found.words(image, k)), picture=picture, caption=caption))
+    return cards
+
+
+def top_terms_of_captions(
+    encoder: SparseEncoder, opened: Collection, part: Collection, ids: Sequence[str], k: int
+) -> dict[str, TopTerms]:
+    """Captions of a small part of a collection, by id."""
+    if not part.captions.num_rows:
+        return {}
+    found = encode_part(encoder, opened, part, "text")
+    texts = dict(zip(part.captions["id"].to_pylist(), part.captions["text"].to_pylist(), strict=True))
+    return {one: TopTerms(texts[one], tuple(found.words(one, k)), own_terms(encoder, texts[one])) for one in ids}
+
+
+def encode_part(encoder: SparseEncoder, opened: Collection, part: Collection, modality: Modality) -> SparseEmbeddings:
+    """Weighted words of a part of a collection; imported vectors may be known by their row in the whole one only."""
+    from visir.encoders import encode
+    from visir.encoders.models.imported import Imported
+
+    rows = part.images if modality == "image" else part.captions
+    if isinstance(encoder.dense, Imported):
+        dense = encode(encoder.dense, opened, modality).select(rows["id"].combine_chunks())
+    else:
+        dense = encode(encoder.dense, part, modality)
+    own = modality == "text" and not encoder.expanded
+    return encoder.sparsify(dense, encoder.tokenizer.terms(rows["text"].to_pylist()) if own else None)
+
+
+def own_terms(encoder: SparseEncoder, text: str) -> frozenset[str]:
+    """The terms that a text has itself."""
+    terms = encoder.vocabulary.terms
+    return frozenset(terms[int(term)].as_py() for term in encoder.tokenizer.terms([text]).terms)

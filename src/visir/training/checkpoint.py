@@ -1,0 +1,114 @@
+"""A training into a checkpoint folder: what the trainings of towers, sparse heads and category models share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from visir.encoders.checkpoints import Layout
+from visir.training.facts import facts_of
+from visir.training.fit import SAVE_SECONDS, FitResult, L, Report, fit
+from visir.training.folder import TrainingFolder, check_free, open_training_folder
+from visir.training.inputs.base import Examples
+from visir.training.loop import TrainingError
+from visir.training.processes import Processes
+from visir.training.regime import Regime
+
+STOPPED_FILE = "stopped-batch.json"
+
+Write = Callable[[Path, FitResult[L], dict[str, Any]], Mapping[str, Any]]
+"""Writes a checkpoint's files into a folder, given the result and the facts of the training; returns `visir.json`."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The folder that a training makes.
+
+    Attributes:
+        path: Of the folder.
+        layout: Which files a checkpoint of this kind has.
+        recipe: The resolved recipe as TOML.
+        resume: Go on from the state that an interrupted training left there; without one, begin.
+        events: From names of subfolders to the pattern of what others (TensorBoard) write there meanwhile.
+    """
+
+    path: Path
+    layout: Layout
+    recipe: str
+    resume: bool = False
+    events: Mapping[str, str] | None = None
+
+    def check_free(self, processes: Processes) -> None:
+        """Raise `VisirError` when the folder holds something that a training must not write over."""
+        processes.first_tells(lambda: check_free(self.path, self.resume))
+
+    def train(
+        self,
+        recipe: Regime,
+        learner: L,
+        train: Examples,
+        validation: Examples,
+        write: Write[L],
+        *,
+        prepared: float,
+        report: Report | None = None,
+        save_seconds: float = SAVE_SECONDS,
+        save_every_epoch: bool = True,
+    ) -> None:
+        """Train, and make the folder a checkpoint. The arguments are those of `visir.training.fit.fit`.
+
+        Args:
+            recipe: How to train.
+            learner: What is trained.
+            train: What the weights learn from.
+            validation: What the epoch is chosen by.
+            write: Writes the checkpoint's files.
+            prepared: The seconds that went into preparing the examples.
+            report: Called after each epoch.
+            save_seconds: How often the state is written within an epoch.
+            save_every_epoch: Whether it is written after each epoch too.
+
+        Raises:
+            VisirError: Another process trains into the folder, or the disk refuses.
+            TrainingError: A loss is NaN or infinite; the ids of the batch are then also in `stopped-batch.json`.
+        """
+        processes = Processes.join(recipe.device)
+        with ExitStack() as stack:
+            opened: list[TrainingFolder] = []
+            processes.first_tells(lambda: opened.append(self._open(stack)))
+            folder = opened[0] if opened else TrainingFolder(self.path, None)
+            try:
+                result = fit(
+                    recipe,
+                    learner,
+                    train,
+                    validation,
+                    folder=folder,
+                    resume=self.resume,
+                    report=report,
+                    save_seconds=save_seconds,
+                    save_every_epoch=save_every_epoch,
+                )
+            except TrainingError as fault:
+                if processes.is_first:
+                    stopped = {"message": fault.message, train.unit: fault.ids}
+                    folder.write(STOPPED_FILE, orjson.dumps(stopped, option=orjson.OPT_INDENT_2))
+                raise
+            facts = facts_of(recipe, train, validation, result, prepared=prepared) | {"processes": processes.count}
+            processes.first_tells(
+                lambda: folder.finish(
+                    self.layout, lambda path: write(path, result, facts), self.recipe, result.curve, also=self.events
+                )
+            )
+
+    def _open(self, stack: ExitStack) -> TrainingFolder:
+        folder = stack.enter_context(open_training_folder(self.path, self.layout, self.resume))
+        folder.begin(self.recipe)
+        for name, pattern in (self.events or {}).items():
+            folder.expect(name, pattern)
+        return folder

@@ -1,0 +1,84 @@
+"""The learner of dual encoders: two towers under a contrastive objective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar, TypeVar
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from visir.encoders.towers.base import Inputs, Tower, to_device
+from visir.training.inputs.base import Side, TrainingExamples
+from visir.training.learner import Learner
+from visir.training.objectives.base import Losses, VectorPairs
+from visir.training.objectives.objective import Objective
+from visir.training.validation import encode_source, validate
+
+K = TypeVar("K", bound=str)
+
+
+class DualEncoder(Learner[TrainingExamples]):
+    """Two towers whose vectors an objective compares. The towers are the model that is kept; the objective is not.
+
+    Args:
+        towers: The tower of the anchors and that of the positives, in this order, by the names under which the recipe
+            gives them learning rates: "image" and "text", say. They are changed in place.
+        objective: Of the training.
+        tasks: What validation calls the two directions, see `visir.training.validation.validate`.
+    """
+
+    advice: ClassVar[str] = "lower optimiser.rate or raise schedule.warmup or objective.temperature"
+
+    def __init__(
+        self, towers: Mapping[K, Tower], objective: Objective, tasks: tuple[str, str] = ("i2t", "t2i")
+    ) -> None:
+        super().__init__()
+        self.towers: dict[str, Tower] = {str(name): tower for name, tower in towers.items()}
+        self._model = nn.ModuleDict(self.towers)
+        anchor, positive = self.towers
+        self._names: dict[Side, str] = {"anchor": anchor, "positive": positive}
+        self.objective, self.tasks = objective, tasks
+
+    @property
+    def model(self) -> nn.Module:
+        """See `Learner.model`: the towers."""
+        return self._model
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """See `Learner.parts`: the towers by their names, and "objective"."""
+        return {**self.towers, "objective": self.objective}
+
+    @property
+    def pretrained(self) -> list[nn.Module]:
+        """See `Learner.pretrained`."""
+        return [module for tower in self.towers.values() if tower.body is not None for module in tower.body.given()]
+
+    def vectors(self, side: Side, inputs: Inputs) -> Tensor:
+        """See `Learner.vectors`: unit vectors, the norm taken in float32 (or wider) under every precision."""
+        with self.precision.autocast():
+            vectors = self._model[self._names[side]](inputs)
+        return functional.normalize(self.precision.widen(vectors), dim=-1)
+
+    def losses(self, pairs: VectorPairs, everyone: VectorPairs | None = None, weight: float = 1.0) -> Losses:
+        """See `Learner.losses`."""
+        losses: Losses = self.objective(pairs, everyone, weight)
+        return losses
+
+    def after_step(self, parts: Mapping[str, float]) -> None:
+        """See `Learner.after_step`."""
+        self.objective.ascend(parts)
+
+    def facts(self) -> dict[str, float]:
+        """See `Learner.facts`."""
+        return self.objective.facts()
+
+    def validate(self, examples: TrainingExamples) -> dict[str, float]:
+        """See `visir.training.validation.validate`."""
+        anchors = encode_source(examples.anchors, partial(self._vectors_of, "anchor"))
+        positives = encode_source(examples.positives, partial(self._vectors_of, "positive"))
+        return validate(anchors, positives, examples.anchor_rows, self.tasks)
+
+    def _vectors_of(self, side: Side, inputs: Inputs) -> Tensor:
+        return self.vectors(side, to_device(inputs, self.precision.device))

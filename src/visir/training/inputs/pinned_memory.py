@@ -1,0 +1,39 @@
+"""Batches in page-locked memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from visir.encoders.towers.base import Inputs
+from visir.training.inputs.base import TrainingBatch
+
+
+def pin_batch(batch: TrainingBatch) -> TrainingBatch:
+    """`batch` copied into page-locked memory, from which CUDA copies without holding up whoever asks for it.
+
+    torch keeps such memory and gives it out again when the copies out of it are done. Raises `RuntimeError` without
+    CUDA.
+    """
+    return TrainingBatch(
+        anchors=_inputs(batch.anchors),
+        positives=_inputs(batch.positives),
+        anchor_rows=_pinned(batch.anchor_rows),
+        targets=_pinned(batch.targets),
+        tokens=_pinned(batch.tokens),
+        classes=_pinned(batch.classes),
+        rows=_pinned(batch.rows),
+    )
+
+
+def _inputs(inputs: Inputs) -> Inputs:
+    if isinstance(inputs, Tensor):
+        pinned: Tensor = _pinned(inputs)
+        return pinned
+    return {name: _pinned(tensor) for name, tensor in inputs.items()}
+
+
+def _pinned(tensor: Any) -> Any:
+    """What is on a device already, or is not there, stays as it is."""
+    return tensor.pin_memory() if isinstance(tensor, Tensor) and tensor.device.type == "cpu" else tensor
