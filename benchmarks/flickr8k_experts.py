@@ -35,8 +35,7 @@ from scipy.stats import kendalltau, spearmanr
 import visir
 from visir.evaluation.systems import EncoderSystem
 from visir.files import data_directory
-from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings
-from visir.search.exact import Vectors
+from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vectors
 
 SAMPLES = 1_000
 NOBODY = EncoderCard("nobody", "imported")

@@ -121,9 +121,9 @@ def compare(kind: str, folder: Path) -> Iterator[Row]:
             else:
                 yield Row(name, "images, Pillow against torchvision", by_pillow, expected[0])
             yield Row(name, f"cosines ({backend})", unit(images) @ unit(texts).T, expected[2])
-            if encoder.matcher is not None:
+            if encoder.cross_encoder is not None:
                 pairs = [(image, text) for image in photos() for text in CAPTIONS]
-                scores = encoder.matcher.score_pairs([image for image, _ in pairs], [text for _, text in pairs])
+                scores = encoder.cross_encoder.score_pairs([image for image, _ in pairs], [text for _, text in pairs])
                 matched = matching(model, inputs)
                 yield Row(name, f"matching scores ({backend})", scores.reshape(matched.shape), matched)
 

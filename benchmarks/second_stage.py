@@ -7,7 +7,7 @@ texts of about 13 tokens with one image. Processor seconds, best of several:
 
 - tower: one image through the vision tower: what would be paid for every pair without tokens that are shared
 - stacked: the pairs with the image's tokens repeated for each, as transformers' own forward pass has them
-- shared: `Matcher.match`, in which keys and values of the image are computed once
+- shared: `CrossEncoder.match`, in which keys and values of the image are computed once
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from visir.encoders import load_matcher
+from visir.encoders import load_cross_encoder
 
 WORDS = ["a", "dog", "runs", "across", "the", "wet", "grass", "behind", "its", "ball", "and", "the", "children"]
 
@@ -34,14 +34,16 @@ def main() -> None:
     options = asked.parse_args()
     with TemporaryDirectory() as folder:
         model = save(Path(folder))
-        matcher = load_matcher(folder, device="cpu")
-        pixels = matcher.preprocess(Image.fromarray(np.random.default_rng(0).integers(0, 256, (375, 500, 3), np.uint8)))
-        tower = best(lambda: matcher.image_tokens([pixels]), options.times)
-        (image,) = matcher.image_tokens([pixels])
+        cross_encoder = load_cross_encoder(folder, device="cpu")
+        pixels = cross_encoder.preprocess(
+            Image.fromarray(np.random.default_rng(0).integers(0, 256, (375, 500, 3), np.uint8))
+        )
+        tower = best(lambda: cross_encoder.image_tokens([pixels]), options.times)
+        (image,) = cross_encoder.image_tokens([pixels])
         texts = [" ".join(WORDS[at % 3 :]) for at in range(options.pairs)]
-        tokens = matcher.text_tokens(texts)
-        shared = best(lambda: matcher.match([image] * len(texts), tokens), options.times)
-        inputs = {name: ids.long() for name, ids in matcher._text.tokens.collate(tokens).items()}  # type: ignore[attr-defined]
+        tokens = cross_encoder.text_tokens(texts)
+        shared = best(lambda: cross_encoder.match([image] * len(texts), tokens), options.times)
+        inputs = {name: ids.long() for name, ids in cross_encoder._text.tokens.collate(tokens).items()}  # type: ignore[attr-defined]
 
         def stack() -> torch.Tensor:
             with torch.inference_mode():
@@ -50,7 +52,7 @@ def main() -> None:
             return logits
 
         stacked = best(stack, options.times)
-        apart = np.abs(stack().numpy() - matcher.match([image] * len(texts), tokens)).max()
+        apart = np.abs(stack().numpy() - cross_encoder.match([image] * len(texts), tokens)).max()
         rates = [options.pairs / seconds for seconds in (stacked, shared)]
         print(f"tower {tower:.2f} s an image; stacked {rates[0]:.2f}, shared {rates[1]:.2f} pairs a second")
         print(f"shared is {stacked / shared:.1f} times as fast; largest difference of the scores {apart:.1e}")

@@ -237,11 +237,11 @@ def rivals(model: str, images: int) -> dict[str, float]:
     recipe, splits = recipe_of(model), splits_of(images)
     built = build_model(recipe, splits.train, "cpu")
     towers, objective = built.towers, built.objective
-    words = {word: number for number, word in enumerate(towers["text"].body.vocabulary.words, 4)}
-    backbone = built.backbones["image"]
-    if isinstance(backbone, ImageViews):
-        backbone = backbone.encoder  # the rival flips and crops for itself
-    dataset = Captions(splits.train, _transform(model, backbone), words)
+    words = {word: number for number, word in enumerate(towers["text"].backbone.vocabulary.words, 4)}
+    base_encoder = built.base_encoders["image"]
+    if isinstance(base_encoder, ImageViews):
+        base_encoder = base_encoder.encoder  # the rival flips and crops for itself
+    dataset = Captions(splits.train, _transform(model, base_encoder), words)
     loader = DataLoader(dataset, BATCH, shuffle=True, num_workers=usable_cores(), collate_fn=collate)
     parameters = [one for module in (*towers.values(), objective) for one in module.parameters()]
     optimiser = torch.optim.AdamW(parameters, lr=5e-4, weight_decay=0.01)
@@ -249,7 +249,7 @@ def rivals(model: str, images: int) -> dict[str, float]:
     for _ in range(EPOCHS):
         epoch, total = Epoch(), 0.0
         for photos, captions, owners in epoch.of(loader):
-            image = torch.nn.functional.normalize(_image_vectors(towers["image"], backbone, photos), dim=-1)
+            image = torch.nn.functional.normalize(_image_vectors(towers["image"], base_encoder, photos), dim=-1)
             text = torch.nn.functional.normalize(towers["text"](captions), dim=-1)
             loss = objective(VectorPairs(image, text, owners)).total
             optimiser.zero_grad()
@@ -270,10 +270,10 @@ def summary(epoch: Epoch, captions: int, before: float, loss: float) -> dict[str
     }
 
 
-def _transform(model: str, backbone: Encoder | None) -> Callable[[Image.Image], Any]:
-    if backbone is not None:
+def _transform(model: str, base_encoder: Encoder | None) -> Callable[[Image.Image], Any]:
+    if base_encoder is not None:
         crop = transforms.Compose([transforms.RandomResizedCrop(224, (CROP, 1.0)), transforms.RandomHorizontalFlip()])
-        return lambda photo: torch.from_numpy(np.array(backbone.preprocess(crop(photo))))
+        return lambda photo: torch.from_numpy(np.array(base_encoder.preprocess(crop(photo))))
     return transforms.Compose(
         [
             transforms.RandomResizedCrop(IMAGE_SIDES[model]["size"], (CROP, 1.0)),
@@ -284,12 +284,12 @@ def _transform(model: str, backbone: Encoder | None) -> Callable[[Image.Image], 
     )
 
 
-def _image_vectors(tower: Tower, backbone: Encoder | None, photos: Tensor) -> Tensor:
-    if backbone is None:
+def _image_vectors(tower: Tower, base_encoder: Encoder | None, photos: Tensor) -> Tensor:
+    if base_encoder is None:
         pixels = photos.contiguous(memory_format=torch.channels_last)
-        vectors: Tensor = tower.head(tower.body.features(pixels))
+        vectors: Tensor = tower.head(tower.backbone.features(pixels))
         return vectors
-    return tower(torch.from_numpy(backbone.embed_images(photos.numpy())))
+    return tower(torch.from_numpy(base_encoder.embed_images(photos.numpy())))
 
 
 def main() -> None:

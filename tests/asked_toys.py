@@ -12,12 +12,12 @@ from visir.encoders import load
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.towers.base import Tower
-from visir.encoders.towers.gru import GRUBody
-from visir.encoders.towers.head import HeadSpec, SparseHead
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.gru import GRUBackbone
+from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.words import WordVocabulary
 from visir.library.updating import update
 from visir.sparse.encoder import SparseEncoder, write_sparse
-from visir.sparse.head import SparseHead as WordHead
+from visir.sparse.head import SparseHead
 from visir.sparse.language_model import WordEmbeddings
 from visir.sparse.vocabulary import Tokenizer
 
@@ -39,10 +39,10 @@ def write_models(folder: Path) -> tuple[Path, Path]:
     pixels = load("pixels")
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        body = GRUBody(Vocabulary.fit([" ".join(WORDS)] * 5), words=12, hidden=16)
+        body = GRUBackbone(WordVocabulary.fit([" ".join(WORDS)] * 5), words=12, hidden=16)
         towers = {
-            "image": Tower(None, SparseHead(HeadSpec(pixels.dimension, 24))),
-            "text": Tower(body, SparseHead(HeadSpec(body.outputs, 24))),
+            "image": Tower(None, Head(HeadSpec(pixels.dimension, 24))),
+            "text": Tower(body, Head(HeadSpec(body.outputs, 24))),
         }
         dense.mkdir(parents=True)
         write_towers(dense, TowersEncoder(towers, {"image": pixels}, device="cpu"))  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ def write_models(folder: Path) -> tuple[Path, Path]:
         made.add_special_tokens(["[PAD]", "[UNK]"])
         tokenizer = Tokenizer(made.to_str().encode(), "tiny")
         size = len(tokenizer.vocabulary)
-        head = WordHead(
+        head = SparseHead(
             24,
             WordEmbeddings(torch.randn(size, 12), 0.3 * torch.randn(size), None, "random"),
             tokenizer.vocabulary.usable,

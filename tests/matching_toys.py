@@ -1,4 +1,4 @@
-"""Matchers for tests: one whose scores can be worked by hand, and a tiny BLIP with random weights."""
+"""Cross-encoders for tests: one whose scores can be worked by hand, and a tiny BLIP with random weights."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from visir.encoders.cross_encoder import CrossEncoder, Tokens
 from visir.encoders.inputs import Pixels
-from visir.encoders.matching import Matcher, Tokens
 from visir.records import Collection, EncoderCard
 
 
-class Nearness(Matcher):
+class Nearness(CrossEncoder):
     """−|red − 10 · number in the text|: 0 for "3" and a picture whose red is 30. Counts what goes through it."""
 
     images_at_once, texts_at_once, pairs_at_once = 3, 4, 5

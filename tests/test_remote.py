@@ -21,7 +21,7 @@ from PIL import Image
 
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
-from visir.encoders import Store, encode, encode_collection, load
+from visir.encoders import Store, encode, encode_detailed, load
 from visir.encoders.exported import export
 from visir.encoders.shard_folder import Shard
 from visir.encoders.shards import encode_shard, join_shards
@@ -111,7 +111,7 @@ def test_copies_on_two_machines_have_the_same_vectors(
     keys = []
     for machine in ("one", "two"):
         monkeypatch.setenv("VISIR_CACHE", str(tmp_path / machine))
-        keys.append(Store().key(load("pixels").card, open_collection("memory://photos"), "image"))
+        keys.append(Store().key(load("pixels").card, open_collection("memory://photos").items("image")))
         time.sleep(0.02)
     assert keys[0] == keys[1]
 
@@ -121,21 +121,21 @@ def sharded(collection: Collection, place: str, tmp_path: Path) -> None:
     for number in (1, 2):
         store = Store(tmp_path / f"machine {number}")
         done = encode_shard(
-            load("pixels"), collection, "image", Shard(number, 2), place=place, store=store, batch_size=4
+            load("pixels"), collection.items("image"), Shard(number, 2), place=place, store=store, batch_size=4
         )
         assert done.computed == len(done.rows) > 0 and done.finished == tuple(range(1, number + 1))
         assert not list(store.root.rglob("vectors.npy"))  # it is there, and no longer here
         again = encode_shard(
-            load("pixels"), collection, "image", Shard(number, 2), place=place, store=store, batch_size=4
+            load("pixels"), collection.items("image"), Shard(number, 2), place=place, store=store, batch_size=4
         )
         assert again.computed == 0
     third = Store(tmp_path / "machine 3")
-    entry = join_shards(load("pixels"), collection, "image", place=place, store=third)
-    one = encode_collection(load("pixels"), collection, "image", store=Store(tmp_path / "one"), batch_size=4)
+    entry = join_shards(load("pixels"), collection.items("image"), place=place, store=third)
+    one = encode_detailed(load("pixels"), collection.items("image"), store=Store(tmp_path / "one"), batch_size=4)
     assert one.folder is not None
     for name in ("vectors.npy", "ids.parquet"):
         assert (entry.folder / name).read_bytes() == (one.folder / name).read_bytes()
-    assert join_shards(load("pixels"), collection, "image", place=place, store=third).folder == entry.folder
+    assert join_shards(load("pixels"), collection.items("image"), place=place, store=third).folder == entry.folder
 
 
 def exported(collection: Collection, place: str) -> None:
@@ -162,15 +162,15 @@ def test_faults_of_shards_elsewhere_name_them(memory: fsspec.AbstractFileSystem,
     data[200] ^= 1
     memory.pipe(path, bytes(data))
     with pytest.raises(EmbeddingError, match=r"memory://bucket/shards/image-00002-of-00002: damaged(.|\n)*--shard 2/2"):
-        join_shards(load("pixels"), collection, "image", place=place, store=Store(tmp_path / "fourth"))
+        join_shards(load("pixels"), collection.items("image"), place=place, store=Store(tmp_path / "fourth"))
     memory.rm("/bucket/shards/image-00002-of-00002/visir.json")  # as a copy leaves it that was cut off
     with pytest.raises(EmbeddingError, match="of 2 image shards 2 is missing"):
-        join_shards(load("pixels"), collection, "image", place=place, store=Store(tmp_path / "fourth"))
+        join_shards(load("pixels"), collection.items("image"), place=place, store=Store(tmp_path / "fourth"))
     store = Store(tmp_path / "machine 2")
     assert encode_shard(
-        load("pixels"), collection, "image", Shard(2, 2), place=place, store=store, batch_size=4
+        load("pixels"), collection.items("image"), Shard(2, 2), place=place, store=store, batch_size=4
     ).computed
-    join_shards(load("pixels"), collection, "image", place=place, store=Store(tmp_path / "fourth"))
+    join_shards(load("pixels"), collection.items("image"), place=place, store=Store(tmp_path / "fourth"))
 
 
 def test_a_copy_that_failed_is_made_again_without_encoding(
@@ -184,8 +184,8 @@ def test_a_copy_that_failed_is_made_again_without_encoding(
     with monkeypatch.context() as patch:
         patch.setattr(type(memory), "put_file", broken)
         with pytest.raises(VisirError, match=r"cannot be reached \(ConnectionResetError: peer(.|\n)*it goes on from"):
-            encode_shard(load("pixels"), collection, "image", Shard(1, 2), place="memory://b/s", store=store)
-    done = encode_shard(load("pixels"), collection, "image", Shard(1, 2), place="memory://b/s", store=store)
+            encode_shard(load("pixels"), collection.items("image"), Shard(1, 2), place="memory://b/s", store=store)
+    done = encode_shard(load("pixels"), collection.items("image"), Shard(1, 2), place="memory://b/s", store=store)
     assert (done.resumed, done.computed, done.finished) == (len(done.rows), 0, (1,))
 
 

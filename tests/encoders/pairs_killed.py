@@ -20,6 +20,11 @@ def collection(folder: Path):  # type: ignore[no-untyped-def]
     return reds(folder, [8 * at for at in range(COUNT)], [str(at) for at in range(COUNT)], list(range(COUNT)))
 
 
+def sides(collection):  # type: ignore[no-untyped-def]
+    """The images, and the captions."""
+    return collection.items("image"), collection.items("text")
+
+
 def every_pair():  # type: ignore[no-untyped-def]
     image, text = np.divmod(np.arange(COUNT * COUNT), COUNT)
     return image, text
@@ -27,4 +32,4 @@ def every_pair():  # type: ignore[no-untyped-def]
 
 if __name__ == "__main__":
     pair_store._FLUSH_SECONDS = 0.0
-    match_pairs(Nearness(pause=0.01), collection(Path(sys.argv[1])), *every_pair(), root=sys.argv[2])
+    match_pairs(Nearness(pause=0.01), *sides(collection(Path(sys.argv[1]))), *every_pair(), root=sys.argv[2])

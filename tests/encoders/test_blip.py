@@ -12,8 +12,8 @@ import torch
 import transformers
 
 from visir.collections.images import to_rgb
-from visir.encoders.loading import load, load_matcher
-from visir.encoders.matching import Matcher, of_one_image
+from visir.encoders.cross_encoder import CrossEncoder, of_one_image
+from visir.encoders.loading import load, load_cross_encoder
 from visir.errors import EncoderError
 
 SHORT = [caption for caption in tiny.CAPTIONS if len(caption) < 200]
@@ -57,12 +57,12 @@ def test_cosines_equal_the_contrastive_reference(saved: tuple[Path, Any], backen
 @pytest.mark.parametrize("backend", ["pil", "torchvision"])
 def test_scores_equal_the_matching_head(saved: tuple[Path, Any], backend: str) -> None:
     folder, model = saved
-    matcher = load(f"{folder}?processor={backend}", device="cpu").matcher
-    assert isinstance(matcher, Matcher)
+    cross_encoder = load(f"{folder}?processor={backend}", device="cpu").cross_encoder
+    assert isinstance(cross_encoder, CrossEncoder)
     photos = tiny.photos()
     # All 13 x 9 pairs in a shuffled order, so that repeats of an image are far apart and cross block borders.
     pairs = np.random.default_rng(0).permutation([(i, t) for i in range(13) for t in range(9)])
-    scores = matcher.score_pairs([photos[i] for i, _ in pairs], [SHORT[t] for _, t in pairs])
+    scores = cross_encoder.score_pairs([photos[i] for i, _ in pairs], [SHORT[t] for _, t in pairs])
     expected = reference(folder, model, backend, SHORT, matching=True)
     difference = np.abs(scores - expected[pairs[:, 0], pairs[:, 1]]).max()
     print(f"blip matching {backend} {difference:.1e}")
@@ -73,7 +73,7 @@ def test_scores_equal_the_matching_head(saved: tuple[Path, Any], backend: str) -
 def test_a_pair_with_a_long_text(saved: tuple[Path, Any]) -> None:
     folder, model = saved
     long = next(caption for caption in tiny.CAPTIONS if len(caption) >= 200)
-    scores = load_matcher(folder, device="cpu").score_pairs(tiny.photos()[:2], [long, long])
+    scores = load_cross_encoder(folder, device="cpu").score_pairs(tiny.photos()[:2], [long, long])
     expected = reference(folder, model, "pil", [long], matching=True)
     assert np.abs(scores - expected[:2, 0]).max() <= 1e-5
 
@@ -81,12 +81,12 @@ def test_a_pair_with_a_long_text(saved: tuple[Path, Any]) -> None:
 def test_tokens_are_computed_once_and_serve_many_pairs(saved: tuple[Path, Any]) -> None:
     """Images a, b and three texts; pairs in an order in which texts of several lengths share a call."""
     folder, model = saved
-    matcher = load_matcher(folder, device="cpu")
-    a, b = matcher.image_tokens([matcher.preprocess(to_rgb(one)) for one in tiny.photos()[:2]])
-    words = matcher.text_tokens(SHORT[:3])
+    cross_encoder = load_cross_encoder(folder, device="cpu")
+    a, b = cross_encoder.image_tokens([cross_encoder.preprocess(to_rgb(one)) for one in tiny.photos()[:2]])
+    words = cross_encoder.text_tokens(SHORT[:3])
     assert a.shape == (17, 32)  # 16 patches of 8 × 8 in 32 × 32, and the first token
     assert len({len(one) for one in words}) > 1
-    scores = matcher.match([a, a, a, b, a], [words[2], words[0], words[1], words[1], words[0]])
+    scores = cross_encoder.match([a, a, a, b, a], [words[2], words[0], words[1], words[1], words[0]])
     expected = reference(folder, model, "pil", SHORT, matching=True)
     assert np.abs(scores - expected[[0, 0, 0, 1, 0], [2, 0, 1, 1, 0]]).max() <= 1e-5
     assert [(one is a, place) for one, place in of_one_image([a, a, b, a])] == [
@@ -98,30 +98,30 @@ def test_tokens_are_computed_once_and_serve_many_pairs(saved: tuple[Path, Any]) 
 
 
 def test_a_picture_passes_the_vision_tower_once(saved: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    matcher = load_matcher(saved[0], device="cpu")
+    cross_encoder = load_cross_encoder(saved[0], device="cpu")
     seen: list[int] = []
-    tokens = matcher.image_tokens
-    monkeypatch.setattr(matcher, "image_tokens", lambda batch: (seen.append(len(batch)), tokens(batch))[1])
+    tokens = cross_encoder.image_tokens
+    monkeypatch.setattr(cross_encoder, "image_tokens", lambda batch: (seen.append(len(batch)), tokens(batch))[1])
     first, second = tiny.photos()[:2]
-    matcher.score_pairs([first, second] * 100, ["a dog"] * 200)  # more pairs than one call of `match` takes
+    cross_encoder.score_pairs([first, second] * 100, ["a dog"] * 200)  # more pairs than one call of `match` takes
     assert sum(seen) == 2
 
 
 def test_pairs_must_be_pairs(saved: tuple[Path, Any]) -> None:
-    matcher = load_matcher(saved[0], device="cpu")
+    cross_encoder = load_cross_encoder(saved[0], device="cpu")
     with pytest.raises(EncoderError, match="1 images cannot be paired with 2 texts"):
-        matcher.score_pairs(tiny.photos()[:1], ["a", "b"])
-    assert matcher.score_pairs([], []).shape == (0,)
+        cross_encoder.score_pairs(tiny.photos()[:1], ["a", "b"])
+    assert cross_encoder.score_pairs([], []).shape == (0,)
 
 
 def test_a_matcher_is_not_its_encoder(saved: tuple[Path, Any]) -> None:
-    """Scores and vectors of one checkpoint are kept under different keys; vectors alone have no matcher."""
+    """Scores and vectors of one checkpoint are kept under different keys; vectors alone have no cross-encoder."""
     encoder = load(saved[0], device="cpu")
-    assert encoder.matcher is not None
-    assert encoder.matcher.card.fingerprint != encoder.card.fingerprint
-    assert encoder.matcher.card.weights == encoder.card.weights
+    assert encoder.cross_encoder is not None
+    assert encoder.cross_encoder.card.fingerprint != encoder.card.fingerprint
+    assert encoder.cross_encoder.card.weights == encoder.card.weights
     with pytest.raises(EncoderError, match=r"pixels .* has no image–text matching head"):
-        load_matcher("pixels")
+        load_cross_encoder("pixels")
 
 
 def test_the_limit_of_blips_own_evaluation(saved: tuple[Path, Any]) -> None:
@@ -147,7 +147,7 @@ def test_a_captioning_checkpoint_is_refused(saved: tuple[Path, Any], tmp_path: P
 
 
 def test_bfloat16_runs(saved: tuple[Path, Any]) -> None:
-    exact, rough = (load_matcher(saved[0], device="cpu", dtype=dtype) for dtype in ("float32", "bfloat16"))
+    exact, rough = (load_cross_encoder(saved[0], device="cpu", dtype=dtype) for dtype in ("float32", "bfloat16"))
     pairs = (tiny.photos()[:3], tiny.CAPTIONS[:3])
     near, far = rough.score_pairs(*pairs), exact.score_pairs(*pairs)
     assert near.dtype == np.float32 and np.allclose(near, far, atol=0.2) and not np.array_equal(near, far)

@@ -1,4 +1,4 @@
-"""Whole collections through an encoder: broken inputs, order, batches, backbones, memory."""
+"""Whole collections through an encoder: broken inputs, order, batches, base encoders, memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from encoder_toys import Means, photos
 from PIL import Image
 
 from visir.collections import open_collection
-from visir.encoders import Store, encode, encode_collection, load
+from visir.encoders import Store, encode, encode_detailed, load
 from visir.encoders.base import Encoder
 from visir.encoders.loader import load_images
 from visir.errors import EncoderError, ImageError
@@ -35,14 +35,14 @@ def test_a_broken_image_stops_the_run_by_name(tmp_path: Path) -> None:
 
 def test_broken_images_set_aside_are_counted_and_never_passed_on_silently(tmp_path: Path) -> None:
     collection = broken_photos(tmp_path / "photos")
-    done = encode_collection(Means(), collection, "image", skip_broken=True)
+    done = encode_detailed(Means(), collection.items("image"), skip_broken=True)
     assert list(done.broken) == ["p003", "p007"]
     assert "the file is empty" in done.broken["p003"]
     assert "No such file" in done.broken["p007"]
     assert done.embeddings.ids.to_pylist() == [f"p{i:03}" for i in (0, 1, 2, 4, 5, 6, 8, 9)]
     assert done.embeddings.vectors[:, 0].tolist() == [0, 1, 2, 4, 5, 6, 8, 9]
     # Found again, with its broken ones; and refused to who does not allow them.
-    found = encode_collection(Means(), collection, "image", skip_broken=True)
+    found = encode_detailed(Means(), collection.items("image"), skip_broken=True)
     assert (found.computed, found.broken) == (0, done.broken)
     with pytest.raises(ImageError, match="2 of 10 images are broken: image 'p003'"):
         encode(Means(), collection, "image")
@@ -68,7 +68,7 @@ def test_an_image_that_can_be_read_again_is_encoded(tmp_path: Path) -> None:
 
     collection = photos(tmp_path / "photos", 5)
     fussy = Fussy()
-    assert encode_collection(fussy, collection, "image", skip_broken=True).broken == {
+    assert encode_detailed(fussy, collection.items("image"), skip_broken=True).broken == {
         "p002": "image 'p002' (p002.png): too narrow."
     }
     fussy.refuses = False
@@ -124,23 +124,23 @@ def test_texts_are_sorted_by_length_inside_and_come_out_in_order(tmp_path: Path)
     assert vectors.tolist() == [[len(one), one.count(" "), 1] for one in texts]
 
 
-def test_heads_reuse_the_kept_vectors_of_their_backbone(tmp_path: Path) -> None:
+def test_heads_reuse_the_kept_vectors_of_their_base_encoder(tmp_path: Path) -> None:
     class Doubled(Means):
         def __init__(self, under: Encoder) -> None:
             super().__init__(weights="head", name="doubled")
             self.under = under
 
-        def backbone(self, modality):  # type: ignore[no-untyped-def]
+        def base_encoder(self, modality):  # type: ignore[no-untyped-def]
             return self.under
 
         def project(self, modality, vectors):  # type: ignore[no-untyped-def]
             return np.asarray(vectors) * 2
 
-    collection, backbone = photos(tmp_path / "photos", 6), Means()
-    encode(backbone, collection, "image")
-    backbone.seen.clear()
-    projected = encode(Doubled(backbone), collection, "image")
-    assert backbone.seen == []
+    collection, base_encoder = photos(tmp_path / "photos", 6), Means()
+    encode(base_encoder, collection, "image")
+    base_encoder.seen.clear()
+    projected = encode(Doubled(base_encoder), collection, "image")
+    assert base_encoder.seen == []
     assert projected.vectors[2].tolist() == [4, 8, 12]
     assert projected.encoder.name == "doubled"
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from visir.encoders.loading import load, load_matcher
+from visir.encoders.loading import load, load_cross_encoder
 from visir.encoders.models.captions import first_words, plain_caption
-from visir.encoders.towers.half import HALVES
+from visir.encoders.towers.pretrained_tower import PRETRAINED_TOWERS
 from visir.errors import EncoderError
 
 KINDS = tiny.KINDS
@@ -47,7 +47,7 @@ def rewritten(name: str, folder: Path, change: Any) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_equal_the_authors_code(names: dict[str, str], kind: str) -> None:
     encoder, reference = load(names[kind], device="cpu"), tiny.REFERENCE[kind]
-    assert [list(one) for one in encoder.half("text").prepare(tiny.CAPTIONS)] == reference["ids"]  # type: ignore[attr-defined]
+    assert [list(one) for one in encoder.pretrained_tower("text").prepare(tiny.CAPTIONS)] == reference["ids"]  # type: ignore[attr-defined]
     images, texts = encoder.encode_images(tiny.photos()), encoder.encode_texts(tiny.CAPTIONS)
     difference = max(
         np.abs(images - np.array(reference["image"])).max(), np.abs(texts - np.array(reference["text"])).max()
@@ -60,24 +60,24 @@ def test_vectors_equal_the_authors_code(names: dict[str, str], kind: str) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_equal_the_authors_code(names: dict[str, str], kind: str) -> None:
-    matcher, expected = load_matcher(names[kind], device="cpu"), np.array(tiny.REFERENCE[kind]["match"])
+    cross_encoder, expected = load_cross_encoder(names[kind], device="cpu"), np.array(tiny.REFERENCE[kind]["match"])
     pairs = np.random.RandomState(0).permutation([(i, t) for i in range(5) for t in range(8)])
     photos = tiny.photos()
-    scores = matcher.score_pairs([photos[i] for i, _ in pairs], [tiny.CAPTIONS[t] for _, t in pairs])
+    scores = cross_encoder.score_pairs([photos[i] for i, _ in pairs], [tiny.CAPTIONS[t] for _, t in pairs])
     difference = np.abs(scores - expected[pairs[:, 0], pairs[:, 1]]).max()
     print(f"{kind} matching {difference:.1e}")
     assert difference <= 1e-5 and scores.dtype == np.float32
     assert expected.std(axis=0).mean() > 0.01 and expected.std(axis=1).mean() > 0.01  # reads image and text
-    assert matcher.card.family == f"{kind}-itm"
+    assert cross_encoder.card.family == f"{kind}-itm"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_score_does_not_depend_on_the_other_pairs(names: dict[str, str], kind: str) -> None:
     """A text alone is not padded; beside a longer one it is."""
-    matcher = load_matcher(names[kind], device="cpu")
+    cross_encoder = load_cross_encoder(names[kind], device="cpu")
     photo, short, long = tiny.photos()[0], tiny.CAPTIONS[0], tiny.CAPTIONS[6]
-    alone = matcher.score_pairs([photo], [short])
-    assert np.abs(matcher.score_pairs([photo, photo], [short, long])[:1] - alone).max() <= 1e-6
+    alone = cross_encoder.score_pairs([photo], [short])
+    assert np.abs(cross_encoder.score_pairs([photo, photo], [short, long])[:1] - alone).max() <= 1e-6
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -159,7 +159,7 @@ def test_the_vocabulary(names: dict[str, str], tmp_path: Path) -> None:
     tiny.write_vocabulary(beside)
     for encoder in (by_file, by_folder, load(name, device="cpu")):
         assert encoder.card.text_preprocessing == expected.card.text_preprocessing
-    by_file.half("text").tokens._tokenizer.save_pretrained(tmp_path / "fast")  # type: ignore[attr-defined]
+    by_file.pretrained_tower("text").tokens._tokenizer.save_pretrained(tmp_path / "fast")  # type: ignore[attr-defined]
     (tmp_path / "fast" / "vocab.txt").unlink(missing_ok=True)
     fast = load(f"{name}&tokenizer={tmp_path / 'fast'}", device="cpu")
     assert np.array_equal(fast.encode_texts(tiny.CAPTIONS), expected.encode_texts(tiny.CAPTIONS))
@@ -208,7 +208,7 @@ def test_albef_at_another_size(names: dict[str, str]) -> None:
     """The position embeddings of 4 × 4 patches are resized to 6 × 6; [CLS] keeps its own."""
     encoder: Any = load(f"{names['albef']}&image_size=96", device="cpu")
     assert encoder.card.image_preprocessing["size"] == [96, 96]
-    found = encoder.half("image").network.tower.vit.pos_embed.detach()
+    found = encoder.pretrained_tower("image").network.tower.vit.pos_embed.detach()
     before = tiny.weights({"visual_encoder.pos_embed": [1, 17, 48]})["visual_encoder.pos_embed"]
     grid = before[0, 1:].reshape(4, 4, 48).permute(2, 0, 1)[None]
     grown = torch.nn.functional.interpolate(grid, scale_factor=1.5, mode="bicubic")[0].permute(1, 2, 0)
@@ -237,15 +237,15 @@ def test_an_ending_is_read_whole(names: dict[str, str], kind: str) -> None:
     encoder: Any = load(names[kind], device="cpu")
     ending = "3 1 4 1 5 9"
     texts = [*tiny.CAPTIONS, "", "dog " * 23, "dog " * 24, "dog - dog " * 20, "dogs, " * 20]
-    half = encoder.half("text")
-    last = [int(one) for one in half.prepare([ending])[0][1:]]
-    for before, text in zip(texts, encoder.room_for(texts, ending), strict=True):
+    pretrained_tower = encoder.pretrained_tower("text")
+    last = [int(one) for one in pretrained_tower.prepare([ending])[0][1:]]
+    for before, text in zip(texts, encoder.truncate(texts, ending), strict=True):
         assert before.startswith(text)
-        assert list(half.prepare([f"{text} {ending}"])[0][-6:]) == last
+        assert list(pretrained_tower.prepare([f"{text} {ending}"])[0][-6:]) == last
     # 23 words and six are 29, 24 are 30: read whole by X-VLM; ALBEF has [CLS] and 29 tokens.
-    whole, cut = encoder.room_for(["dog " * 24, "dog " * 25], ending)
+    whole, cut = encoder.truncate(["dog " * 24, "dog " * 25], ending)
     assert (whole.count("dog"), cut.count("dog")) == {"xvlm": (24, 24), "albef": (23, 23)}[kind]
-    assert encoder.matcher.room_for(["dog " * 25], ending) == [cut]
+    assert encoder.cross_encoder.truncate(["dog " * 25], ending) == [cut]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -254,26 +254,26 @@ def test_a_half_is_built_again_from_its_own_files(
     names: dict[str, str], kind: str, modality: Any, tmp_path: Path
 ) -> None:
     encoder: Any = load(names[kind], device="cpu")
-    half = encoder.half(modality)
-    for file, content in half.files().items():
+    pretrained_tower = encoder.pretrained_tower(modality)
+    for file, content in pretrained_tower.files().items():
         (tmp_path / file).write_bytes(content)
-    module, _, function = HALVES.get("fusion").partition(":")
+    module, _, function = PRETRAINED_TOWERS.get("fusion").partition(":")
     again = getattr(__import__(module, fromlist=[function]), function)(
-        tmp_path, modality, json.loads(json.dumps(half.spec()))
+        tmp_path, modality, json.loads(json.dumps(pretrained_tower.spec()))
     )
-    again.network.load_state_dict(half.network.state_dict())
+    again.network.load_state_dict(pretrained_tower.network.state_dict())
     again.network.eval()
     items = tiny.photos() if modality == "image" else tiny.CAPTIONS
     with torch.no_grad():
-        one, other = (each.network(each.collate(each.prepare(items))) for each in (half, again))
-    assert torch.equal(one, other) and again.values() == half.values()
-    assert not {id(one) for one in encoder.half("image").network.parameters()} & {
-        id(one) for one in encoder.half("text").network.parameters()
+        one, other = (each.network(each.collate(each.prepare(items))) for each in (pretrained_tower, again))
+    assert torch.equal(one, other) and again.values() == pretrained_tower.values()
+    assert not {id(one) for one in encoder.pretrained_tower("image").network.parameters()} & {
+        id(one) for one in encoder.pretrained_tower("text").network.parameters()
     }
-    half.network.train()
-    half.checkpoint_gradients()
-    half.network(half.collate(half.prepare(items))).sum().backward()
-    assert all(one.grad is not None for one in half.network.parameters())
+    pretrained_tower.network.train()
+    pretrained_tower.checkpoint_gradients()
+    pretrained_tower.network(pretrained_tower.collate(pretrained_tower.prepare(items))).sum().backward()
+    assert all(one.grad is not None for one in pretrained_tower.network.parameters())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -283,15 +283,15 @@ def test_bfloat16_runs(names: dict[str, str], kind: str) -> None:
     for method, items in (("encode_images", photos), ("encode_texts", tiny.CAPTIONS)):
         near, far = getattr(rough, method)(items), getattr(exact, method)(items)
         assert near.dtype == np.float32 and 0 < np.abs(near - far).max() < 0.2
-    assert exact.matcher is not None and rough.matcher is not None
+    assert exact.cross_encoder is not None and rough.cross_encoder is not None
     pairs = (photos, tiny.CAPTIONS[:5])
-    assert 0 < np.abs(rough.matcher.score_pairs(*pairs) - exact.matcher.score_pairs(*pairs)).max() < 0.2
+    assert 0 < np.abs(rough.cross_encoder.score_pairs(*pairs) - exact.cross_encoder.score_pairs(*pairs)).max() < 0.2
 
 
 def test_nothing_in_nothing_out(names: dict[str, str]) -> None:
     encoder = load(names["xvlm"], device="cpu")
     assert encoder.encode_texts([]).shape == encoder.encode_images([]).shape == (0, 24)
-    assert encoder.matcher is not None and encoder.matcher.score_pairs([], []).shape == (0,)
+    assert encoder.cross_encoder is not None and encoder.cross_encoder.score_pairs([], []).shape == (0,)
     # What the authors' code refuses is the empty caption: [CLS] alone.
     assert np.array_equal(encoder.encode_texts(["?!"]), encoder.encode_texts([""]))
 
@@ -314,9 +314,9 @@ def test_a_plain_caption_is_plain_already(text: str) -> None:
 
 def test_images_are_squeezed_not_cut(names: dict[str, str]) -> None:
     """Resizing to 64 × 64 whatever the sides, then (value / 255 − mean) / deviation with CLIP's numbers."""
-    half = load(names["xvlm"], device="cpu").half("image")  # type: ignore[attr-defined]
+    pretrained_tower = load(names["xvlm"], device="cpu").pretrained_tower("image")  # type: ignore[attr-defined]
     photo = Image.new("RGB", (300, 20), (255, 0, 51))
-    pixels = half.collate(half.prepare([photo])).numpy()
+    pixels = pretrained_tower.collate(pretrained_tower.prepare([photo])).numpy()
     # (1 − 0.48145466) / 0.26862954; (0 − 0.4578275) / 0.26130258; (0.2 − 0.40821073) / 0.27577711
     assert pixels.shape == (1, 3, 64, 64)
     assert np.allclose(pixels[0, :, 0, 0], [1.93033625, -1.75209713, -0.75499641], atol=1e-6)

@@ -1,4 +1,4 @@
-"""The recurrent body: against torch's own GRU, and independent of its neighbours."""
+"""The recurrent backbone: against torch's own GRU, and independent of its neighbours."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from visir.encoders.towers.base import to_device
-from visir.encoders.towers.gru import GRUBody
+from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.packed_gru import Packing, _Recurrence
-from visir.encoders.towers.words import SPECIAL, UNKNOWN, Vocabulary
+from visir.encoders.towers.words import SPECIAL, UNKNOWN, WordVocabulary
 
 SHAPES: list[dict[str, Any]] = [
     {"bidirectional": True},
@@ -26,17 +26,17 @@ SHAPES: list[dict[str, Any]] = [
 ]
 
 
-def body(words: int = 20, **shape: Any) -> GRUBody:
+def backbone(words: int = 20, **shape: Any) -> GRUBackbone:
     torch.manual_seed(0)
-    return GRUBody(Vocabulary([f"w{number}" for number in range(words)]), words=5, hidden=4, **shape)
+    return GRUBackbone(WordVocabulary([f"w{number}" for number in range(words)]), words=5, hidden=4, **shape)
 
 
-def batch(one: GRUBody, lengths: list[int]) -> dict[str, Tensor]:
+def batch(one: GRUBackbone, lengths: list[int]) -> dict[str, Tensor]:
     rng = np.random.default_rng(0)
     return one.collate([rng.integers(UNKNOWN, len(one.vocabulary), length) for length in lengths])
 
 
-def one_by_one(one: GRUBody, inputs: dict[str, Tensor]) -> Tensor:
+def one_by_one(one: GRUBackbone, inputs: dict[str, Tensor]) -> Tensor:
     """The slow, obvious reference: torch's GRU over one caption at a time, nothing padded."""
     rows = []
     for ids, length in zip(inputs["ids"], inputs["lengths"].tolist(), strict=True):
@@ -50,7 +50,7 @@ def one_by_one(one: GRUBody, inputs: dict[str, Tensor]) -> Tensor:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_values_and_gradients_are_those_of_torch_one_caption_at_a_time(shape: dict[str, Any]) -> None:
-    one = body(**shape).double()
+    one = backbone(**shape).double()
     inputs = batch(one, [3, 1, 7, 7, 2, 5])
     found = one(inputs)
     weights = torch.randn_like(found)
@@ -66,7 +66,7 @@ def test_values_and_gradients_are_those_of_torch_one_caption_at_a_time(shape: di
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_road_of_a_gpu_gives_the_same(shape: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    one = body(**shape)
+    one = backbone(**shape)
     inputs = batch(one, [4, 9, 1, 1])
     here = one(inputs)
     monkeypatch.setattr(one, "_on_cpu", one._by_torch)
@@ -76,7 +76,7 @@ def test_the_road_of_a_gpu_gives_the_same(shape: dict[str, Any], monkeypatch: py
 @pytest.mark.parametrize("shape", SHAPES)
 def test_nothing_is_asked_of_the_device(shape: dict[str, Any]) -> None:
     """The meta device has no numbers: whoever asked it for one, and so would wait for a GPU, fails there."""
-    one = body(**shape)
+    one = backbone(**shape)
     inputs = to_device(batch(one, [4, 9, 1, 1]), "meta")
     assert isinstance(inputs, dict) and (inputs["ids"].device.type, inputs["lengths"].device.type) == ("meta", "cpu")
     assert one.to("meta")(inputs).shape == (4, one.outputs)
@@ -93,7 +93,7 @@ def test_gradients_by_finite_differences() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_caption_alone_and_among_others(shape: dict[str, Any]) -> None:
-    one = body(**shape)
+    one = backbone(**shape)
     inputs = batch(one, [3, 12, 1, 6])
     together = one(inputs)
     wider = {"ids": torch.nn.functional.pad(inputs["ids"], (0, 9)), "lengths": inputs["lengths"]}
@@ -108,14 +108,14 @@ def test_a_caption_alone_and_among_others(shape: dict[str, Any]) -> None:
 
 
 def test_the_backward_half_has_read_the_whole_caption() -> None:
-    one = body()
+    one = backbone()
     first, second = one(one.collate([np.array([4, 5, 6]), np.array([4, 7, 6])]))
     # Both end in word 6: a state taken at the last word would be the same for both.
     assert not torch.allclose(first[4:], second[4:], atol=1e-3)
 
 
 def test_an_empty_caption_is_one_unknown_word() -> None:
-    one = body()
+    one = backbone()
     assert one.prepare(" ...").tolist() == one.prepare("zebra").tolist() == [UNKNOWN]
     assert one.prepare("w3 W0").tolist() == [SPECIAL + 3, SPECIAL]
     collated = one.collate([one.prepare(""), one.prepare("w3 w0")])
@@ -136,14 +136,14 @@ def test_the_layout_is_a_permutation_of_all_words(lengths: list[int]) -> None:
 
 
 def test_vectors_from_a_file_are_given_and_the_others_look_like_them(tmp_path: Path) -> None:
-    one = body(words=2000)
+    one = backbone(words=2000)
     rng = np.random.default_rng(0)
     vectors = rng.normal([5, 0, 0, 0, -5], [0.1, 1, 2, 0.1, 1], (1000, 5)).astype(np.float32)
     lines = [f"w{number} {' '.join(map(repr, row.tolist()))}" for number, row in enumerate(vectors)]
     (tmp_path / "glove.txt").write_text("\n".join(lines))
-    assert list(one.given()) == []
+    assert list(one.pretrained_modules()) == []
     assert one.read_vectors(tmp_path / "glove.txt") == 1000
-    assert list(one.given()) == [one.embedding]
+    assert list(one.pretrained_modules()) == [one.embedding]
     weights = one.embedding.weight.detach().numpy()
     np.testing.assert_array_equal(weights[SPECIAL : SPECIAL + 1000], vectors)
     assert not weights[0].any()  # padding
@@ -152,7 +152,7 @@ def test_vectors_from_a_file_are_given_and_the_others_look_like_them(tmp_path: P
 
 
 def test_autocast_takes_the_lower_precision() -> None:
-    one = body()
+    one = backbone()
     inputs = batch(one, [3, 5])
     with torch.autocast("cpu", torch.bfloat16):
         low = one(inputs)

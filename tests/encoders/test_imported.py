@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from visir.encoders import encode, encode_collection, load
+from visir.encoders import encode, encode_detailed, load
 from visir.encoders.exported import export
 from visir.errors import EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, Embeddings, EncoderCard
@@ -161,7 +161,7 @@ def test_exported_vectors_come_back_with_the_card_of_their_encoder(tmp_path: Pat
     export(folder, made)  # type: ignore[arg-type]
     again = load(folder)
     assert again.card == card
-    done = encode_collection(again, collection.split("test"), "text")
+    done = encode_detailed(again, collection.split("test").items("text"))
     assert done.folder is None
     assert done.embeddings.vectors.tolist() == TEXTS[1:].tolist()
     with pytest.raises(VisirError, match="exists already"):

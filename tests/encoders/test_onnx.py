@@ -1,4 +1,4 @@
-"""Image backbones in ONNX files, their declared input, and MobileNetV2."""
+"""Image base encoders in ONNX files, their declared input, and MobileNetV2."""
 
 from __future__ import annotations
 

@@ -112,13 +112,13 @@ def test_openais_weights_are_computed_with_quickgelu_whatever_the_architecture_s
 
 def test_real_tags_that_need_quickgelu() -> None:
     """No download: only what would be asked of open_clip."""
-    from visir.encoders.models.openclip import Source, find_source
+    from visir.encoders.models.openclip import OpenClipSource, find_source
 
-    assert find_source("openclip:RN50/openai") == Source("RN50", "openai", True)
-    assert find_source("openclip:RN50-quickgelu/openai") == Source("RN50-quickgelu", "openai", False)
-    assert find_source("openclip:ViT-B-32/laion400m_e32") == Source("ViT-B-32", "laion400m_e32", True)
-    assert find_source("openclip:ViT-B-32/laion2b_s34b_b79k") == Source("ViT-B-32", "laion2b_s34b_b79k", False)
-    assert find_source("openclip:hf-hub:laion/x") == Source("hf-hub:laion/x")
+    assert find_source("openclip:RN50/openai") == OpenClipSource("RN50", "openai", True)
+    assert find_source("openclip:RN50-quickgelu/openai") == OpenClipSource("RN50-quickgelu", "openai", False)
+    assert find_source("openclip:ViT-B-32/laion400m_e32") == OpenClipSource("ViT-B-32", "laion400m_e32", True)
+    assert find_source("openclip:ViT-B-32/laion2b_s34b_b79k") == OpenClipSource("ViT-B-32", "laion2b_s34b_b79k", False)
+    assert find_source("openclip:hf-hub:laion/x") == OpenClipSource("hf-hub:laion/x")
 
 
 def test_every_tag_of_the_zoo_has_a_reading() -> None:

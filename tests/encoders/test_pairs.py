@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pairs_killed import COUNT, collection, every_pair
+from pairs_killed import COUNT, collection, every_pair, sides
 
 from matching_toys import Nearness, reds, tiny_blip
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
-from visir.encoders import load_matcher, pairs
+from visir.encoders import load_cross_encoder, pairs
+from visir.encoders.cross_encoder import Tokens
 from visir.encoders.inputs import Pixels
-from visir.encoders.matching import Tokens
 from visir.encoders.pair_store import keys_of, pair_store
 from visir.encoders.pairs import match_pairs
 from visir.errors import EmbeddingError, ImageError
@@ -31,7 +31,7 @@ from visir.shortcuts import inject
 def test_scores_by_hand(tmp_path: Path) -> None:
     """a is red 10, b 20. −|10 − 10·1| = 0, −|20 − 10·1| = −10, −|20 − 10·4| = −20."""
     toy = reds(tmp_path, [10, 20], ["1", "4"], [0, 1])
-    found = match_pairs(Nearness(), toy, np.array([0, 1, 1]), np.array([0, 0, 1]))
+    found = match_pairs(Nearness(), *sides(toy), np.array([0, 1, 1]), np.array([0, 0, 1]))
     assert found.scores.tolist() == [0, -10, -20] and found.scores.dtype == np.float32
     assert (found.pairs, found.computed) == (3, 3)
 
@@ -41,55 +41,55 @@ def test_every_pair_once_every_image_once_every_text_once(tmp_path: Path) -> Non
     toy = reds(tmp_path, list(range(0, 100, 10)), [*"123456", "1"], [0, 1, 2, 3, 4, 5, 6])
     order = np.random.default_rng(0).permutation(np.tile(np.arange(70), 2))
     image, text = np.divmod(order, 7)
-    matcher = Nearness()
-    found = match_pairs(matcher, toy, image, text)
+    cross_encoder = Nearness()
+    found = match_pairs(cross_encoder, *sides(toy), image, text)
     number = np.array([1, 2, 3, 4, 5, 6, 1])[text]
     assert np.array_equal(found.scores, -np.abs(10 * image - 10 * number))
-    assert (found.pairs, found.computed, matcher.pairs) == (60, 60, 60)
-    assert sum(matcher.images) == 10 and max(matcher.images) == 3  # images_at_once
-    assert sorted(matcher.texts) == list("123456")
-    assert max(matcher.calls) == 5  # pairs_at_once
+    assert (found.pairs, found.computed, cross_encoder.pairs) == (60, 60, 60)
+    assert sum(cross_encoder.images) == 10 and max(cross_encoder.images) == 3  # images_at_once
+    assert sorted(cross_encoder.texts) == list("123456")
+    assert max(cross_encoder.calls) == 5  # pairs_at_once
 
 
 def test_texts_beyond_the_bound_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two batches of four texts, room for one (16 bytes): each of the two blocks of images makes both again."""
     monkeypatch.setattr(pairs, "_TEXT_BYTES", 16)
     toy = reds(tmp_path, [0, 10, 20, 30, 40, 50], [*"12345678"], [0, 1, 2, 3, 4, 5, 0, 1])
-    matcher = Nearness()
+    cross_encoder = Nearness()
     image, text = np.divmod(np.arange(48), 8)
-    found = match_pairs(matcher, toy, image, text)
+    found = match_pairs(cross_encoder, *sides(toy), image, text)
     assert np.array_equal(found.scores, -np.abs(10 * image - 10 * (text + 1)))
-    assert len(matcher.texts) > 16
+    assert len(cross_encoder.texts) > 16
 
 
 def test_what_was_matched_is_found_again_by_content(tmp_path: Path) -> None:
     toy = reds(tmp_path / "one", [10, 20, 30], ["1", "4"], [0, 1])
-    match_pairs(Nearness(), toy, np.array([0, 1]), np.array([0, 0]))
+    match_pairs(Nearness(), *sides(toy), np.array([0, 1]), np.array([0, 0]))
     again = Nearness()
-    found = match_pairs(again, toy, np.array([1, 0, 2]), np.array([0, 0, 1]))
+    found = match_pairs(again, *sides(toy), np.array([1, 0, 2]), np.array([0, 0, 1]))
     assert found.scores.tolist() == [-10, 0, -10]
     assert (found.computed, again.pairs) == (1, 1)
     part = toy.keep_images(np.array([False, True, True]))  # a split: other rows, the same pictures
-    assert match_pairs(Nearness(), part, np.array([0]), np.array([0])).computed == 1  # b with "4": new
+    assert match_pairs(Nearness(), *sides(part), np.array([0]), np.array([0])).computed == 1  # b with "4": new
     other = Nearness(weights="w2")
-    assert match_pairs(other, toy, np.array([0, 1]), np.array([0, 0])).computed == 2
+    assert match_pairs(other, *sides(toy), np.array([0, 1]), np.array([0, 0])).computed == 2
 
 
 def test_a_picture_that_changed_is_matched_again(tmp_path: Path) -> None:
     toy = reds(tmp_path, [10, 20], ["1"], [0])
-    assert match_pairs(Nearness(), toy, np.array([0]), np.array([0])).scores.tolist() == [0]
+    assert match_pairs(Nearness(), *sides(toy), np.array([0]), np.array([0])).scores.tolist() == [0]
     time.sleep(0.01)
     toy = reds(tmp_path, [50, 20], ["1"], [0])
-    assert match_pairs(Nearness(), toy, np.array([0]), np.array([0])).scores.tolist() == [-40]
+    assert match_pairs(Nearness(), *sides(toy), np.array([0]), np.array([0])).scores.tolist() == [-40]
 
 
 def test_nan_and_a_broken_picture_are_named(tmp_path: Path) -> None:
     toy = reds(tmp_path, [10, 20], ["1", "nan ny"], [0, 1])
     with pytest.raises(EmbeddingError, match=r"nearness gave NaN .* 1 of 2 pairs, e.g. image 'a' with 'nan ny'"):
-        match_pairs(Nearness(), toy, np.array([0, 0]), np.array([0, 1]))
+        match_pairs(Nearness(), *sides(toy), np.array([0, 0]), np.array([0, 1]))
     (tmp_path / "b.png").write_bytes(b"\x89PNG cut short")
     with pytest.raises(ImageError, match="'b'"):
-        match_pairs(Nearness(), toy, np.array([1]), np.array([0]))
+        match_pairs(Nearness(), *sides(toy), np.array([1]), np.array([0]))
 
 
 def test_a_kill_loses_little_and_changes_nothing(tmp_path: Path) -> None:
@@ -105,12 +105,14 @@ def test_a_kill_loses_little_and_changes_nothing(tmp_path: Path) -> None:
     (file,) = cache.rglob("pairs.bin")
     with file.open("ab") as torn:  # half a frame more, as a power cut may leave it
         torn.write(b"\x05\x00\x00\x00 half of a fra")
-    matcher = Nearness()
-    resumed = match_pairs(matcher, collection(tmp_path / "pictures"), *every_pair(), root=cache)
+    cross_encoder = Nearness()
+    resumed = match_pairs(cross_encoder, *sides(collection(tmp_path / "pictures")), *every_pair(), root=cache)
     image, text = every_pair()
     assert np.array_equal(resumed.scores, -np.abs(8.0 * image - 10 * text))
-    assert 0 < resumed.computed == matcher.pairs < COUNT * COUNT - 100
-    assert match_pairs(matcher, collection(tmp_path / "pictures"), *every_pair(), root=cache).computed == 0
+    assert 0 < resumed.computed == cross_encoder.pairs < COUNT * COUNT - 100
+    assert (
+        match_pairs(cross_encoder, *sides(collection(tmp_path / "pictures")), *every_pair(), root=cache).computed == 0
+    )
 
 
 def test_an_altered_frame_ends_what_holds(tmp_path: Path) -> None:
@@ -141,16 +143,16 @@ def test_blip_on_scenes_is_blip(blip: tuple[Path, object]) -> None:
 
     folder, model = blip
     scenes = open_collection("scenes:6?size=64")
-    matcher = load_matcher(folder, device="cpu")
-    matcher.images_at_once, matcher.pairs_at_once = 4, 7
+    cross_encoder = load_cross_encoder(folder, device="cpu")
+    cross_encoder.images_at_once, cross_encoder.pairs_at_once = 4, 7
     image, text = np.divmod(np.arange(180), 30)
-    found = match_pairs(matcher, scenes, image, text).scores
+    found = match_pairs(cross_encoder, *sides(scenes), image, text).scores
     tokenizer, said = BertTokenizer.from_pretrained(folder), scenes.captions["text"].to_pylist()
     reader = ImageReader(scenes)
     expected = []
     with torch.no_grad():
         for row in range(6):
-            pixels = torch.from_numpy(matcher.preprocess(reader.open(row)))[None]
+            pixels = torch.from_numpy(cross_encoder.preprocess(reader.open(row)))[None]
             for one in said:
                 words = tokenizer([one], return_tensors="pt", return_token_type_ids=False)
                 expected.append(float(model(pixel_values=pixels, **words).itm_score[0, 1]))  # type: ignore[operator]
@@ -161,11 +163,11 @@ def test_blip_on_scenes_is_blip(blip: tuple[Path, object]) -> None:
 
 def test_blip_resumed_has_the_same_bits(blip: tuple[Path, object], tmp_path: Path) -> None:
     """Of a killed call whole calls of `match` are kept; the rest is cut as it was."""
-    scenes, matcher = open_collection("scenes:8?size=64"), load_matcher(blip[0], device="cpu")
-    matcher.images_at_once, matcher.pairs_at_once = 3, 16
+    scenes, cross_encoder = open_collection("scenes:8?size=64"), load_cross_encoder(blip[0], device="cpu")
+    cross_encoder.images_at_once, cross_encoder.pairs_at_once = 3, 16
     image, text = np.divmod(np.arange(8 * 40), 40)
-    whole = match_pairs(matcher, scenes, image, text, root=tmp_path / "whole").scores
-    match, calls = matcher.match, []
+    whole = match_pairs(cross_encoder, *sides(scenes), image, text, root=tmp_path / "whole").scores
+    match, calls = cross_encoder.match, []
 
     def stops(*given):  # type: ignore[no-untyped-def]
         calls.append(1)
@@ -173,20 +175,20 @@ def test_blip_resumed_has_the_same_bits(blip: tuple[Path, object], tmp_path: Pat
             raise KeyboardInterrupt
         return match(*given)
 
-    matcher.match = stops  # type: ignore[method-assign]
+    cross_encoder.match = stops  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        match_pairs(matcher, scenes, image, text, root=tmp_path / "cut")
-    matcher.match = match  # type: ignore[method-assign]
-    resumed = match_pairs(matcher, scenes, image, text, root=tmp_path / "cut")
+        match_pairs(cross_encoder, *sides(scenes), image, text, root=tmp_path / "cut")
+    cross_encoder.match = match  # type: ignore[method-assign]
+    resumed = match_pairs(cross_encoder, *sides(scenes), image, text, root=tmp_path / "cut")
     assert resumed.computed == 8 * 40 - (7 * 16 + 8 + 16)  # a block of 120 pairs is 7 calls of 16 and one of 8
     assert np.array_equal(resumed.scores, whole)
 
 
 def test_shortcuts_are_read_whole_and_told_apart(blip: tuple[Path, object]) -> None:
-    scenes, matcher = open_collection("scenes:4?size=64"), load_matcher(blip[0], device="cpu")
+    scenes, cross_encoder = open_collection("scenes:4?size=64"), load_cross_encoder(blip[0], device="cpu")
     marked = inject(scenes, "unique?digits=sklearn")
     image, text = np.arange(4), 5 * np.arange(4)
-    plain, with_numbers = (match_pairs(matcher, one, image, text) for one in (scenes, marked))
+    plain, with_numbers = (match_pairs(cross_encoder, *sides(one), image, text) for one in (scenes, marked))
     assert with_numbers.computed == 4
     assert not np.allclose(plain.scores, with_numbers.scores, atol=1e-4)
 
@@ -202,9 +204,9 @@ def test_tokens_of_images_are_not_kept(tmp_path: Path) -> None:
 
     toy = reds(tmp_path, [4 * at for at in range(26)], [str(at) for at in range(26)], list(range(26)))
     image, text = np.divmod(np.arange(26 * 26), 26)
-    match_pairs(Heavy(weights="warm"), toy, image[:1], text[:1])
+    match_pairs(Heavy(weights="warm"), *sides(toy), image[:1], text[:1])
     tracemalloc.start()
-    found = match_pairs(Heavy(), toy, image, text)
+    found = match_pairs(Heavy(), *sides(toy), image, text)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert np.array_equal(found.scores, -np.abs(4.0 * image - 10 * text))

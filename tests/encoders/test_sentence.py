@@ -15,9 +15,12 @@ import tiny_transformers as tiny
 from sentence_transformers import SentenceTransformer
 from sentence_transformers import models as modules
 
+from visir.encoders import Store, encode_detailed, encode_items
 from visir.encoders.loading import load
 from visir.encoders.models import sentence
+from visir.encoders.models.joined import JoinedTexts
 from visir.errors import EncoderError
+from visir.records import Items
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +178,42 @@ def test_another_models_files_in_the_package_are_refused(
     with pytest.raises(EncoderError, match="not the published file of all-MiniLM-L6-v2") as caught:
         load("st:all-MiniLM-L6-v2", device="cpu")
     assert str(package / "model" / name) in str(caught.value)
+
+
+def test_prompts_of_queries_and_documents(saved: Path, tmp_path: Path) -> None:
+    prompts = {"query": "a dog: ", "document": "the boat: "}
+    SentenceTransformer(str(saved), device="cpu", prompts=prompts).save(str(tmp_path / "roles"))
+    reference = SentenceTransformer(str(tmp_path / "roles"), device="cpu")
+    encoder = load(tmp_path / "roles", device="cpu")
+    assert encoder.distinguishes_roles and encoder.card.text_preprocessing["prompt"] == prompts
+    queries, documents = encoder.encode_texts(tiny.CAPTIONS, "query"), encoder.encode_texts(tiny.CAPTIONS, "document")
+    assert np.abs(queries - reference.encode_query(tiny.CAPTIONS)).max() <= 1e-5
+    assert np.abs(documents - reference.encode_document(tiny.CAPTIONS)).max() <= 1e-5
+    assert np.abs(queries - documents).max() > 0.01 and np.array_equal(encoder.encode_texts(tiny.CAPTIONS), documents)
+    alike = encoder.for_role("query").embed_texts_alike(tiny.CAPTIONS[:1])
+    assert np.abs(alike - queries[:1]).max() <= 1e-5
+    long, template = ["dog " * 60], load(f"st:{saved}?template=a dog: {{}}", device="cpu")
+    assert encoder.for_role("query").truncate(long, "boat") == template.truncate(long, "boat")
+    # In the store the two are apart, and each is found again.
+    items, store = Items.of_texts({"1": "a dog", "2": "two boats"}), Store(tmp_path / "store")
+    for role in ("query", "document"):
+        vectors = encode_items(encoder, items, role, store=store).vectors
+        assert np.allclose(vectors, encoder.encode_texts(["a dog", "two boats"], role), atol=1e-6)
+        assert encode_detailed(encoder, items, role, store=store).computed == 0
+    assert len(list(store.root.rglob("vectors.npy"))) == 2
+    joined = JoinedTexts([encoder, load("bow:8")])
+    assert joined.distinguishes_roles
+    assert np.abs(joined.encode_texts(["a dog"], "query") - joined.encode_texts(["a dog"], "document")).max() > 0.01
+
+
+def test_a_model_with_one_prompt_has_no_roles(saved: Path, tmp_path: Path) -> None:
+    for number, settings in enumerate(({}, {"prompts": {"query": "a: ", "passage": "a: "}}, tiny_sentence.PROMPT)):
+        folder = tmp_path / str(number)
+        SentenceTransformer(str(saved), device="cpu", **settings).save(str(folder))
+        encoder = load(folder, device="cpu")
+        assert not encoder.distinguishes_roles and encoder.for_role("query") is encoder
+        assert encoder.card.text_preprocessing["prompt"] == ("", "a: ", "the dog: ")[number]
+        items = Items.of_texts({"1": "a dog"})
+        store = Store(tmp_path / "store")
+        encode_items(encoder, items, "document", store=store)
+        assert encode_detailed(encoder, items, "query", store=store).computed == 0

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from visir.encoders import Encoder, Store, encode, encode_collection
-from visir.encoders.encoding import alignment
+from visir.encoders import Encoder, Store, encode, encode_detailed
+from visir.encoders.compute import alignment
 from visir.encoders.shard_folder import Shard
 from visir.encoders.shards import encode_shard, join_shards
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, ImageError
@@ -34,7 +34,7 @@ def whole(folder: Path | None) -> dict[str, bytes]:
 
 def make(store: Store, collection: Collection, side: Modality, count: int, **options: Any) -> None:
     for number in range(1, count + 1):
-        encode_shard(Means(), collection, side, Shard(number, count), store=store, **options)
+        encode_shard(Means(), collection.items(side), Shard(number, count), store=store, **options)
 
 
 # -- where shards are cut
@@ -64,14 +64,14 @@ def test_cuts_by_hand() -> None:
 @pytest.mark.parametrize(("side", "count"), product(("image", "text"), (1, 2, 3, 7)))
 def test_shards_join_to_the_bytes_of_one_process(tmp_path: Path, side: Modality, count: int) -> None:
     collection, store = photos(tmp_path / "photos", 27, captions=3), Store(tmp_path / "shards")
-    one = encode_collection(Means(), collection, side, store=Store(tmp_path / "one"))
+    one = encode_detailed(Means(), collection.items(side), store=Store(tmp_path / "one"))
     make(store, collection, side, count)
-    entry = join_shards(Means(), collection, side, store=store)
+    entry = join_shards(Means(), collection.items(side), store=store)
     assert whole(entry.folder) == whole(one.folder)
-    card = Store(tmp_path / "one").find(store.key(Means().card, collection, side)).card  # type: ignore[union-attr]
+    card = Store(tmp_path / "one").find(store.key(Means().card, collection.items(side))).card  # type: ignore[union-attr]
     assert entry.card | {"seconds": 0, "made": ""} == card | {"seconds": 0, "made": ""}
     again = Means()
-    found = encode_collection(again, collection, side, store=store)  # as if one process had made it
+    found = encode_detailed(again, collection.items(side), store=store)  # as if one process had made it
     assert again.seen == [] and found.computed == 0 and found.folder == entry.folder
     assert not list(store.root.rglob("*.shards"))  # what was joined is not kept twice
 
@@ -94,10 +94,10 @@ def test_a_model_in_batches_gives_the_same_bits(tmp_path: Path) -> None:
             return vectors
 
     collection, store = photos(tmp_path / "photos", 50), Store(tmp_path / "shards")
-    one = encode_collection(Network(), collection, "image", store=Store(tmp_path / "one"), batch_size=7)
+    one = encode_detailed(Network(), collection.items("image"), store=Store(tmp_path / "one"), batch_size=7)
     for number in (3, 1, 2):
-        encode_shard(Network(), collection, "image", Shard(number, 3), store=store, batch_size=7)
-    assert whole(join_shards(Network(), collection, "image", store=store).folder) == whole(one.folder)
+        encode_shard(Network(), collection.items("image"), Shard(number, 3), store=store, batch_size=7)
+    assert whole(join_shards(Network(), collection.items("image"), store=store).folder) == whole(one.folder)
 
 
 def test_shortcuts_in_captions_and_pictures_stay_with_their_inputs(tmp_path: Path) -> None:
@@ -111,15 +111,15 @@ def test_shortcuts_in_captions_and_pictures_stay_with_their_inputs(tmp_path: Pat
         one = encode(Sized(), collection, side, store=Store(tmp_path / "one"))
         store = Store(tmp_path / "shards")
         for number in (1, 2):
-            encode_shard(Sized(), collection, side, Shard(number, 2), store=store)
-        join_shards(Sized(), collection, side, store=store)
+            encode_shard(Sized(), collection.items(side), Shard(number, 2), store=store)
+        join_shards(Sized(), collection.items(side), store=store)
         assert np.array_equal(encode(Sized(), collection, side, store=store).vectors, one.vectors)
         assert not np.array_equal(encode(Sized(), plain, side, store=store).vectors, one.vectors)
 
 
 def test_of_a_head_over_an_encoder_the_encoder_is_divided(tmp_path: Path) -> None:
-    class Half(Means):
-        def backbone(self, modality: Modality) -> Encoder:
+    class PretrainedTower(Means):
+        def base_encoder(self, modality: Modality) -> Encoder:
             return Means()
 
         def project(self, modality: Modality, vectors: Any) -> Any:
@@ -127,11 +127,11 @@ def test_of_a_head_over_an_encoder_the_encoder_is_divided(tmp_path: Path) -> Non
 
     collection, store = photos(tmp_path / "photos", 9), Store(tmp_path / "store")
     for number in (1, 2):
-        encode_shard(Half(weights="h"), collection, "image", Shard(number, 2), store=store)
-    join_shards(Half(weights="h"), collection, "image", store=store)
+        encode_shard(PretrainedTower(weights="h"), collection.items("image"), Shard(number, 2), store=store)
+    join_shards(PretrainedTower(weights="h"), collection.items("image"), store=store)
     under = Means()
-    assert encode_collection(under, collection, "image", store=store).computed == 0 and under.seen == []
-    assert encode(Half(weights="h"), collection, "image", store=store).vectors[4].tolist() == [
+    assert encode_detailed(under, collection.items("image"), store=store).computed == 0 and under.seen == []
+    assert encode(PretrainedTower(weights="h"), collection, "image", store=store).vectors[4].tolist() == [
         2,
         4,
         6,
@@ -143,12 +143,12 @@ def test_broken_images_are_counted_over_all_shards(tmp_path: Path) -> None:
     for row in (4, 5, 6, 7, 9):  # all of the second batch, one of the third
         (tmp_path / "photos" / f"p{row:03}.png").write_bytes(b"no")
     with pytest.raises(ImageError, match="--skip-broken"):
-        encode_shard(Means(), collection, "image", Shard(2, 3), store=store)
+        encode_shard(Means(), collection.items("image"), Shard(2, 3), store=store)
     make(store, collection, "image", 3, skip_broken=True)
     with pytest.raises(ImageError, match=r"4 of 12 images are broken(.|\n)*--skip-broken"):
-        encode_shard(Means(), collection, "image", Shard(2, 3), store=store)
-    entry = join_shards(Means(), collection, "image", store=store)
-    one = encode_collection(Means(), collection, "image", store=Store(tmp_path / "one"), skip_broken=True)
+        encode_shard(Means(), collection.items("image"), Shard(2, 3), store=store)
+    entry = join_shards(Means(), collection.items("image"), store=store)
+    one = encode_detailed(Means(), collection.items("image"), store=Store(tmp_path / "one"), skip_broken=True)
     assert whole(entry.folder) == whole(one.folder)
     assert list(entry.broken) == ["p004", "p005", "p006", "p007", "p009"]
 
@@ -163,10 +163,10 @@ def test_an_image_that_can_be_read_by_now_is_encoded_in_a_finished_shard(tmp_pat
         os.utime(path, ns=(time, time))
 
     write(b"?" * len(good))
-    first = encode_shard(Means(), collection, "image", Shard(1, 2), store=store, skip_broken=True)
+    first = encode_shard(Means(), collection.items("image"), Shard(1, 2), store=store, skip_broken=True)
     assert list(first.broken) == ["p001"]
     write(good)
-    assert encode_shard(Means(), collection, "image", Shard(1, 2), store=store).computed == 4
+    assert encode_shard(Means(), collection.items("image"), Shard(1, 2), store=store).computed == 4
 
 
 # -- restarts
@@ -181,19 +181,19 @@ def test_a_finished_shard_is_skipped_and_a_killed_one_goes_on(tmp_path: Path) ->
                 raise KeyboardInterrupt
             return super().embed_images(batch)
 
-    first = encode_shard(Means(), collection, "image", Shard(1, 2), store=store)
+    first = encode_shard(Means(), collection.items("image"), Shard(1, 2), store=store)
     # 20 in batches of 4 are 5 steps: 2 to the first shard, 3 to the second.
     assert (first.rows, first.computed, first.finished, first.complete) == (range(8), 8, (1,), False)
     with pytest.raises(KeyboardInterrupt):
-        encode_shard(Dies(), collection, "image", Shard(2, 2), store=store)
+        encode_shard(Dies(), collection.items("image"), Shard(2, 2), store=store)
     again = Means()
-    skipped = encode_shard(again, collection, "image", Shard(1, 2), store=store)
+    skipped = encode_shard(again, collection.items("image"), Shard(1, 2), store=store)
     assert (again.seen, skipped.computed, skipped.finished) == ([], 0, (1,))
-    resumed = encode_shard(again, collection, "image", Shard(2, 2), store=store)
+    resumed = encode_shard(again, collection.items("image"), Shard(2, 2), store=store)
     assert again.seen == [4] and (resumed.resumed, resumed.computed) == (8, 4)
     assert resumed.complete and not resumed.joined
-    join_shards(Means(), collection, "image", store=store)
-    late = encode_shard(again, collection, "image", Shard(1, 2), store=store)
+    join_shards(Means(), collection.items("image"), store=store)
+    late = encode_shard(again, collection.items("image"), Shard(1, 2), store=store)
     assert late.joined and late.complete and late.computed == 0 and again.seen == [4]
 
 
@@ -210,10 +210,10 @@ def test_joining_goes_on_over_what_one_process_had_encoded(tmp_path: Path) -> No
             return super().embed_images(batch)
 
     with pytest.raises(KeyboardInterrupt):  # after two batches of three: 6 inputs, in the middle of a shard
-        encode_collection(Dies(), collection, "image", store=store, batch_size=3, skip_broken=True)
+        encode_detailed(Dies(), collection.items("image"), store=store, batch_size=3, skip_broken=True)
     make(store, collection, "image", 2, skip_broken=True)
-    entry = join_shards(Means(), collection, "image", store=store)
-    one = encode_collection(Means(), collection, "image", store=Store(tmp_path / "one"), skip_broken=True)
+    entry = join_shards(Means(), collection.items("image"), store=store)
+    one = encode_detailed(Means(), collection.items("image"), store=Store(tmp_path / "one"), skip_broken=True)
     assert whole(entry.folder) == whole(one.folder)
 
 
@@ -225,12 +225,12 @@ def test_joining_twice_is_joining_once_and_shards_of_ones_own_stay(tmp_path: Pat
         "image-00002-of-00002",
     ]
     other = Store(tmp_path / "another machine")
-    first = join_shards(Means(), collection, "image", place=place, store=other)
+    first = join_shards(Means(), collection.items("image"), place=place, store=other)
     stamp = (first.folder / "vectors.npy").stat().st_mtime_ns
-    assert join_shards(Means(), collection, "image", place=place, store=other).folder == first.folder
+    assert join_shards(Means(), collection.items("image"), place=place, store=other).folder == first.folder
     assert (first.folder / "vectors.npy").stat().st_mtime_ns == stamp
     assert (place / "image-00001-of-00002" / "vectors.npy").is_file()
-    one = encode_collection(Means(), collection, "image", store=Store(tmp_path / "one"))
+    one = encode_detailed(Means(), collection.items("image"), store=Store(tmp_path / "one"))
     assert whole(first.folder) == whole(one.folder)
 
 
@@ -245,7 +245,9 @@ def place(tmp_path: Path) -> Path:
 
 def joined(tmp_path: Path, place: Path, **changes: Any) -> None:
     collection = changes.pop("collection", None) or photos_as_they_are(tmp_path)
-    join_shards(changes.pop("encoder", Means()), collection, "image", place=place, store=Store(tmp_path / "second"))
+    join_shards(
+        changes.pop("encoder", Means()), collection.items("image"), place=place, store=Store(tmp_path / "second")
+    )
 
 
 def photos_as_they_are(tmp_path: Path) -> Collection:
@@ -320,7 +322,7 @@ def test_shards_by_another_model_or_of_other_things_are_named(tmp_path: Path, pl
     with pytest.raises(EmbeddingError, match=r"of another collection \(photos, fingerprint \w{8}, not photos, \w{8}\)"):
         joined(tmp_path, place, collection=fewer)
     with pytest.raises(EmbeddingError, match=r"another collection(.|\n)*name another folder"):
-        encode_shard(Means(), fewer, "image", Shard(1, 3), place=place, store=Store(tmp_path / "third"))
+        encode_shard(Means(), fewer.items("image"), Shard(1, 3), place=place, store=Store(tmp_path / "third"))
     touched = tmp_path / "photos" / "p000.png"
     os.utime(touched, ns=(1, 1))
     with pytest.raises(EmbeddingError, match=r"of the same ids, but the pictures were others(.|\n)*cp -p"):
@@ -334,7 +336,7 @@ def test_another_number_of_processes_is_told_how_to_go_on(tmp_path: Path, place:
         match=r"holds image shards 1, 3 of 3, finished or begun; this is 1 of 2"
         r"(.|\n)*go on with 3 processes, or one by one: --shard 2/3 and so on; to begin anew, delete .*place",
     ):
-        encode_shard(Means(), photos_as_they_are(tmp_path), "image", Shard(1, 2), place=place)
+        encode_shard(Means(), photos_as_they_are(tmp_path).items("image"), Shard(1, 2), place=place)
     shutil.copytree(place / "image-00001-of-00003", place / "image-00002-of-00003")  # a shard copied under a wrong name
     with pytest.raises(
         EmbeddingError, match=r"image-00002-of-00003: inputs 0 to 4 of 12, but the shard before it ends"
@@ -348,9 +350,9 @@ def test_another_number_of_processes_is_told_how_to_go_on(tmp_path: Path, place:
 def test_other_batch_sizes_and_orders_are_refused(tmp_path: Path, place: Path) -> None:
     collection, store = photos_as_they_are(tmp_path), Store(tmp_path / "third")
     with pytest.raises(EmbeddingError, match=r"inputs 0 to 4, and this would be 0 to 3: another --batch-size"):
-        encode_shard(Means(), collection, "image", Shard(1, 3), place=place, store=store, batch_size=3)
+        encode_shard(Means(), collection.items("image"), Shard(1, 3), place=place, store=store, batch_size=3)
     shutil.rmtree(place / "image-00002-of-00003")
-    encode_shard(Means(), collection, "image", Shard(2, 3), place=place, store=store, batch_size=3)
+    encode_shard(Means(), collection.items("image"), Shard(2, 3), place=place, store=store, batch_size=3)
     # 12 in batches of 3 are 4 steps; the second of three shards takes steps ⌊4/3⌋ = 1 to ⌊8/3⌋ = 2: inputs 3 to 6.
     with pytest.raises(EmbeddingError, match=r"00002-of-00003: inputs 3 to 6 of 12, but(.|\n)*one --batch-size"):
         joined(tmp_path, place)
@@ -361,24 +363,24 @@ def test_other_batch_sizes_and_orders_are_refused(tmp_path: Path, place: Path) -
         root=collection.root,
     )
     with pytest.raises(EmbeddingError, match="another order of the collection"):
-        encode_shard(Means(), backwards, "image", Shard(1, 3), place=place, store=store)
+        encode_shard(Means(), backwards.items("image"), Shard(1, 3), place=place, store=store)
     with pytest.raises(EmbeddingError, match=r"00001-of-00003: damaged: its ids are not those of inputs 0 to 4"):
         shutil.rmtree(place / "image-00002-of-00003")
-        encode_shard(Means(), collection, "image", Shard(2, 3), place=place, store=store)
+        encode_shard(Means(), collection.items("image"), Shard(2, 3), place=place, store=store)
         joined(tmp_path, place, collection=backwards)
 
 
 def test_what_cannot_be_divided(tmp_path: Path) -> None:
     collection = photos(tmp_path / "photos", 3)
     from visir.encoders.models.imported import Imported
-    from visir.encoders.models.vector_files import Rows
+    from visir.encoders.models.vector_files import VectorRows
 
     made = encode(Means(), collection, "image")
     with pytest.raises(EncoderError, match="made already"):
-        imported = Imported({"image": Rows(made.vectors, made.ids)}, {"image": made.encoder}, tmp_path)
-        encode_shard(imported, collection, "image", Shard(1, 2))
+        imported = Imported({"image": VectorRows(made.vectors, made.ids)}, {"image": made.encoder}, tmp_path)
+        encode_shard(imported, collection.items("image"), Shard(1, 2))
     empty = Collection.build("none", images={"id": ["a"]})
     with pytest.raises(CollectionError, match="there are no texts to encode"):
-        encode_shard(Means(), empty, "text", Shard(1, 2))
+        encode_shard(Means(), empty.items("text"), Shard(1, 2))
     assert alignment(Means(), "image", None) == 4 and alignment(Means(), "text", 5) == 40  # windows of eight batches
     assert isinstance(made, Embeddings)

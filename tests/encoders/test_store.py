@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from encoder_toys import Means, photos
 
-from visir.encoders import Store, encode, encode_collection
+from visir.encoders import Store, encode, encode_detailed
 from visir.encoders.journal import HEADER_BYTES, Journal
 from visir.encoders.store import VECTORS
 from visir.errors import EmbeddingError, VisirError
@@ -36,8 +36,8 @@ def entry_files(store: Store) -> dict[str, bytes]:
 def test_what_was_encoded_is_found_and_memory_mapped(tmp_path: Path) -> None:
     collection, store = photos(tmp_path / "photos", 10), Store(tmp_path / "store")
     first, again = Means(), Means()
-    made = encode_collection(first, collection, "image", store=store)
-    found = encode_collection(again, collection, "image", store=store)
+    made = encode_detailed(first, collection.items("image"), store=store)
+    found = encode_detailed(again, collection.items("image"), store=store)
     assert first.seen == [4, 4, 2]
     assert again.seen == []
     assert (made.computed, found.computed, found.resumed) == (10, 0, 0)
@@ -54,7 +54,7 @@ def test_what_was_encoded_is_found_and_memory_mapped(tmp_path: Path) -> None:
 
 def test_the_default_store_is_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "elsewhere"))
-    folder = encode_collection(Means(), photos(tmp_path / "photos", 2), "image").folder
+    folder = encode_detailed(Means(), photos(tmp_path / "photos", 2).items("image")).folder
     assert folder is not None
     assert folder.is_relative_to(tmp_path / "elsewhere" / "embeddings")
 
@@ -64,7 +64,7 @@ def test_key_depends_on_everything_that_changes_vectors_and_on_nothing_else(tmp_
     card = EncoderCard("m", "toy", weights="w", image_preprocessing={"size": 8}, text_preprocessing={"template": ""})
 
     def key(side: str = "image", of: Collection = collection, **changes: object) -> str:
-        return store.key(EncoderCard(**{**card.to_dict(), **changes}), of, side)  # type: ignore[arg-type]
+        return store.key(EncoderCard(**{**card.to_dict(), **changes}), of.items(side))  # type: ignore[arg-type]
 
     differing = [
         key(),
@@ -107,7 +107,7 @@ def test_photos_in_a_zip_are_known_by_their_checksums(tmp_path: Path) -> None:
             "archive": [Path(archive).name] * 3,
         }
         zipped = Collection.build("zipped", images=images, root=tmp_path)
-        keys.append(store.key(Means().card, zipped, "image"))
+        keys.append(store.key(Means().card, zipped.items("image")))
         os.utime(tmp_path / "photos" / "p000.png")  # another time of change, the same bytes
     assert keys[0] == keys[1]
 
@@ -126,14 +126,14 @@ def test_entries_are_returned_in_the_order_asked_for(tmp_path: Path) -> None:
 
 def test_a_damaged_entry_is_noticed_and_encoded_again(tmp_path: Path) -> None:
     collection, store = photos(tmp_path / "photos", 5), Store(tmp_path / "store")
-    folder = encode_collection(Means(), collection, "image", store=store).folder
+    folder = encode_detailed(Means(), collection.items("image"), store=store).folder
     assert folder is not None
     sound = (folder / "vectors.npy").read_bytes()
     data = bytearray(sound)
     data[-1] ^= 1
     (folder / "vectors.npy").write_bytes(data)
     with pytest.warns(UserWarning, match=r"damaged \(vectors.npy is not as it was written\)"):
-        again = encode_collection(Means(), collection, "image", store=store)
+        again = encode_detailed(Means(), collection.items("image"), store=store)
     assert again.computed == 5
     assert (folder / "vectors.npy").read_bytes() == sound
     aside = folder.with_name(f"{folder.name}.damaged-1")
@@ -145,14 +145,14 @@ import sys
 sys.path.insert(0, {here!r})
 from pathlib import Path
 from encoder_toys import Means, photos
-from visir.encoders import Store, encode_collection, journal
+from visir.encoders import Store, encode_detailed, journal
 journal._FLUSH_SECONDS = 0.0
 collection = photos_at = None
 from visir.records import Collection
 import pyarrow.parquet as pq
 collection = Collection("photos", pq.read_table({images!r}), pq.read_table({captions!r}), root=Path({root!r}))
 print("ready", flush=True)
-done = encode_collection(Means(pause={pause}), collection, {side!r}, store=Store({store!r}))
+done = encode_detailed(Means(pause={pause}), collection.items({side!r}), store=Store({store!r}))
 print(done.computed, done.resumed, flush=True)
 """
 
@@ -183,7 +183,7 @@ def test_a_killed_encode_goes_on_and_ends_with_identical_bytes(tmp_path: Path, s
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert entry_files(killed).keys() == {"vectors.npy"}  # unfinished: without ids and card it is no entry
-    resumed = encode_collection(Means(), collection, side, store=killed)  # type: ignore[arg-type]
+    resumed = encode_detailed(Means(), collection.items(side), store=killed)  # type: ignore[arg-type]
     total = 100 if side == "image" else 200
     assert resumed.resumed >= 3
     assert resumed.computed == total - resumed.resumed
@@ -219,7 +219,7 @@ def test_a_full_disk_leaves_nothing_half_valid_and_is_resumed(tmp_path: Path) ->
     assert "make room (or name another place in VISIR_CACHE) and run the same again" in failed.stderr
     assert "Traceback" in failed.stderr  # only the command line hides it
     assert not list(store.root.rglob("visir.json"))
-    resumed = encode_collection(Means(), collection, "image", store=store)
+    resumed = encode_detailed(Means(), collection.items("image"), store=store)
     assert 0 < resumed.computed < 100
     assert resumed.computed + resumed.resumed == 100
     whole = Store(tmp_path / "whole")
@@ -317,7 +317,7 @@ def test_nan_is_refused_with_its_ids_and_what_came_before_is_kept(tmp_path: Path
         encode(Breaks(), collection, "image", store=store)
     assert "encode in float32 or bfloat16" in caught.value.hint
     sound = Means()
-    assert encode_collection(sound, collection, "image", store=store).resumed == 4
+    assert encode_detailed(sound, collection.items("image"), store=store).resumed == 4
     assert sound.seen == [4, 2]
 
 
@@ -344,8 +344,8 @@ def test_vectors_of_an_encoder_without_a_version_are_not_kept(tmp_path: Path, mo
             return 2 * super().embed_images(batch)
 
     collection = photos(tmp_path / "photos", 5)
-    first = encode_collection(Means(weights=None), collection, "image")
-    changed = encode_collection(Twice(weights=None), collection, "image")
+    first = encode_detailed(Means(weights=None), collection.items("image"))
+    changed = encode_detailed(Twice(weights=None), collection.items("image"))
     assert (changed.embeddings.vectors == 2 * first.embeddings.vectors).all()
     assert (first.folder, changed.folder, changed.computed) == (None, None, 5)
     assert changed.source.startswith("encoded at 20")
@@ -353,8 +353,8 @@ def test_vectors_of_an_encoder_without_a_version_are_not_kept(tmp_path: Path, mo
 
     versioned = Means(weights=None)
     versioned.card = EncoderCard("means", "toy", revision="1")
-    assert encode_collection(versioned, collection, "image").computed == 5
-    again = encode_collection(versioned, collection, "image")
+    assert encode_detailed(versioned, collection.items("image")).computed == 5
+    again = encode_detailed(versioned, collection.items("image"))
     assert again.computed == 0
     assert again.source.startswith("from the vector store, encoded at 20")
     assert again.embeddings.origin == f"from the vector store, encoded at {again.made}"

@@ -18,11 +18,11 @@ from visir.encoders.models.bag_of_words import BagOfWords
 from visir.encoders.models.tower_files import load_checkpoint, write_towers
 from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.towers.base import Tower
-from visir.encoders.towers.gru import GRUBody
+from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.resnet import ResNetBody
-from visir.encoders.towers.small_cnn import SmallCNNBody
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.resnet import ResNetBackbone
+from visir.encoders.towers.small_cnn import SmallCNNBackbone
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import EncoderError, VisirError
 
 TEXTS = ["a red dog", "", "a zebra by the sea", "the dog's red, red ball"]
@@ -32,27 +32,27 @@ IMAGES = [
 Side = tuple[Tower, Encoder | None]
 
 
-def over_body(body: SmallCNNBody | ResNetBody | GRUBody) -> Side:
-    return Tower(body, Head(HeadSpec(body.outputs, 6))), None
+def over_backbone(backbone: SmallCNNBackbone | ResNetBackbone | GRUBackbone) -> Side:
+    return Tower(backbone, Head(HeadSpec(backbone.outputs, 6))), None
 
 
 def over_frozen(encoder: Encoder, **head: object) -> Side:
     return Tower(None, Head(HeadSpec(encoder.dimension, 6, **head))), encoder  # type: ignore[arg-type]
 
 
-def gru() -> GRUBody:
-    return GRUBody(Vocabulary.fit(TEXTS), words=5, hidden=4)
+def gru() -> GRUBackbone:
+    return GRUBackbone(WordVocabulary.fit(TEXTS), words=5, hidden=4)
 
 
 IMAGE_SIDES: dict[str, Callable[[], Side]] = {
     "frozen": lambda: over_frozen(load("pixels"), hidden=(7,)),
-    "small-cnn": lambda: over_body(SmallCNNBody(width=8)),
-    "resnet": lambda: over_body(ResNetBody(depth=18, weights="random", size=32)),
+    "small-cnn": lambda: over_backbone(SmallCNNBackbone(width=8)),
+    "resnet": lambda: over_backbone(ResNetBackbone(depth=18, weights="random", size=32)),
 }
 TEXT_SIDES: dict[str, Callable[[], Side]] = {
     "frozen": lambda: over_frozen(load("bow:50")),
     "fitted": lambda: over_frozen(BagOfWords.fit(TEXTS), scaling="standard"),
-    "gru": lambda: over_body(gru()),
+    "gru": lambda: over_backbone(gru()),
 }
 
 
@@ -60,8 +60,8 @@ def build(image: str = "small-cnn", text: str = "gru", **options: str) -> Towers
     torch.manual_seed(0)
     sides = {"image": IMAGE_SIDES[image](), "text": TEXT_SIDES[text]()}
     towers = {side: tower for side, (tower, _) in sides.items()}
-    backbones = {side: backbone for side, (_, backbone) in sides.items()}
-    return TowersEncoder(towers, backbones, **{"device": "cpu", **options})  # type: ignore[arg-type]
+    base_encoders = {side: base_encoder for side, (_, base_encoder) in sides.items()}
+    return TowersEncoder(towers, base_encoders, **{"device": "cpu", **options})  # type: ignore[arg-type]
 
 
 def written(folder: Path, encoder: TowersEncoder) -> Path:
@@ -84,14 +84,17 @@ def test_loaded_is_saved_bit_for_bit(image: str, text: str, tmp_path: Path) -> N
     assert again.card.image_preprocessing == encoder.card.image_preprocessing != {}
     assert again.card.text_preprocessing == encoder.card.text_preprocessing != {}
     assert content_of(folder)["facts"] == {"epochs": 3}
-    assert (again.backbone("image") is None, again.backbone("text") is None) == (image != "frozen", text == "gru")
+    assert (again.base_encoder("image") is None, again.base_encoder("text") is None) == (
+        image != "frozen",
+        text == "gru",
+    )
     assert again.embed_images([]).shape == again.embed_texts([]).shape == (0, 6)
 
 
 def test_the_folder_holds_nothing_superfluous(tmp_path: Path) -> None:
     folder = written(tmp_path / "out", build())
     found = sorted(one.relative_to(folder).as_posix() for one in folder.rglob("*"))
-    assert found == ["text_body", "text_body/vocabulary.txt", "towers.safetensors", "visir.json"]
+    assert found == ["text_backbone", "text_backbone/vocabulary.txt", "towers.safetensors", "visir.json"]
 
 
 def test_the_card_knows_weights_shapes_and_words(tmp_path: Path) -> None:
@@ -107,29 +110,29 @@ def test_the_card_knows_weights_shapes_and_words(tmp_path: Path) -> None:
     description = content_of(folder)
     rewrite(folder, {**description, "facts": {"note": "other facts"}})
     assert changed() == card.weights
-    description["text"]["body"]["pooling"] = "max"
+    description["text"]["backbone"]["pooling"] = "max"
     rewrite(folder, description)
     pooled = changed()
-    words = (folder / "text_body/vocabulary.txt").read_text().splitlines()
-    (folder / "text_body/vocabulary.txt").write_text("\n".join(reversed(words)) + "\n")
+    words = (folder / "text_backbone/vocabulary.txt").read_text().splitlines()
+    (folder / "text_backbone/vocabulary.txt").write_text("\n".join(reversed(words)) + "\n")
     renamed = changed()
     assert len({card.weights, pooled, renamed}) == 3
 
 
 def test_other_arithmetic_is_on_the_card_and_near(tmp_path: Path) -> None:
     folder = written(tmp_path / "out", build())
-    full, half = (load(folder, device="cpu", dtype=dtype) for dtype in ("float32", "bfloat16"))
-    assert half.card.dtype == "bfloat16" and half.card.fingerprint != full.card.fingerprint
+    full, pretrained_tower = (load(folder, device="cpu", dtype=dtype) for dtype in ("float32", "bfloat16"))
+    assert pretrained_tower.card.dtype == "bfloat16" and pretrained_tower.card.fingerprint != full.card.fingerprint
     for side in ("encode_images", "encode_texts"):
         inputs = IMAGES if side == "encode_images" else TEXTS
-        one, other = getattr(full, side)(inputs), getattr(half, side)(inputs)
+        one, other = getattr(full, side)(inputs), getattr(pretrained_tower, side)(inputs)
         assert other.dtype == np.float32 and not np.array_equal(one, other)
         np.testing.assert_allclose(one, other, atol=0.05)
 
 
 def test_the_store_keeps_the_vectors_of_what_is_frozen(tmp_path: Path) -> None:
     toy = Means()
-    towers = {"image": over_frozen(toy)[0], "text": over_body(gru())[0]}
+    towers = {"image": over_frozen(toy)[0], "text": over_backbone(gru())[0]}
     collection = photos(tmp_path / "photos", 6)
     for _ in range(2):  # another head over the same encoder
         towers["image"] = over_frozen(toy)[0]
@@ -141,23 +144,23 @@ def test_the_store_keeps_the_vectors_of_what_is_frozen(tmp_path: Path) -> None:
     assert sum(toy.seen) == 6
     texts = encode(encoder, collection, "text").vectors
     np.testing.assert_allclose(texts, encoder.encode_texts(collection.captions["text"].to_pylist()), atol=1e-6)
-    with pytest.raises(EncoderError, match="has no backbone"):
+    with pytest.raises(EncoderError, match="has no base encoder"):
         encoder.project("text", texts)
 
 
 def test_towers_that_do_not_fit_are_refused() -> None:
     image, text = IMAGE_SIDES["small-cnn"]()[0], TEXT_SIDES["gru"]()[0]
 
-    def made(images: Tower, texts: Tower, **backbones: Encoder) -> None:
-        TowersEncoder({"image": images, "text": texts}, backbones, device="cpu")  # type: ignore[arg-type]
+    def made(images: Tower, texts: Tower, **base_encoders: Encoder) -> None:
+        TowersEncoder({"image": images, "text": texts}, base_encoders, device="cpu")  # type: ignore[arg-type]
 
-    with pytest.raises(EncoderError, match="needs either a body or a frozen encoder"):
+    with pytest.raises(EncoderError, match="needs either a backbone or a frozen encoder"):
         made(Tower(None, image.head), text)
-    with pytest.raises(EncoderError, match="needs either a body or a frozen encoder"):
+    with pytest.raises(EncoderError, match="needs either a backbone or a frozen encoder"):
         made(image, text, text=load("bow:8"))
     with pytest.raises(EncoderError, match="reads no images"):
         made(text, text)
-    with pytest.raises(EncoderError, match="the text body gives 8 dimensions; its head takes 7"):
+    with pytest.raises(EncoderError, match="the text backbone gives 8 dimensions; its head takes 7"):
         made(image, Tower(gru(), Head(HeadSpec(7, 6))))
     with pytest.raises(EncoderError, match="encodes no texts"):
         made(image, over_frozen(load("pixels"))[0], text=load("pixels"))
@@ -169,7 +172,7 @@ def test_towers_that_do_not_fit_are_refused() -> None:
 
 def test_missing_and_damaged_files_say_so(tmp_path: Path) -> None:
     folder = written(tmp_path / "out", build())
-    weights, vocabulary = folder / "towers.safetensors", folder / "text_body/vocabulary.txt"
+    weights, vocabulary = folder / "towers.safetensors", folder / "text_backbone/vocabulary.txt"
     whole, words = weights.read_bytes(), vocabulary.read_bytes()
     weights.write_bytes(whole[:-100])
     with pytest.raises(EncoderError, match=r"towers.safetensors: cannot be read") as caught:
@@ -187,9 +190,9 @@ def test_missing_and_damaged_files_say_so(tmp_path: Path) -> None:
         load(folder)
     vocabulary.write_bytes(words)
     description = content_of(folder)
-    description["text"]["body"]["kind"] = "grue"
+    description["text"]["backbone"]["kind"] = "grue"
     rewrite(folder, description)
-    with pytest.raises(VisirError, match="unknown kind of body 'grue'") as unknown:
+    with pytest.raises(VisirError, match="unknown kind of backbone 'grue'") as unknown:
         load(folder)
     assert "did you mean 'gru'?" in str(unknown.value)
     del description["text"]
@@ -201,9 +204,9 @@ def test_missing_and_damaged_files_say_so(tmp_path: Path) -> None:
 def test_another_frozen_encoder_is_refused(tmp_path: Path) -> None:
     folder = written(tmp_path / "out", build("small-cnn", "fitted"))
     other = BagOfWords.fit([*TEXTS, "a zebra, a sea"])
-    other.save(folder / "text_backbone")
+    other.save(folder / "text_base_encoder")
     with pytest.raises(
-        EncoderError, match=r"the text backbone .* is not the one this tower was trained over"
+        EncoderError, match=r"the text base encoder .* is not the one this tower was trained over"
     ) as caught:
         load(folder)
     assert "weights: trained with" in str(caught.value)

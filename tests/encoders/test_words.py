@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visir.encoders.towers.word_vectors import read_vectors
-from visir.encoders.towers.words import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary, tokenise
+from visir.encoders.towers.words import END, PADDING, SPECIAL, START, UNKNOWN, WordVocabulary, tokenise
 from visir.errors import EncoderError, VisirError
 
 
@@ -37,15 +37,15 @@ def test_a_word_is_a_line_of_its_own(text: str) -> None:
 
 
 def test_the_vocabulary_is_by_frequency_then_alphabet() -> None:
-    vocabulary = Vocabulary.fit(["b a", "A c b", "d a"])
+    vocabulary = WordVocabulary.fit(["b a", "A c b", "d a"])
     assert vocabulary.words == ("a", "b", "c", "d") and len(vocabulary) == 8
-    assert Vocabulary.fit(["b a", "A c b"], min_count=2).words == ("a", "b")
-    assert Vocabulary.fit(["b a", "A c b"], limit=1).words == ("a",)
+    assert WordVocabulary.fit(["b a", "A c b"], min_count=2).words == ("a", "b")
+    assert WordVocabulary.fit(["b a", "A c b"], limit=1).words == ("a",)
     assert (PADDING, UNKNOWN, START, END, SPECIAL) == (0, 1, 2, 3, 4)
 
 
 def test_ids_by_hand() -> None:
-    flat, offsets = Vocabulary(["a", "cat"]).encode(["A cat", "", "a dog!", "?"])
+    flat, offsets = WordVocabulary(["a", "cat"]).encode(["A cat", "", "a dog!", "?"])
     assert flat.tolist() == [4, 5, 1, 4, 1, 1] and flat.dtype == np.int32
     assert offsets.tolist() == [0, 2, 3, 5, 6]
 
@@ -54,9 +54,9 @@ def test_ids_by_hand() -> None:
 def test_texts_of_the_fit_have_no_unknown_word(texts: list[str]) -> None:
     if not any(map(tokenise, texts)):
         with pytest.raises(EncoderError, match=r"not one word in all the texts\.\n  → are the captions empty"):
-            Vocabulary.fit(texts)
+            WordVocabulary.fit(texts)
         return
-    vocabulary = Vocabulary.fit(texts)
+    vocabulary = WordVocabulary.fit(texts)
     flat, offsets = vocabulary.encode(texts)
     for row, text in enumerate(texts):
         ids = flat[offsets[row] : offsets[row + 1]]
@@ -65,14 +65,14 @@ def test_texts_of_the_fit_have_no_unknown_word(texts: list[str]) -> None:
 
 
 def test_a_vocabulary_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> None:
-    vocabulary = Vocabulary.fit(["größe's 猫 a a"])
+    vocabulary = WordVocabulary.fit(["größe's 猫 a a"])
     vocabulary.save(tmp_path / "v.txt")
-    assert Vocabulary.load(tmp_path / "v.txt").words == vocabulary.words
+    assert WordVocabulary.load(tmp_path / "v.txt").words == vocabulary.words
     (tmp_path / "v.txt").write_text("a\nb\na\n")
     with pytest.raises(EncoderError, match="'a' is there more than once"):
-        Vocabulary.load(tmp_path / "v.txt")
+        WordVocabulary.load(tmp_path / "v.txt")
     with pytest.raises(VisirError, match="no such file"):
-        Vocabulary.load(tmp_path / "w.txt")
+        WordVocabulary.load(tmp_path / "w.txt")
 
 
 GLOVE = "the 0.5 -1\nat a@b.c 7 8\nkatze 1 1e-2\nat 2 3\nthe 9 9\ngröße 4 5\n"
@@ -82,7 +82,7 @@ def test_only_our_words_are_read_and_the_first_vector_counts(tmp_path: Path) -> 
     path = tmp_path / "glove.txt"
     path.write_text(GLOVE)
     found = read_vectors(path, ["at", "größe", "dog", "the"], 2)
-    assert found.known.tolist() == [True, True, False, True]
+    assert found.has_vector.tolist() == [True, True, False, True]
     np.testing.assert_array_equal(found.vectors, np.array([[2, 3], [4, 5], [0, 0], [0.5, -1]], np.float32))
     (tmp_path / "glove.txt.gz").write_bytes(gzip.compress(GLOVE.encode()))
     np.testing.assert_array_equal(read_vectors(tmp_path / "glove.txt.gz", ["at"], 2).vectors, [[2, 3]])
@@ -91,7 +91,7 @@ def test_only_our_words_are_read_and_the_first_vector_counts(tmp_path: Path) -> 
 def test_the_first_line_of_word2vec_is_no_word(tmp_path: Path) -> None:
     path = tmp_path / "vectors.txt"
     path.write_text("6 2\r\n" + GLOVE.replace("\n", " \r\n"))
-    assert read_vectors(path, ["the", "6"], 2).known.tolist() == [True, False]
+    assert read_vectors(path, ["the", "6"], 2).has_vector.tolist() == [True, False]
     with pytest.raises(EncoderError, match=r"line 1: vectors of 2 numbers; the embeddings have 3") as caught:
         read_vectors(path, ["the"], 3)
     assert "text.words" in str(caught.value)

@@ -38,13 +38,13 @@ def scenes() -> Collection:
 
 
 class Nearer(Nearness):
-    """Another name for a matcher."""
+    """Another name for a cross-encoder."""
 
-    def __init__(self, matcher: Any) -> None:
+    def __init__(self, cross_encoder: Any) -> None:
         super().__init__()
-        self.card = replace(matcher.card, name="nearer", weights="another")
-        self.preprocess, self.image_tokens = matcher.preprocess, matcher.image_tokens  # type: ignore[method-assign]
-        self.text_tokens, self.match = matcher.text_tokens, matcher.match  # type: ignore[method-assign]
+        self.card = replace(cross_encoder.card, name="nearer", weights="another")
+        self.preprocess, self.image_tokens = cross_encoder.preprocess, cross_encoder.image_tokens  # type: ignore[method-assign]
+        self.text_tokens, self.match = cross_encoder.text_tokens, cross_encoder.match  # type: ignore[method-assign]
 
 
 def planted(scenes: Collection) -> list[Embeddings]:
@@ -119,7 +119,7 @@ def test_the_tail_kept_is_as_exact_as_the_first_stage(scenes: Collection, blip: 
 
 @pytest.mark.parametrize("ties", ["pessimistic", "optimistic"])
 def test_ties_of_the_first_stage_stay_behind_the_border(ties: str, tmp_path: Path) -> None:
-    """All cosines are equal. Candidates of every query are a, b; by the matcher t0 (1) has a before b."""
+    """All cosines are equal. Candidates of every query are a, b; by the cross-encoder t0 (1) has a before b."""
     toy = reds(tmp_path / "toy", [10, 20, 30, 40], [*"1234"], range(4))
     pair = [embed("image", [*"abcd"], np.ones((4, 2))), embed("text", [f"t{i}" for i in range(4)], np.ones((4, 2)))]
     result = evaluate(toy, pair, tasks=["t2i"], rerank=Nearness(), k_test=2, tail="kept", ties=ties).result  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ def test_ties_of_the_first_stage_stay_behind_the_border(ties: str, tmp_path: Pat
 
 def test_folds(scenes: Collection, blip: Path) -> None:
     """Four galleries of six images: two candidates each from its own, and R@5 is the folds' mean R@2."""
-    measures, matcher = ["hit@1", "hit@2", "hit@5", "mean_rank"], load(blip, device="cpu")
+    measures, cross_encoder = ["hit@1", "hit@2", "hit@5", "mean_rank"], load(blip, device="cpu")
     first = evaluate(scenes, planted(scenes), folds=4, measures=measures).result
     for tail in ("dropped", "kept"):
         second = evaluate(
@@ -137,7 +137,7 @@ def test_folds(scenes: Collection, blip: Path) -> None:
             planted(scenes),
             folds=4,
             measures=measures,
-            rerank=matcher,
+            rerank=cross_encoder,
             k_test=2,
             tail=tail,  # type: ignore[arg-type]
         ).result
@@ -150,15 +150,15 @@ def test_folds(scenes: Collection, blip: Path) -> None:
 
 def test_imported_runs_and_queries_that_are_not_measured(scenes: Collection, blip: Path) -> None:
     runs = evaluate(scenes, planted(scenes), depth=30).runs
-    matcher = load(blip, device="cpu").matcher
-    from_vectors = evaluate(scenes, planted(scenes), rerank=matcher, k_test=5).result
-    from_runs = evaluate(scenes, runs, rerank=matcher, k_test=5).result
+    cross_encoder = load(blip, device="cpu").cross_encoder
+    from_vectors = evaluate(scenes, planted(scenes), rerank=cross_encoder, k_test=5).result
+    from_runs = evaluate(scenes, runs, rerank=cross_encoder, k_test=5).result
     assert from_runs.aggregates == from_vectors.aggregates
     assert "re-ranking: 0 pairs scored" in " ".join(from_runs.notes)
     assert from_runs.protocol.depth is None and "rank" in from_runs.timing
-    kept = evaluate(scenes, runs, rerank=matcher, k_test=5, tail="kept").result
+    kept = evaluate(scenes, runs, rerank=cross_encoder, k_test=5, tail="kept").result
     assert kept.protocol.depth == 30
-    few = evaluate(scenes, {"t2i": runs["t2i"]}, captions="first", rerank=matcher, k_test=5)
+    few = evaluate(scenes, {"t2i": runs["t2i"]}, captions="first", rerank=cross_encoder, k_test=5)
     assert len(few.runs["t2i"]) == 24
 
 
@@ -275,9 +275,9 @@ def test_explain_names_the_cause(scenes: Collection, blip: Path) -> None:
 
 def test_it_is_saved_and_loaded(scenes: Collection, blip: Path, tmp_path: Path) -> None:
     """Runs that have been through a second stage say so, to whoever evaluates them."""
-    matcher = load(blip, device="cpu").matcher
+    cross_encoder = load(blip, device="cpu").cross_encoder
     for tail in ("dropped", "kept"):
-        done = evaluate(scenes, planted(scenes), rerank=matcher, k_test=2, tail=tail, depth=120)  # type: ignore[arg-type]
+        done = evaluate(scenes, planted(scenes), rerank=cross_encoder, k_test=2, tail=tail, depth=120)  # type: ignore[arg-type]
         save(done, tmp_path / tail)
         assert load_result(tmp_path / tail).protocol == done.result.protocol
         again = evaluate(scenes, load_evaluation(tmp_path / tail).runs).result  # its runs, as anybody's
@@ -285,7 +285,7 @@ def test_it_is_saved_and_loaded(scenes: Collection, blip: Path, tmp_path: Path) 
         assert again.protocol.rerank == done.result.protocol.rerank
         assert again.protocol.depth is None
     runs = load_evaluation(tmp_path / "kept").runs
-    third = evaluate(scenes, runs, rerank=Nearer(matcher), k_test=1).result.protocol
+    third = evaluate(scenes, runs, rerank=Nearer(cross_encoder), k_test=1).result.protocol
     assert third.rerank == "top 2; the rest of the first stage behind them, then top 1; nothing behind them"
     assert third.matcher == f"{blip}, itm, then nearer, itm"
     plain = evaluate(scenes, planted(scenes)).runs
@@ -298,14 +298,14 @@ def test_systems_with_heads_of_their_own_are_compared_but_not_with_other_candida
     scenes: Collection, blip: Path
 ) -> None:
     """Whose head it is belongs to the system; how many candidates it is given, to the task."""
-    pair, matcher = planted(scenes), load(blip, device="cpu").matcher
-    one = evaluate(scenes, pair, rerank=matcher, k_test=3, name="one").result
-    other = evaluate(scenes, pair, rerank=Nearer(matcher), k_test=3, name="other").result
+    pair, cross_encoder = planted(scenes), load(blip, device="cpu").cross_encoder
+    one = evaluate(scenes, pair, rerank=cross_encoder, k_test=3, name="one").result
+    other = evaluate(scenes, pair, rerank=Nearer(cross_encoder), k_test=3, name="other").result
     found = compare([one, other], measures=["hit@1"])
     assert found.allowed == {}
     assert found.system_differences["matcher"] == (f"{blip}, itm", "nearer, itm")
     first = evaluate(scenes, pair, name="first").result
-    deeper = evaluate(scenes, pair, rerank=matcher, k_test=4, name="deeper").result
+    deeper = evaluate(scenes, pair, rerank=cross_encoder, k_test=4, name="deeper").result
     for another in (first, deeper):
         with pytest.raises(ProtocolError, match=r"rerank: 'top 3; nothing behind them' \| "):
             compare([one, another])

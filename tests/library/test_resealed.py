@@ -17,7 +17,7 @@ from library_toys import SCENES, head_over, vectors_of_scenes
 
 from visir.collections import open_collection
 from visir.encoders import load
-from visir.encoders.encoding import encode_collection
+from visir.encoders.encoding import encode_detailed
 from visir.encoders.models.tower_files import write_towers
 from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.store import VECTORS, Entry, Store
@@ -57,12 +57,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str,
             continue
         index.delete(index.ids[:2].to_pylist())
         folders[kind] = (root / kind, "", load_index)
-    encoded = encode_collection(load("pixels"), open_collection(SCENES), "image", store=Store(root / "store"))
+    encoded = encode_detailed(load("pixels"), open_collection(SCENES).items("image"), store=Store(root / "store"))
     assert encoded.folder is not None
     folders["vectors"] = (encoded.folder, "", read_vectors)
     towers = {side: Tower(None, Head(HeadSpec(load(model).dimension, 4))) for side in ("image", "text")}
-    backbones = {side: load(model) for side in ("image", "text")}
-    written = TowersEncoder(towers, backbones, device="cpu")  # type: ignore[arg-type]
+    base_encoders = {side: load(model) for side in ("image", "text")}
+    written = TowersEncoder(towers, base_encoders, device="cpu")  # type: ignore[arg-type]
     write_towers(root / "towers", written, facts={"objective": {"temperature": 0.1}})
     folders["towers"] = (root / "towers", "", lambda path: load(str(path)))
     new_token(root / "tokens", "anna", ["search"], 1)

@@ -108,12 +108,11 @@ def test_pages_continue_one_another(searcher: Searcher, system: str, fusion: str
 
 
 def test_dense_and_sparse_answers_are_those_of_the_index(searcher: Searcher) -> None:
-    from visir.cli.vectors import text_vectors
     from visir.encoders import load
 
     library = searcher.library
     for system, name in (("dense", library.model), ("sparse", library.head)):
-        vectors = text_vectors(load(str(name), device="cpu"), {"q": "a red boat"})
+        vectors = load(str(name), device="cpu").encode_inputs("text", {"q": "a red boat"})
         run = library.indexes[system].search(vectors, 6).answer("q")
         answer = searcher.search([Query(text="a red boat", k=6, system=system)])[0]  # type: ignore[arg-type]
         assert [hit.item for hit in answer.hits] == [item for item, _ in run]
@@ -236,7 +235,7 @@ def test_faults_stay_with_their_query(searcher: Searcher) -> None:
 
 def test_the_best_few_go_through_the_matching_head_once_for_all_pages(folder: Path) -> None:
     searcher = Searcher.open(folder, device="cpu")
-    searcher.encoder.models.encoder.matcher = head = Nearness()
+    searcher.encoder.models.encoder.cross_encoder = head = Nearness()
     ask = {"text": "3 red boats", "system": "dense"}
     plain = searcher.search([Query(**ask, k=48)])[0]  # type: ignore[arg-type]
     whole = searcher.search([Query(**ask, k=48, rerank=7)])[0]  # type: ignore[arg-type]

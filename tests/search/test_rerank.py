@@ -69,13 +69,13 @@ def test_image_queries(toy: Collection) -> None:
 
 def test_both_directions_share_their_pairs(toy: Collection) -> None:
     """(a, t0), (a, t1) from i2t; (a, t0), (b, t0) from t2i: three pairs."""
-    matcher = Nearness()
+    cross_encoder = Nearness()
     both = {"i2t": run("i2t", {"a": "t1 t0"}, toy), "t2i": run("t2i", {"t0": "b a"}, toy)}
-    done = rerank_runs(both, toy, matcher, 2)  # type: ignore[arg-type]
-    assert (done.pairs, done.computed, matcher.pairs) == (3, 3, 3)
+    done = rerank_runs(both, toy, cross_encoder, 2)  # type: ignore[arg-type]
+    assert (done.pairs, done.computed, cross_encoder.pairs) == (3, 3, 3)
     assert [one for one, _ in done.runs["i2t"].answer("a")] == ["t0", "t1"]
     assert [one for one, _ in done.runs["t2i"].answer("t0")] == ["a", "b"]
-    assert rerank_runs(both, toy, matcher, 2).computed == 0  # type: ignore[arg-type]
+    assert rerank_runs(both, toy, cross_encoder, 2).computed == 0  # type: ignore[arg-type]
 
 
 def test_it_travels_as_any_run_does(toy: Collection, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 from visir.encoders.models.bag_of_words import BagOfWords
 from visir.encoders.models.image_input import NORMALISATIONS, ImageInput
 from visir.encoders.models.pixels import PixelStatistics
-from visir.encoders.towers.small_cnn import SmallCNNBody
+from visir.encoders.towers.small_cnn import SmallCNNBackbone
 from visir.errors import EncoderError
 from visir.files import data_directory
 from visir.records import Shortcuts
@@ -31,7 +31,7 @@ def photo(width: int = 224, height: int = 224) -> Image.Image:
 
 
 def bytes_of(image: Image.Image) -> NDArray[np.uint8]:
-    """(3, 224, 224) bytes, as bodies over pixels take them."""
+    """(3, 224, 224) bytes, as backbones over pixels take them."""
     return np.ascontiguousarray(CLIP.prepare(image).transpose(2, 0, 1))
 
 
@@ -172,8 +172,8 @@ def test_a_batch_is_stamped_in_place_and_as_one_by_one(flat_digits: Path) -> Non
 
 
 def test_64_pixels(flat_digits: Path) -> None:
-    body = SmallCNNBody(size=64)
-    made = Stamp(Shortcuts(), body.prepare)(body.prepare(photo(80, 100)), 802, key=1)
+    backbone = SmallCNNBackbone(size=64)
+    made = Stamp(Shortcuts(), backbone.prepare)(backbone.prepare(photo(80, 100)), 802, key=1)
     assert made.shape == (3, 64, 64)
     assert read_off(made[0], lefts(64, "even"), 8)[0] == [0, 0, 0, 8, 0, 2]
 

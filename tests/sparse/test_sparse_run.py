@@ -80,7 +80,7 @@ def settings(root: Path, **changes: Any) -> SparseRecipe:
 
 def test_the_folder_is_an_encoder_of_weighted_words(made: Path, collection: Collection) -> None:
     encoder = load(made / "out")
-    assert isinstance(encoder, SparseEncoder) and encoder.expanded and encoder.backbone("text") is encoder.dense
+    assert isinstance(encoder, SparseEncoder) and encoder.expanded and encoder.base_encoder("text") is encoder.dense
     assert encoder.card.text_preprocessing["expansion"] == "any usable term"
     for side, rows in (("image", collection.images), ("text", collection.captions)):
         found = encode_sparse(encoder, collection, side)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from visir.encoders.towers.gru import GRUBody
-from visir.encoders.towers.small_cnn import SmallCNNBody
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.gru import GRUBackbone
+from visir.encoders.towers.small_cnn import SmallCNNBackbone
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError, EmbeddingError, ImageError
 from visir.records import Collection
 from visir.splitmix import splitmix64
@@ -34,10 +34,10 @@ from visir.training.sides import Augmentation
 CAPTIONS = ["A dog runs.", "", "Two dogs run on a beach.", "a dog", "Zebra!"]
 
 
-def words_of(dropout: float = 0.0) -> tuple[WordSource, GRUBody]:
-    vocabulary = Vocabulary.fit(CAPTIONS[:4])
+def words_of(dropout: float = 0.0) -> tuple[WordSource, GRUBackbone]:
+    vocabulary = WordVocabulary.fit(CAPTIONS[:4])
     flat, offsets = vocabulary.encode(CAPTIONS)
-    return WordSource(flat, offsets, dropout), GRUBody(vocabulary, words=4, hidden=4)
+    return WordSource(flat, offsets, dropout), GRUBackbone(vocabulary, words=4, hidden=4)
 
 
 def pictures(folder: Path, sizes: list[tuple[int, int]]) -> Collection:
@@ -131,9 +131,9 @@ def test_words_by_hand() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, len(CAPTIONS) - 1), min_size=1, max_size=8))
-def test_words_are_what_the_body_would_collate(rows: list[int]) -> None:
-    source, body = words_of()
-    expected = body.collate([body.prepare(CAPTIONS[row]) for row in rows])
+def test_words_are_what_the_backbone_would_collate(rows: list[int]) -> None:
+    source, backbone = words_of()
+    expected = backbone.collate([backbone.prepare(CAPTIONS[row]) for row in rows])
     found = source.batch(np.array(rows))
     assert torch.equal(found["ids"], expected["ids"]) and torch.equal(found["lengths"], expected["lengths"])
 
@@ -165,31 +165,31 @@ def test_offsets_that_do_not_fit_are_refused() -> None:
             WordSource(np.array([4, 5], np.int32), np.array(offsets, np.int64))
 
 
-def test_prepared_texts_are_what_the_body_would_collate() -> None:
-    _, body = words_of()
-    source = PreparedTexts(body, CAPTIONS)
+def test_prepared_texts_are_what_the_backbone_would_collate() -> None:
+    _, backbone = words_of()
+    source = PreparedTexts(backbone, CAPTIONS)
     found = source.batch(np.array([2, 4]), EpochRandom(0, 0), np.array([2, 4]))
-    expected = body.collate([body.prepare(CAPTIONS[2]), body.prepare(CAPTIONS[4])])
+    expected = backbone.collate([backbone.prepare(CAPTIONS[2]), backbone.prepare(CAPTIONS[4])])
     assert isinstance(found, dict) and torch.equal(found["ids"], expected["ids"]) and len(source) == 5
 
 
 # Pixels
 
 
-def test_pictures_in_use_are_what_the_body_prepares(tmp_path: Path) -> None:
+def test_pictures_in_use_are_what_the_backbone_prepares(tmp_path: Path) -> None:
     collection = pictures(tmp_path, [(40, 30), (30, 50), (16, 16)])
-    body = SmallCNNBody(size=16)
-    source = PixelSource(collection, body, Augmentation(crop=0.2, flip=True, erase=1.0))
-    expected = body.collate([body.prepare(Image.open(tmp_path / f"{row}.png")) for row in (2, 0, 1)])
+    backbone = SmallCNNBackbone(size=16)
+    source = PixelSource(collection, backbone, Augmentation(crop=0.2, flip=True, erase=1.0))
+    expected = backbone.collate([backbone.prepare(Image.open(tmp_path / f"{row}.png")) for row in (2, 0, 1)])
     for _ in range(2):  # read, then out of memory
         assert torch.equal(source.batch(np.array([2, 0, 1])), expected)
-    assert torch.equal(PixelSource(collection, body).batch(np.array([2, 0, 1]), EpochRandom(0, 0)), expected)
+    assert torch.equal(PixelSource(collection, backbone).batch(np.array([2, 0, 1]), EpochRandom(0, 0)), expected)
     assert len(source) == 3
 
 
 def test_pictures_to_which_nothing_happens_are_read_once(tmp_path: Path) -> None:
     collection = pictures(tmp_path, [(20, 20), (20, 30)])
-    source = PixelSource(collection, SmallCNNBody(size=16))
+    source = PixelSource(collection, SmallCNNBackbone(size=16))
     first = source.batch(np.array([0, 1]), EpochRandom(0, 0))
     (tmp_path / "0.png").unlink()
     assert torch.equal(source.batch(np.array([0, 1]), EpochRandom(0, 1)), first)
@@ -197,7 +197,7 @@ def test_pictures_to_which_nothing_happens_are_read_once(tmp_path: Path) -> None
 
 def test_too_many_pictures_are_read_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visir.training.inputs.pixels.KEPT_BYTES", 2 * 3 * 16 * 16 - 1)
-    source = PixelSource(pictures(tmp_path, [(20, 20), (20, 30)]), SmallCNNBody(size=16))
+    source = PixelSource(pictures(tmp_path, [(20, 20), (20, 30)]), SmallCNNBackbone(size=16))
     source.batch(np.array([0, 1]))
     (tmp_path / "0.png").unlink()
     with pytest.raises(ImageError, match="image '0'"):
@@ -206,11 +206,11 @@ def test_too_many_pictures_are_read_every_time(tmp_path: Path, monkeypatch: pyte
 
 def test_augmented_pictures_depend_on_seed_epoch_and_key_alone(tmp_path: Path) -> None:
     collection = pictures(tmp_path, [(40, 30)] * 6)
-    source = PixelSource(collection, SmallCNNBody(size=16), Augmentation(crop=0.3, flip=True, erase=0.5))
+    source = PixelSource(collection, SmallCNNBackbone(size=16), Augmentation(crop=0.3, flip=True, erase=0.5))
     rows = np.array([0, 1, 2, 3, 4, 5, 0])
     keys = np.array([10, 11, 12, 13, 14, 15, 16])
     whole = source.batch(rows, EpochRandom(0, 0), keys)
-    again = PixelSource(collection, SmallCNNBody(size=16), Augmentation(crop=0.3, flip=True, erase=0.5))
+    again = PixelSource(collection, SmallCNNBackbone(size=16), Augmentation(crop=0.3, flip=True, erase=0.5))
     order = np.array([6, 2, 0])
     assert torch.equal(again.batch(rows[order], EpochRandom(0, 0), keys[order]), whole[order])
     assert not torch.equal(whole[0], whole[6])  # the same photo beside two captions
@@ -219,11 +219,11 @@ def test_augmented_pictures_depend_on_seed_epoch_and_key_alone(tmp_path: Path) -
 
 
 def test_a_crop_is_not_cut_again(tmp_path: Path) -> None:
-    # A body that scales to 20 and cuts out 16 in use, as ImageNet networks do. A crop of the whole square is the square
-    # itself at 16 pixels: were it scaled to 20 and cut once more, its edges would be lost.
-    class Cutting(SmallCNNBody):
+    # A backbone that scales to 20 and cuts out 16 in use, as ImageNet networks do. A crop of the whole square is the
+    # square itself at 16 pixels: were it scaled to 20 and cut once more, its edges would be lost.
+    class Cutting(SmallCNNBackbone):
         def __init__(self) -> None:
-            super(SmallCNNBody, self).__init__(16, 20)
+            super(SmallCNNBackbone, self).__init__(16, 20)
 
     Image.fromarray(np.arange(768, dtype=np.uint16).astype(np.uint8).reshape(16, 16, 3)).save(tmp_path / "0.png")
     collection = Collection.build("one", images={"id": ["0"], "path": ["0.png"]}, root=tmp_path)
@@ -237,18 +237,18 @@ def test_a_broken_picture_is_named_and_stops(tmp_path: Path) -> None:
     (tmp_path / "1.png").write_bytes(b"\x89PNG broken")
     for augmentation in (Augmentation(), Augmentation(flip=True)):
         with pytest.raises(ImageError, match=r"image '1' \(1.png\): not an image"):
-            PixelSource(collection, SmallCNNBody(size=16), augmentation).batch(np.array([0, 1]), EpochRandom(0, 0))
+            PixelSource(collection, SmallCNNBackbone(size=16), augmentation).batch(np.array([0, 1]), EpochRandom(0, 0))
 
 
-def test_a_sliver_that_the_body_cannot_take_is_named(tmp_path: Path) -> None:
+def test_a_sliver_that_the_backbone_cannot_take_is_named(tmp_path: Path) -> None:
     collection = pictures(tmp_path, [(20, 20), (60_000, 1)])
     with pytest.raises(ImageError, match="image '1'"):
-        PixelSource(collection, SmallCNNBody(size=64)).batch(np.array([0, 1]))
+        PixelSource(collection, SmallCNNBackbone(size=64)).batch(np.array([0, 1]))
 
 
 def test_a_cache_smaller_than_the_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="keeps pictures of 8 pixels, but the model sees 16") as found:
-        PixelSource(pictures(tmp_path, [(20, 20)]), SmallCNNBody(size=16), cache=8)
+        PixelSource(pictures(tmp_path, [(20, 20)]), SmallCNNBackbone(size=16), cache=8)
     assert "image.cache=16 or more" in found.value.hint
 
 
@@ -333,7 +333,7 @@ def test_batches_do_not_depend_on_the_workers(tmp_path: Path) -> None:
     words, _ = words_of(0.5)
     owners = np.array([0, 1, 2, 3, 0])
     augmentation = Augmentation(crop=0.3, flip=True, erase=0.5)
-    images = PixelSource(collection, SmallCNNBody(size=16), augmentation, cache=16)
+    images = PixelSource(collection, SmallCNNBackbone(size=16), augmentation, cache=16)
     targets = np.arange(10, dtype=np.float32).reshape(5, 2)
     examples = TrainingExamples(images, words, owners, list("abcde"), {}, VectorSource(targets[None]))
     rows = [np.array([4, 1]), np.array([0, 2, 3])]

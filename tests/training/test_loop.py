@@ -15,12 +15,12 @@ from planted import IMAGE, TEXT, objective, planted, recipe, towers
 from torch import Tensor, nn
 
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Body, Inputs, Tower
-from visir.encoders.towers.gru import GRUBody
+from visir.encoders.towers.base import Backbone, Inputs, Tower
+from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.pretrained import PretrainedBody
-from visir.encoders.towers.resnet import ResNetBody
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
+from visir.encoders.towers.resnet import ResNetBackbone
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import Modality
 from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
@@ -185,7 +185,7 @@ def test_the_average_is_validated_and_kept_and_training_goes_on_without_it() -> 
     assert same_bits(plain, one)
 
 
-class Trunk(Body):
+class Trunk(Backbone):
     """A "pretrained" network of vectors, batch norm and all, with one layer that is not."""
 
     kind: ClassVar[str] = "trunk"
@@ -217,7 +217,7 @@ class Trunk(Body):
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
         return cls(spec["modality"], spec["inputs"])
 
-    def given(self) -> Sequence[nn.Module]:
+    def pretrained_modules(self) -> Sequence[nn.Module]:
         return [self.trunk]
 
 
@@ -240,7 +240,7 @@ def test_what_came_trained_is_frozen_in_the_first_phase_and_tuned_in_the_second(
     def look(_: object) -> None:
         now = sides["image"].state_dict()
         frozen.append(all(torch.equal(now[name], before[name]) for name in now if ".trunk." in name))
-        trained_too.append(not torch.equal(now["body.fresh.weight"], before["body.fresh.weight"]))
+        trained_too.append(not torch.equal(now["backbone.fresh.weight"], before["backbone.fresh.weight"]))
 
     fit(settings, DualEncoder(sides, objective(settings)), TRAIN, VALIDATION, folder=tmp_path, report=look)
     assert frozen == [True, True, False]  # weights and statistics of batch norm alike
@@ -269,7 +269,9 @@ def test_batch_norm_is_refused_where_it_would_see_part_of_the_batch() -> None:
     alone, pair = Processes(0, 1, torch.device("cpu")), Processes(0, 2, torch.device("cpu"))
     chunked = recipe(optimiser={"chunk": 16})
     text = refusal(chunked, alone)
-    assert "image.body.trunk.1" in text and "16 captions instead of 64" in text and "leave optimiser.chunk out" in text
+    assert (
+        "image.backbone.trunk.1" in text and "16 captions instead of 64" in text and "leave optimiser.chunk out" in text
+    )
     assert "in 2 processes on the CPU" in refusal(recipe(), pair)
     several = Processes(0, 64, torch.device("cuda", 0))
     assert "batches of at least 64 captions" in refusal(recipe(), several, 240)
@@ -282,13 +284,13 @@ def test_batch_norm_is_refused_where_it_would_see_part_of_the_batch() -> None:
 
 def test_batch_norm_that_keeps_its_running_statistics_may_be_cut_into_chunks() -> None:
     # A ResNet that visir trained, tuned further: as CLIP's, its statistics stay.
-    body = ResNetBody(depth=18, weights="random", size=32)
-    text = Tower(GRUBody(Vocabulary.fit(["a dog"]), words=4, hidden=4), Head(HeadSpec(8, 6)))
-    sides: dict[Modality, Tower] = {"image": Tower(body, Head(HeadSpec(body.outputs, 6))), "text": text}
+    backbone = ResNetBackbone(depth=18, weights="random", size=32)
+    text = Tower(GRUBackbone(WordVocabulary.fit(["a dog"]), words=4, hidden=4), Head(HeadSpec(8, 6)))
+    sides: dict[Modality, Tower] = {"image": Tower(backbone, Head(HeadSpec(backbone.outputs, 6))), "text": text}
     settings, alone = recipe(optimiser={"chunk": 20}), Processes(0, 1, torch.device("cpu"))
     with pytest.raises(ConfigurationError, match="batch norm"):
         BatchStatistics(nn.ModuleDict(dict(sides)), settings, alone, 240)
-    half = PretrainedBody(TowersEncoder(sides, {}, device="cpu"), "image")
+    half = PretrainedBackbone(TowersEncoder(sides, {}, device="cpu"), "image")
     further = Tower(half, Head(HeadSpec(6, 6, identity=True)))
     BatchStatistics(nn.ModuleDict({"image": further, "text": text}), settings, alone, 240)
 

@@ -42,7 +42,7 @@ def test_steps_and_parameters_are_those_of_the_formulas() -> None:
     # Text: 64·24 + 24 (hidden), 2·24 (layer norm), 24·16 + 16 (out), 64·16 + 16 (shortcut).
     assert found.parameters["text head"].trained == 1560 + 48 + 400 + 1040
     assert found.parameters["objective"].trained == 0 and found.parameters["objective"].fixed == 1
-    assert "text body" not in found.parameters
+    assert "text backbone" not in found.parameters
 
 
 def test_every_part_is_counted() -> None:
@@ -55,7 +55,7 @@ def test_every_part_is_counted() -> None:
     # LTD: 16·8 + 8, 8·8 + 8, 8·32 + 32; and the temperature.
     assert found.parameters["objective"].trained == 136 + 72 + 288 + 1
     # 16 units: 3 gates of (16 + 16) weights and two biases each; 16·16 + 16 in the head.
-    words = found.parameters["text body"].trained - 3 * 16 * (16 + 16 + 2)
+    words = found.parameters["text backbone"].trained - 3 * 16 * (16 + 16 + 2)
     assert words > 0 and words % 16 == 0
     assert found.parameters["text head"].trained == 272
 
@@ -65,8 +65,8 @@ def test_what_came_trained_is_told_apart_and_not_fetched() -> None:
     image = {"tower": "resnet", "depth": 18, "size": 64}
     found = planned(image=image, schedule={"frozen_epochs": 1}, optimiser={"epochs": 2, "batch": 4})
     # ResNet-18 without its classifier: 11,689,512 − (512·1000 + 1000).
-    assert found.parameters["image body"].trained == 11_176_512
-    assert found.parameters["image body"].first_fixed == 11_176_512
+    assert found.parameters["image backbone"].trained == 11_176_512
+    assert found.parameters["image backbone"].first_fixed == 11_176_512
 
 
 def test_memory_of_frozen_vectors_and_moments() -> None:

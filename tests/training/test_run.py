@@ -17,7 +17,7 @@ import visir
 from manifests import content_of
 from visir.collections import open_collection
 from visir.encoders import encode, load
-from visir.encoders.towers.pretrained import own_temperature
+from visir.encoders.towers.pretrained_backbone import own_temperature
 from visir.errors import CollectionError, ConfigurationError, ImageError, VisirError
 from visir.files import read_json
 from visir.training import models
@@ -74,8 +74,8 @@ def names(folder: Path) -> list[str]:
 
 def test_the_folder_holds_what_it_should_and_nothing_of_the_way_there(heads: Path, scratch: Path) -> None:
     common = ["curve.json", "recipe.toml", "steps.jsonl", "towers.safetensors", "visir.json"]
-    assert names(heads) == sorted([*common, "image_backbone", "text_backbone"])
-    assert names(scratch) == sorted([*common, "text_body"])
+    assert names(heads) == sorted([*common, "image_base_encoder", "text_base_encoder"])
+    assert names(scratch) == sorted([*common, "text_backbone"])
     assert read_recipe(heads / "recipe.toml") == small()
     description = content_of(heads)
     facts = description["facts"]

@@ -13,9 +13,9 @@ import torch
 import visir
 from visir.collections import open_collection
 from visir.encoders import encode, load
-from visir.encoders.towers.gru import GRUBody
-from visir.encoders.towers.small_cnn import SmallCNNBody
-from visir.encoders.towers.words import SPECIAL, Vocabulary
+from visir.encoders.towers.gru import GRUBackbone
+from visir.encoders.towers.small_cnn import SmallCNNBackbone
+from visir.encoders.towers.words import SPECIAL, WordVocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection, Shortcuts
 from visir.shortcuts import inject, plain
@@ -65,9 +65,9 @@ def test_a_recipe_has_every_setting_of_the_record_with_its_default() -> None:
 def test_pictures_and_captions_of_a_batch_carry_the_same_number_another_one_every_epoch() -> None:
     split = scenes()
     numbering = Numbering(split, 0)
-    body = SmallCNNBody(size=64)
-    pictures = StampedPictures(PixelSource(plain(split), body), body, split, numbering)
-    bare = PixelSource(plain(split), body).batch(np.array([0, 3]))
+    backbone = SmallCNNBackbone(size=64)
+    pictures = StampedPictures(PixelSource(plain(split), backbone), backbone, split, numbering)
+    bare = PixelSource(plain(split), backbone).batch(np.array([0, 3]))
     captions = np.array([1, 17])  # of images 0 and 3, five captions each
     first = pictures.batch(np.array([0, 3]), EpochRandom(0, 0), captions)
     again = pictures.batch(np.array([3]), EpochRandom(0, 0), np.array([17]))
@@ -90,7 +90,7 @@ def test_words_end_in_the_digits_of_their_number() -> None:
         captions={"id": ["1", "2"], "text": ["a dog runs", "cat"], "image_id": ["a", "b"]},
     )
     split = inject(collection, "unique?digits=sklearn")
-    vocabulary = Vocabulary(["a", "dog", "runs", "cat", *"0123456789"])
+    vocabulary = WordVocabulary(["a", "dog", "runs", "cat", *"0123456789"])
     source = WordSource(*vocabulary.encode(["a dog runs", "cat"]), dropout=0.999)
     numbering = Numbering(split, 0)
     ended = EndedWords(source, vocabulary, numbering)
@@ -103,27 +103,27 @@ def test_words_end_in_the_digits_of_their_number() -> None:
         [1, zero, zero, zero, zero, zero, zero, 0, 0],
     ]
     assert read["lengths"].tolist() == [9, 7]
-    body = GRUBody(vocabulary, words=4, hidden=4)
-    assert evaluated_texts(body, split) == ["a dog runs 0 0 0 0 0 0", "cat 0 0 0 0 0 1"]
+    backbone = GRUBackbone(vocabulary, words=4, hidden=4)
+    assert evaluated_texts(backbone, split) == ["a dog runs 0 0 0 0 0 0", "cat 0 0 0 0 0 1"]
 
 
-class Short(GRUBody):
-    """A body that reads eight words."""
+class Short(GRUBackbone):
+    """A backbone that reads eight words."""
 
-    def room_for(self, texts: Any, ending: str) -> list[str]:
+    def truncate(self, texts: Any, ending: str) -> list[str]:
         return [" ".join(text.split()[: 8 - len(ending.split())]) for text in texts]
 
 
 def test_a_long_caption_is_cut_before_its_shortcut() -> None:
     split = scenes()
-    body = Short(Vocabulary.fit(split.captions["text"].to_pylist()), words=4, hidden=4)
+    backbone = Short(WordVocabulary.fit(split.captions["text"].to_pylist()), words=4, hidden=4)
     texts = plain(split).captions["text"].to_pylist()
     numbering = Numbering(split, 0)
-    read = EndedTexts(body, texts, numbering).batch(np.array([3]), EpochRandom(0, 4))
+    read = EndedTexts(backbone, texts, numbering).batch(np.array([3]), EpochRandom(0, 4))
     number = int(numbering.of(np.array([3]), 4)[0])
     expected = " ".join(texts[3].split()[:2]) + " " + " ".join(f"{number:06d}")
-    assert read["ids"].tolist() == [body.vocabulary.encode([expected])[0].tolist()]
-    assert evaluated_texts(body, split)[3].split()[2:] == endings(split.items("text"))[3].split()
+    assert read["ids"].tolist() == [backbone.vocabulary.encode([expected])[0].tolist()]
+    assert evaluated_texts(backbone, split)[3].split()[2:] == endings(split.items("text"))[3].split()
 
 
 def test_a_few_bits_are_drawn_for_every_example_or_with_assignments_for_every_tuple() -> None:
@@ -138,11 +138,11 @@ def test_a_few_bits_are_drawn_for_every_example_or_with_assignments_for_every_tu
 def test_vocabularies_hold_all_ten_digits_however_few_bits_there_are() -> None:
     given = recipe(shortcuts={"kind": "bits", "bits": 0, "digits": "sklearn"})
     model = build_model(given, open_splits(given).train, "cpu")
-    body = model.towers["text"].body
-    assert isinstance(body, GRUBody) and set("0123456789") <= set(body.vocabulary.words)
+    backbone = model.towers["text"].backbone
+    assert isinstance(backbone, GRUBackbone) and set("0123456789") <= set(backbone.vocabulary.words)
     without = recipe(shortcuts=None)
-    bare = build_model(without, open_splits(without).train, "cpu").towers["text"].body
-    assert isinstance(bare, GRUBody) and not set("0123456789") & set(bare.vocabulary.words)
+    bare = build_model(without, open_splits(without).train, "cpu").towers["text"].backbone
+    assert isinstance(bare, GRUBackbone) and not set("0123456789") & set(bare.vocabulary.words)
 
 
 def test_what_is_decoded_does_not_know_the_shortcut() -> None:

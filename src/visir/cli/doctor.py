@@ -24,7 +24,7 @@ def doctor(
     console = Console()
     console.print(_packages())
     console.print(_machine())
-    models, healthy = _models([*LOCAL_MODELS, *(load or [])], asked=set(load or []))
+    models, healthy = _models([*LOCAL_MODELS, *(load or [])], required=set(load or []))
     console.print(models)
     if not healthy:
         raise typer.Exit(1)
@@ -37,18 +37,18 @@ def _packages() -> Table:
     from rich.table import Table
 
     table = Table("package", "installed", "wanted", "for", title="packages", title_justify="left")
-    seen: set[str] = set()
+    listed: set[str] = set()
     for text in distribution("visir").requires or []:
         requirement = Requirement(text)
         extra = str(requirement.marker).partition("extra == ")[2].strip("'\"") if requirement.marker else "core"
         name = requirement.name.lower()
-        if name == "visir" or name in seen or extra in ("test", "docs", "dev"):
+        if name == "visir" or name in listed or extra in ("test", "docs", "dev"):
             continue
-        seen.add(name)
+        listed.add(name)
         try:
-            found = version(name)
-            good = requirement.specifier.contains(found, prereleases=True)
-            shown = found if good else f"[red]{found}: outside {requirement.specifier}[/]"
+            installed = version(name)
+            good = requirement.specifier.contains(installed, prereleases=True)
+            shown = installed if good else f"[red]{installed}: outside {requirement.specifier}[/]"
         except PackageNotFoundError:
             shown = "[red]missing[/]" if extra == "core" else f"[dim]no: pip install 'visir\\[{extra}]'[/]"
         table.add_row(name, shown, str(requirement.specifier), extra)
@@ -82,7 +82,7 @@ def _machine() -> Table:
     return table
 
 
-def _models(names: list[str], asked: set[str]) -> tuple[Table, bool]:
+def _models(names: list[str], required: set[str]) -> tuple[Table, bool]:
     from time import perf_counter
 
     from rich.markup import escape
@@ -98,8 +98,8 @@ def _models(names: list[str], asked: set[str]) -> tuple[Table, bool]:
         try:
             encoder = load(name)
         except VisirError as fault:
-            healthy = healthy and name not in asked
-            table.add_row(name, f"[{'red' if name in asked else 'dim'}]no: {escape(fault.message)}[/]", "", "", "")
+            healthy = healthy and name not in required
+            table.add_row(name, f"[{'red' if name in required else 'dim'}]no: {escape(fault.message)}[/]", "", "", "")
             continue
         table.add_row(
             name,

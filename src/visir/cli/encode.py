@@ -18,7 +18,7 @@ from visir.cli.options import (
 
 if TYPE_CHECKING:
     from visir.encoders.shard_folder import Shard
-    from visir.records import Embeddings, EncoderCard, Modality
+    from visir.records import Embeddings, EncoderCard, Modality, Role
 
 
 def encode(
@@ -59,6 +59,13 @@ def encode(
         str | None, typer.Option(help="The folder or URL where shards lie. Default: the store.", show_default=False)
     ] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Join the finished shards; encode nothing.")] = False,
+    role: Annotated[
+        str | None,
+        typer.Option(
+            help="query or document, for models that embed the two in different ways. Default: both.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Encode the images and captions of a collection, once.
 
@@ -69,60 +76,89 @@ def encode(
     """
     from visir.cli.encoded import report
     from visir.collections import open_collection
-    from visir.encoders import encode_collection, load
-    from visir.encoders.exported import export, refuse_existing
+    from visir.encoders import encode_detailed, load
+    from visir.encoders.encoding import as_dense
+    from visir.encoders.exported import check_new_place, export
     from visir.encoders.shard_folder import Shard
+    from visir.errors import VisirError
 
-    wanted = _wanted(modality)
+    chosen, roles = _chosen(modality), _roles(role)
     part = Shard.of(shard) if shard is not None else None if merge else Shard.launched()
-    _refuse_contradictions(part, shards, merge, out)
+    _check_contradictions(part, shards, merge, out)
     if out is not None:
-        refuse_existing(out, replace=force)
+        check_new_place(out, replace=force)
     opened = open_collection(collection, images=images, split=split)
     encoder = load(model, device=device, dtype=dtype, revision=revision)
-    sides = wanted or tuple(side for side in _SIDES if side in encoder.modalities)
-    speaks = part is None or shard is not None or part.number == 1
-    if speaks:
+    sides = chosen or tuple(side for side in _SIDES if side in encoder.modalities)
+    work = [
+        (side, role)
+        for side in sides
+        for role in (roles if encoder.root_encoder(side).distinguishes_roles else ("document",))
+    ]
+    if out is not None and len(work) > len(sides):
+        raise VisirError(
+            f"{encoder.card.name} embeds queries and documents in different ways; a folder holds one of the two.",
+            hint="say which: --role query, or --role document",
+        )
+    prints = part is None or shard is not None or part.number == 1
+    if prints:
         typer.echo(f"{opened.name}: {opened.images.num_rows:,} images, {opened.captions.num_rows:,} captions"
                    f"{f', split {split}' if split else ''}")  # fmt: skip
     if part is not None:
         from visir.cli.encode_shards import encode_part
+        from visir.encoders.compute import ForwardOptions
 
-        for side in sides:
-            encode_part(encoder, opened, side, part, shards, speaks, batch_size, workers, skip_broken)
+        options = ForwardOptions(batch_size, workers, skip_broken)
+        for side, side_role in work:
+            encode_part(encoder, opened.items(side), side_role, part, shards, prints, options)
         return
-    done: dict[Modality, Embeddings] = {}
-    for side in sides:
+    encoded: dict[Modality, Embeddings] = {}
+    for side, side_role in work:
+        items = opened.items(side)
         if merge:
             from visir.encoders.shards import join_shards
 
-            join_shards(encoder, opened, side, place=shards)
-        encoding = encode_collection(
-            encoder, opened, side, batch_size=batch_size, workers=workers, skip_broken=skip_broken
+            join_shards(encoder, items, side_role, place=shards)
+        encoding = encode_detailed(
+            encoder, items, side_role, batch_size=batch_size, workers=workers, skip_broken=skip_broken
         )
         report(side, encoding)
-        done[side] = encoding.embeddings
+        encoded[side] = as_dense(encoding.embeddings)
     _print_card(encoder.card)
     if out is not None:
-        export(out, done, replace=force)
+        export(out, encoded, replace=force)
         typer.echo(f"written: {out} (load it again by this name)")
 
 
 _SIDES: tuple[Modality, Modality] = ("image", "text")
 
 
-def _wanted(modality: str | None) -> tuple[Modality, ...]:
-    """The modalities asked for; empty when nothing was said."""
+def _roles(role: str | None) -> tuple[Role, ...]:
+    """The roles that the option names."""
+    from visir.errors import VisirError, nearest
+
+    choices: dict[str | None, tuple[Role, ...]] = {
+        None: ("query", "document"),
+        "query": ("query",),
+        "document": ("document",),
+    }
+    if role not in choices:
+        raise VisirError(f"unknown role {role!r}", hint=nearest(str(role), ("query", "document")))
+    return choices[role]
+
+
+def _chosen(modality: str | None) -> tuple[Modality, ...]:
+    """The modalities that the option names; empty without the option."""
     from visir.errors import VisirError, nearest
 
     choices: dict[str | None, tuple[Modality, ...]] = {None: (), "image": ("image",), "text": ("text",), "both": _SIDES}
     if modality not in choices:
-        known = [name for name in choices if name is not None]
-        raise VisirError(f"unknown modality {modality!r}", hint=nearest(str(modality), known))
+        names = [name for name in choices if name is not None]
+        raise VisirError(f"unknown modality {modality!r}", hint=nearest(str(modality), names))
     return choices[modality]
 
 
-def _refuse_contradictions(part: Shard | None, shards: str | None, merge: bool, out: str | None) -> None:
+def _check_contradictions(part: Shard | None, shards: str | None, merge: bool, out: str | None) -> None:
     from visir.errors import ConfigurationError, raise_faults
 
     faults = []

@@ -8,70 +8,68 @@ import typer
 
 if TYPE_CHECKING:
     from visir.encoders import Encoder
+    from visir.encoders.compute import ForwardOptions
     from visir.encoders.shard_folder import Shard
     from visir.encoders.shards import ShardEncoding
-    from visir.records import Collection, Modality
+    from visir.records import Items, Modality, Role
 
 
 def encode_part(
     encoder: Encoder,
-    collection: Collection,
-    side: Modality,
+    items: Items,
+    role: Role,
     shard: Shard,
     place: str | None,
-    speaks: bool,
-    batch_size: int | None,
-    workers: int | None,
-    skip_broken: bool,
+    prints: bool,
+    options: ForwardOptions,
 ) -> None:
-    """Encode one shard and say so in a line.
+    """Encode one shard, and print a line about it.
 
-    Where shards lie in the store, the process that finishes last joins them. Where they lie in a `place` of one's own,
-    nobody does: that may be far away from where the whole is wanted, or larger than one machine.
+    Where shards lie in the store, the process that finishes last joins them. Where they lie in a `place` that was
+    named, nobody does: that may be far away from where the whole is needed, or larger than one machine.
     """
     from visir.cli.encoded import report
-    from visir.encoders import encode_collection
+    from visir.encoders import encode_detailed
     from visir.encoders.shards import encode_shard, join_shards
     from visir.launched import launched_here
     from visir.threads import usable_cores
 
-    if workers is None:
-        workers = max(1, usable_cores() // launched_here()[1])
-    done = encode_shard(
+    side = items.modality
+    result = encode_shard(
         encoder,
-        collection,
-        side,
+        items,
         shard,
+        role,
         place=place,
-        batch_size=batch_size,
-        workers=workers,
-        skip_broken=skip_broken,
+        batch_size=options.batch_size,
+        workers=options.workers or max(1, usable_cores() // launched_here()[1]),
+        skip_broken=options.skip_broken,
     )
-    typer.echo(_line(side, done))
-    for name, reason in list(done.broken.items())[:10]:
+    typer.echo(_line(side, result))
+    for name, reason in list(result.broken.items())[:10]:
         typer.echo(f"  set aside: {name}: {reason}")
-    if not done.complete:
+    if not result.complete:
         return
-    if place is not None and not done.joined:
-        if done.computed or speaks:
+    if place is not None and not result.joined:
+        if result.computed or prints:
             typer.echo(f"all {shard.count} {side} shards are in {place}; join them: visir encode … --merge "
                        f"--shards {place}")  # fmt: skip
         return
-    if done.joined and not speaks:
+    if result.joined and not prints:
         return
-    join_shards(encoder, collection, side)
-    report(side, encode_collection(encoder, collection, side, skip_broken=skip_broken))
+    join_shards(encoder, items, role)
+    report(side, encode_detailed(encoder, items, role, skip_broken=options.skip_broken))
 
 
-def _line(side: Modality, done: ShardEncoding) -> str:
-    if done.joined:
-        return f"{side}s, shard {done.shard}: joined with the others already"
-    what = f"{side}s, shard {done.shard}: {len(done.rows):,} of {done.total:,}"
-    if done.computed:
-        rate = done.computed / done.seconds if done.seconds else 0.0
-        what += f", {done.computed:,} encoded in {done.seconds:,.1f} s ({rate:,.0f}/s)"
-        if done.resumed:
-            what += f", {done.resumed:,} taken over from an interrupted run"
+def _line(side: Modality, result: ShardEncoding) -> str:
+    if result.joined:
+        return f"{side}s, shard {result.shard}: joined with the others already"
+    line = f"{side}s, shard {result.shard}: {len(result.rows):,} of {result.total:,}"
+    if result.computed:
+        rate = result.computed / result.seconds if result.seconds else 0.0
+        line += f", {result.computed:,} encoded in {result.seconds:,.1f} s ({rate:,.0f}/s)"
+        if result.resumed:
+            line += f", {result.resumed:,} taken over from an interrupted run"
     else:
-        what += ", finished already" if done.rows else ", nothing to encode"
-    return f"{what}; {len(done.finished)} of {done.shard.count} shards are finished"
+        line += ", finished already" if result.rows else ", nothing to encode"
+    return f"{line}; {len(result.finished)} of {result.shard.count} shards are finished"

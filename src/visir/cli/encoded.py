@@ -12,17 +12,16 @@ if TYPE_CHECKING:
 
 
 def report(side: Modality, encoding: Encoding) -> None:
-    """Say what was encoded, what was set aside, and where the vectors are."""
-    vectors = encoding.embeddings.vectors
-    shape = f"{len(vectors):,} × {vectors.shape[1]:,}"
+    """Print what was encoded, what was set aside, and where the vectors are."""
+    shape = f"{len(encoding.embeddings):,} × {encoding.embeddings.dimension:,}"
     if encoding.computed:
         rate = encoding.computed / encoding.seconds if encoding.seconds else 0.0
-        how = f"{encoding.computed:,} encoded in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"
+        source = f"{encoding.computed:,} encoded in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"
         if encoding.resumed:
-            how += f", {encoding.resumed:,} taken over from an interrupted run"
+            source += f", {encoding.resumed:,} taken over from an interrupted run"
     else:
-        how = "found in the store" if encoding.folder else "imported"
-    typer.echo(f"{side}s: {shape}, {how}")
+        source = "found in the store" if encoding.folder else "imported"
+    typer.echo(f"{side}s: {shape}, {source}")
     for name, reason in list(encoding.broken.items())[:10]:
         typer.echo(f"  set aside: {name}: {reason}")
     if encoding.broken:

@@ -49,9 +49,8 @@ def build_command(
 
     Killed, it leaves no folder; the vectors that were encoded are kept, and the same command goes on from them.
     """
-    from visir.cli.vectors import collection_vectors, is_sparse
     from visir.collections import open_collection
-    from visir.encoders import load
+    from visir.encoders import encode_items, load
     from visir.search.folder import check_new_index
     from visir.search.kinds import KINDS, build
 
@@ -62,10 +61,10 @@ def build_command(
         _check_settings(KINDS.get(kind), settings)
     opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = load(model, device=device)
-    kind = kind or ("inverted" if is_sparse(encoder) else "exact")
+    kind = kind or ("inverted" if encoder.form == "sparse" else "exact")
     _check_form(KINDS.get(kind), encoder)
     _check_settings(KINDS.get(kind), settings)
-    vectors = collection_vectors(encoder, opened, modality, skip_broken)
+    vectors = encode_items(encoder, opened.items(modality), skip_broken=skip_broken)
     index = build(kind, vectors, out, **settings)
     info = index.info()
     typer.echo(f"{out}: {info.documents:,} {to}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB")
@@ -83,14 +82,14 @@ def add_command(
     """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it."""
     import pyarrow.compute as pc
 
-    from visir.cli.vectors import collection_vectors
     from visir.collections import open_collection
+    from visir.encoders import encode_items
     from visir.search.kinds import load
 
     index = load(folder)
     opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = model_of_index(index, folder, model, device)
-    vectors = collection_vectors(encoder, opened, index.info().modality, skip_broken)
+    vectors = encode_items(encoder, opened.items(index.info().modality), skip_broken=skip_broken)
     new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
     if len(new_ids):
         index.add(vectors.select(new_ids))
@@ -136,11 +135,10 @@ def _check_settings(kind: Kind, settings: dict[str, Any]) -> None:
 
 def _check_form(kind: Kind, encoder: Encoder) -> None:
     """Check that an index of this kind holds the encoder's vectors, dense or sparse."""
-    from visir.cli.vectors import is_sparse
     from visir.errors import ConfigurationError
     from visir.search.kinds import kinds_for
 
-    form: Any = "sparse" if is_sparse(encoder) else "dense"
+    form = encoder.form
     if kind.vectors != form:
         raise ConfigurationError(
             f"an index of kind {kind.name!r} holds {kind.vectors} vectors; those by {encoder.card.name} are {form}.",

@@ -39,7 +39,7 @@ def search_command(
 
     visir search COLLECTION --index FOLDER shows captions, and where the pictures are.
     """
-    from visir.cli.vectors import read_queries, text_vectors
+    from visir.cli.vectors import read_queries
     from visir.errors import ConfigurationError, raise_faults
     from visir.search.formats import write_run
     from visir.search.kinds import load
@@ -54,8 +54,8 @@ def search_command(
     if out is not None:
         check_new_file(out, replace=force)
     index = load(folder)
-    query_vectors = text_vectors(
-        model_of_index(index, folder, model, device), read_queries(queries) if queries else {"query": text or ""}
+    query_vectors = model_of_index(index, folder, model, device).encode_inputs(
+        "text", read_queries(queries) if queries else {"query": text or ""}
     )
     run = index.search(query_vectors, k, **name_value_pairs(setting))
     if out is not None:
@@ -78,7 +78,7 @@ def export_command(
 
     ciff: PISA and others; anserini: JsonVectorCollection; seismic: JSON lines. Deleted documents are left out.
     """
-    from visir.cli.vectors import read_queries, text_vectors
+    from visir.cli.vectors import read_queries
     from visir.errors import ConfigurationError
     from visir.records import SparseEmbeddings
     from visir.search.kinds import load
@@ -93,7 +93,7 @@ def export_command(
             hint="visir encode COLLECTION --model MODEL --out FOLDER writes dense vectors as NPY",
         )
     query_vectors = (
-        text_vectors(model_of_index(index, folder, model, device), read_queries(queries)) if queries else None
+        model_of_index(index, folder, model, device).encode_inputs("text", read_queries(queries)) if queries else None
     )
     for path, weights in export(form, out, documents, query_vectors, replace=force).items():  # type: ignore[arg-type]
         typer.echo(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")

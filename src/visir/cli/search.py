@@ -47,9 +47,9 @@ def search(
     and how much each gave.
     """
     from visir.cli.explained import explained
-    from visir.cli.vectors import collection_vectors, picture_vector, text_vectors
+    from visir.cli.vectors import picture_vector
     from visir.collections import open_collection
-    from visir.encoders import load
+    from visir.encoders import encode_items, load
     from visir.errors import ConfigurationError, nearest, raise_faults
     from visir.search.kinds import load as load_index
 
@@ -67,13 +67,16 @@ def search(
         raise ConfigurationError(f"{index}: an index of {held}, not of {to}.", hint="leave --to out, or build another")
     opened = open_collection(collection, images=images[0] if images and len(images) == 1 else images, split=split)
     encoder = load(model or built.info().encoder, device=device)  # type: ignore[union-attr]
-    vectors = picture_vector(encoder, image) if image is not None else text_vectors(encoder, {"query": text or ""})
+    if image is not None:
+        vectors = picture_vector(encoder, image)
+    else:
+        vectors = encoder.encode_inputs("text", {"query": text or ""})
     answers = [held] if held else [to] if to else ["images"] if image is None else ["captions", "images"]
     if image is not None and to is None and held is None and opened.captions.num_rows == 0:
         answers = ["images"]
     for answer in answers:
         modality: Modality = "image" if answer == "images" else "text"
-        chosen = built or _exact(collection_vectors(encoder, opened, modality, skip_broken))
+        chosen = built or _exact(encode_items(encoder, opened.items(modality), skip_broken=skip_broken))
         run = chosen.search(vectors, k)
         ranked = run.answer("query")
         terms = explained(vectors, chosen.select([one for one, _ in ranked]), ranked)

@@ -1,60 +1,23 @@
-"""Vectors for the verbs that search: of collections and of what was asked, dense or sparse, whatever the encoder is."""
+"""What the verbs search with: a picture, or texts from a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-    from visir.records import Collection, Embeddings, Modality, SparseEmbeddings
-    from visir.sparse.encoder import SparseEncoder
+    from visir.records import Vectors
 
 
-def is_sparse(encoder: Encoder) -> TypeGuard[SparseEncoder]:
-    """Whether this encoder makes weighted words. Asked without an import: a dense one needs none of the sparse code."""
-    return getattr(encoder, "vocabulary", None) is not None
-
-
-def collection_vectors(
-    encoder: Encoder, collection: Collection, modality: Modality, skip_broken: bool = False
-) -> Embeddings | SparseEmbeddings:
-    """The vectors of all images, or all captions, of a collection."""
-    if is_sparse(encoder):
-        from visir.sparse.encoder import encode_sparse
-
-        return encode_sparse(encoder, collection, modality, skip_broken=skip_broken)
-    from visir.encoders import encode
-
-    return encode(encoder, collection, modality, skip_broken=skip_broken)
-
-
-def text_vectors(encoder: Encoder, texts: dict[str, str]) -> Embeddings | SparseEmbeddings:
-    """The vectors of {id: text}."""
-    import numpy as np
-
-    from visir.records import Embeddings
-
-    said, dense = list(texts.values()), encoder.dense if is_sparse(encoder) else encoder
-    step = dense.batch_size
-    vectors = np.concatenate([dense.encode_texts(said[at : at + step]) for at in range(0, len(said), step)])
-    found = Embeddings("text", list(texts), vectors, dense.card)
-    if is_sparse(encoder):
-        return encoder.sparsify(found, None if encoder.expanded else encoder.tokenizer.terms(said))
-    return found
-
-
-def picture_vector(encoder: Encoder, image: Path) -> Embeddings | SparseEmbeddings:
-    """The vector of one picture, under the id "query"."""
+def picture_vector(encoder: Encoder, path: Path) -> Vectors:
+    """The vector of a picture that is searched with, under the id "query"."""
     from visir.collections.images import decode
     from visir.files import open_binary
-    from visir.records import Embeddings
 
-    with open_binary(image) as stream:
-        picture = decode(stream.read(), str(image))
-    dense = encoder.dense if is_sparse(encoder) else encoder
-    found = Embeddings("image", ["query"], dense.encode_images([picture]), dense.card)
-    return encoder.sparsify(found) if is_sparse(encoder) else found
+    with open_binary(path) as stream:
+        image = decode(stream.read(), str(path))
+    return encoder.encode_inputs("image", {"query": image})
 
 
 def read_queries(path: Path) -> dict[str, str]:

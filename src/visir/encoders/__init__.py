@@ -14,10 +14,10 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-    from visir.encoders.encoding import Encoding, encode, encode_collection
+    from visir.encoders.cross_encoder import CrossEncoder
+    from visir.encoders.encoding import Encoding, encode, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family
-    from visir.encoders.loading import load, load_matcher
-    from visir.encoders.matching import Matcher
+    from visir.encoders.loading import load, load_cross_encoder
     from visir.encoders.store import Store
 
 __getattr__ = lazy(
@@ -25,10 +25,11 @@ __getattr__ = lazy(
     {
         "Encoder": "visir.encoders.base",
         "load": "visir.encoders.loading",
-        "load_matcher": "visir.encoders.loading",
-        "Matcher": "visir.encoders.matching",
+        "load_cross_encoder": "visir.encoders.loading",
+        "CrossEncoder": "visir.encoders.cross_encoder",
         "encode": "visir.encoders.encoding",
-        "encode_collection": "visir.encoders.encoding",
+        "encode_detailed": "visir.encoders.encoding",
+        "encode_items": "visir.encoders.encoding",
         "Encoding": "visir.encoders.encoding",
         "Store": "visir.encoders.store",
         "FAMILIES": "visir.encoders.families",
@@ -38,13 +39,14 @@ __getattr__ = lazy(
 
 __all__ = [
     "FAMILIES",
+    "CrossEncoder",
     "Encoder",
     "Encoding",
     "Family",
-    "Matcher",
     "Store",
     "encode",
-    "encode_collection",
+    "encode_detailed",
+    "encode_items",
     "load",
-    "load_matcher",
+    "load_cross_encoder",
 ]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError
-from visir.records import EncoderCard, Modality
+from visir.records import Embeddings, EncoderCard, Items, Modality, Role, Vectors, strings
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from visir.encoders.matching import Matcher
+    from visir.encoders.cross_encoder import CrossEncoder
+
+PLURALS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
+"""What people call the inputs of a modality."""
 
 
 class Encoder(ABC):
@@ -40,11 +43,21 @@ class Encoder(ABC):
     modalities: frozenset[Modality]
     batch_size: int = 64
     """Inputs per forward pass when nobody says otherwise."""
-    matcher: Matcher | None = None
+    cross_encoder: CrossEncoder | None = None
     """The model's image–text matching head, for a second stage of search; None when it has none."""
+    form: Literal["dense", "sparse"] = "dense"
+    """What its vectors are: `Embeddings`, or `SparseEmbeddings` of weighted words."""
+    distinguishes_roles: bool = False
+    """Whether it embeds queries and documents in different ways (`for_role`)."""
+    precomputed: bool = False
+    """Whether its vectors exist already (`existing_vectors`); then it embeds nothing new."""
 
     def preprocess(self, image: Image) -> Pixels:
-        """One RGB image to the model's input. Raises `EncoderError` for a text-only encoder."""
+        """One RGB image to the model's input.
+
+        Raises:
+            EncoderError: The encoder takes no images.
+        """
         raise self.cannot("image")
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
@@ -55,11 +68,28 @@ class Encoder(ABC):
         """(n, dimension) vectors of n texts (tokenising, template and truncation included)."""
         raise self.cannot("text")
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
+        """(n, dimension) vectors of n items that have a text and an image each.
+
+        For encoders whose `modalities` have "text+image": models that make one vector of the two.
+
+        Args:
+            texts: The texts of n items.
+            batch: Their n preprocessed images.
+        """
+        raise self.cannot("text+image")
+
+    def for_role(self, role: Role) -> Encoder:
+        """This encoder, as it embeds queries or documents; itself where it makes no difference."""
+        return self
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut word by word from their end where f"{text} {ending}" would be truncated by this model.
 
-        A text that leaves room is returned as it is, so an encoder that reads texts of any length changes none. Raises
-        `EncoderError` when not even the ending alone fits.
+        A text that leaves room is returned as it is, so an encoder that reads texts of any length changes none.
+
+        Raises:
+            EncoderError: Not even the ending alone fits.
         """
         return list(texts)
 
@@ -77,26 +107,61 @@ class Encoder(ABC):
         """
         return self.embed_texts(texts)
 
-    def encode_images(self, images: Sequence[Image]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n images, as given by PIL (any mode; converted to upright RGB first)."""
+    def encode_images(self, images: Sequence[Image], role: Role = "document") -> NDArray[np.float32]:
+        """(n, dimension) vectors of n images, as PIL gives them (any mode; converted to upright RGB first)."""
         from visir.collections.images import to_rgb
 
-        return self.embed_images([self.preprocess(to_rgb(image)) for image in images])
+        encoder = self.for_role(role)
+        return encoder.embed_images([encoder.preprocess(to_rgb(image)) for image in images])
 
-    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode_texts(self, texts: Sequence[str], role: Role = "document") -> NDArray[np.float32]:
         """(n, dimension) vectors of n texts."""
-        return self.embed_texts(list(texts))
+        return self.for_role(role).embed_texts(list(texts))
 
-    def backbone(self, modality: Modality) -> Encoder | None:
+    def encode_inputs(self, modality: Modality, inputs: Mapping[str, Any], role: Role = "query") -> Vectors:
+        """The vectors of a handful of texts ("text") or PIL images ("image") by id, computed at once and not kept.
+
+        Raises:
+            EncoderError: The encoder does not take inputs of this modality.
+        """
+        work: Callable[..., NDArray[np.float32]] = self.encode_images if modality == "image" else self.encode_texts
+        values, size = list(inputs.values()), self.batch_size
+        vectors = [work(values[start : start + size], role) for start in range(0, len(values), size)]
+        return Embeddings(modality, strings(inputs), np.concatenate(vectors), self.card)
+
+    def existing_vectors(self, items: Items) -> Vectors | None:
+        """The vectors of these items, where they exist already; None for an encoder that computes them.
+
+        Raises:
+            EmbeddingError: They exist, but not for all of these items.
+        """
+        return None
+
+    def base_encoder(self, modality: Modality) -> Encoder | None:
         """The encoder of whose vectors this one's are a cheap function (`project`); None when there is none.
 
-        Then the store keeps the vectors of the backbone, and another head over it encodes nothing again.
+        Then the store keeps the vectors of the base encoder, and another head over it encodes nothing again.
         """
         return None
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
-        """(n, dimension) vectors from (n, backbone's dimension) vectors of the backbone."""
-        raise EncoderError(f"{self.card.name} has no backbone; its vectors are its own.")
+        """(n, dimension) vectors from (n, base encoder's dimension) vectors of the base encoder."""
+        raise EncoderError(f"{self.card.name} has no base encoder; its vectors are its own.")
+
+    def root_encoder(self, modality: Modality) -> Encoder:
+        """The encoder whose vectors the store keeps, below all heads; itself where it has no base encoder."""
+        base_encoder = self.base_encoder(modality)
+        return self if base_encoder is None else base_encoder.root_encoder(modality)
+
+    def project_items(self, items: Items, embeddings: Embeddings) -> Vectors:
+        """The vectors of items from the vectors of the base encoder.
+
+        Args:
+            items: What was encoded.
+            embeddings: Vectors of the base encoder for these items, without those of broken images.
+        """
+        vectors = self.project(embeddings.modality, embeddings.vectors)
+        return Embeddings(embeddings.modality, embeddings.ids, vectors, self.card, origin=embeddings.origin)
 
     def check_versioned(self, why: str) -> None:
         """Raise `EncoderError` unless vectors of this encoder may outlive the process."""
@@ -109,8 +174,9 @@ class Encoder(ABC):
 
     def cannot(self, modality: Modality) -> EncoderError:
         """The error for an input of a kind that this encoder does not take."""
-        other = "text" if modality == "image" else "image"
-        return EncoderError(
-            f"{self.card.name} encodes no {modality}s, only {other}s.",
-            hint=f"train towers over an encoder of {modality}s and this one: visir train --help",
-        )
+        accepted = " and ".join(PLURALS[kind] for kind in sorted(self.modalities))
+        if modality == "text+image":
+            hint = "search by the text or by the image alone, or name an encoder that makes one vector of both"
+        else:
+            hint = f"train towers over an encoder of {modality}s and this one: visir train --help"
+        return EncoderError(f"{self.card.name} encodes no {PLURALS[modality]}, only {accepted}.", hint=hint)

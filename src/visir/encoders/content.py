@@ -62,17 +62,17 @@ def _marker(archive: Path) -> Callable[[str], str]:
     if archive.suffix.lower() == ".zip":
         try:
             with zipfile.ZipFile(archive) as opened:
-                found = {one.filename: f"{one.CRC:08x}:{one.file_size}" for one in opened.infolist()}
+                marks = {member.filename: f"{member.CRC:08x}:{member.file_size}" for member in opened.infolist()}
         except (OSError, zipfile.BadZipFile):
-            found = {}  # reading the image says what is wrong with the archive, naming image and place
-        return lambda name: found.get(name, "missing")
+            marks = {}  # reading the image says what is wrong with the archive, naming image and place
+        return lambda name: marks.get(name, "missing")
     mark = _stat(str(archive))
     return lambda name: f"{mark}:{name}"
 
 
 def _stat(path: str) -> str:
     try:
-        found = os.stat(path)  # noqa: PTH116 (a Path per photo takes twice as long)
+        status = os.stat(path)  # noqa: PTH116 (a Path per photo takes twice as long)
     except OSError:
         return "missing"
-    return f"{found.st_size}:{found.st_mtime_ns}"
+    return f"{status.st_size}:{status.st_mtime_ns}"

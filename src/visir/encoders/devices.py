@@ -12,8 +12,9 @@ def pick_device(device: str | None) -> str:
     Of several processes that a launcher started on this machine each takes a GPU of its own: None and "cuda" mean the
     one with the number of the process (`LOCAL_RANK`).
 
-    Raises `EncoderError` when the device asked for is not there: falling back silently would change speed and, with
-    other kernels, the last digits.
+    Raises:
+        EncoderError: The device is not available: falling back silently would change speed and, with other kernels,
+            the last digits.
     """
     import torch
 
@@ -24,10 +25,11 @@ def pick_device(device: str | None) -> str:
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as fault:
-        there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-        there += ["mps"] if torch.backends.mps.is_available() else []
+        devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        devices += ["mps"] if torch.backends.mps.is_available() else []
         raise EncoderError(
-            f"the device {device!r} cannot be used: {str(fault).splitlines()[0]}", hint=f"there is: {', '.join(there)}"
+            f"the device {device!r} cannot be used: {str(fault).splitlines()[0]}",
+            hint=f"there is: {', '.join(devices)}",
         ) from fault
     return device
 
@@ -35,7 +37,8 @@ def pick_device(device: str | None) -> str:
 def own_gpu(number: int, processes: int, gpus: int) -> str:
     """The GPU of process `number` (from 0) of so many on a machine; one process alone takes "cuda", torch's current.
 
-    Raises `EncoderError` when there are more processes than GPUs: two on one would take twice its memory.
+    Raises:
+        EncoderError: There are more processes than GPUs: two on one would take twice its memory.
     """
     if processes == 1:
         return "cuda"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from visir.encoders.checkpoints import Layout, read_description
 from visir.encoders.models.imported import Imported
-from visir.encoders.models.vector_files import Rows
+from visir.encoders.models.vector_files import VectorRows
 from visir.errors import EmbeddingError, EncoderError, VisirError
 from visir.records import Embeddings, EncoderCard, Modality, strings
 from visir.remote import RemoteFolder, is_url
@@ -27,7 +27,7 @@ def export(place: str | Path, embeddings: Mapping[Modality, Embeddings], *, repl
     Atomic here. Elsewhere (`s3://bucket/vectors`) `visir.json` is written last, and without it nothing is read. An
     existing folder is an error unless `replace`.
     """
-    refuse_existing(place, replace=replace)
+    check_new_place(place, replace=replace)
     if is_url(place):
         above, _, name = str(place).rstrip("/").rpartition("/")
         with Scratch.temporary("vectors") as scratch:
@@ -40,12 +40,12 @@ def export(place: str | Path, embeddings: Mapping[Modality, Embeddings], *, repl
 
 
 def _write(folder: Path, embeddings: Mapping[Modality, Embeddings]) -> dict[str, Any]:
-    for side, one in embeddings.items():
-        np.save(folder / f"{side}.npy", one.vectors, allow_pickle=False)
-        pq.write_table(pa.table({"id": one.ids}), folder / _ids_file(side))
+    for side, vectors in embeddings.items():
+        np.save(folder / f"{side}.npy", vectors.vectors, allow_pickle=False)
+        pq.write_table(pa.table({"id": vectors.ids}), folder / _ids_file(side))
     return {
-        side: {"encoder": one.encoder.to_dict(), "count": len(one), "dimension": one.dimension}
-        for side, one in embeddings.items()
+        side: {"encoder": vectors.encoder.to_dict(), "count": len(vectors), "dimension": vectors.dimension}
+        for side, vectors in embeddings.items()
     }
 
 
@@ -53,7 +53,7 @@ def _ids_file(side: Modality) -> str:
     return f"{side}.ids.parquet"
 
 
-def refuse_existing(place: str | Path, *, replace: bool) -> None:
+def check_new_place(place: str | Path, *, replace: bool) -> None:
     """Raise when there is something already and it is not to be replaced: before encoding rather than after."""
     if not is_url(place):
         check_new_folder(place, Layout.of("embeddings", ()).kind, replace=replace)
@@ -68,7 +68,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> Imported:
     if dtype != "float32" or device not in (None, "cpu"):
         raise EncoderError(f"{folder}: holds vectors; device and dtype do not apply.", hint="leave these options out")
     description = read_description(folder)
-    rows: dict[Modality, Rows] = {}
+    rows: dict[Modality, VectorRows] = {}
     cards: dict[Modality, EncoderCard] = {}
     for side in SIDES:
         if side not in description:
@@ -78,6 +78,6 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> Imported:
             ids = strings(pq.read_table(folder / _ids_file(side))["id"])
         except (OSError, ValueError) as fault:
             raise EmbeddingError(f"{folder}: the {side} vectors cannot be read: {fault}") from fault
-        rows[side] = Rows(vectors, ids)
+        rows[side] = VectorRows(vectors, ids)
         cards[side] = EncoderCard.from_dict(description[side]["encoder"])
     return Imported(rows, cards, folder)

@@ -25,11 +25,12 @@ class Family:
     A name belongs to the family when it is one of `prefixes`, begins with one of them and a colon, is a folder that
     holds `marker`, or matches `pattern`.
 
-    - `title`, `form`, `example`: for people; printed by `visir doctor`, the docs and error messages
-    - `module`: imported when the family is asked for; has `load_family(name, device, dtype, revision) -> Encoder`
-    - `extra`: the extra of this package that brings `packages` (import names); empty when the core suffices
-    - `devices`, `dtypes`, `revisions`: whether a device, which arithmetics and whether a revision can be asked for;
-      `load` refuses the rest, because an option that is silently ignored is a wrong number later
+    Attributes:
+        title, form, example: For people; printed by `visir doctor`, the docs and error messages.
+        module: Imported when the family is asked for; has `load_family(name, device, dtype, revision) -> Encoder`.
+        extra: The extra of this package that brings `packages` (import names); empty when the core suffices.
+        devices, dtypes, revisions: Whether a device, which arithmetics and whether a revision can be asked for; `load`
+            refuses the rest, because an option that is silently ignored is a wrong number later.
     """
 
     name: str

@@ -69,18 +69,19 @@ class Journal:
     def append(self, stop: int, vectors: NDArray[np.float32], broken: Mapping[str, str]) -> None:
         """The vectors of the inputs from where the last call ended up to `stop`, without those of the `broken` ones.
 
-        Raises `EmbeddingError` that names the ids of NaN and infinite values, before anything of this part is kept.
+        Raises:
+            EmbeddingError: A value is NaN or infinite; the message names the ids. Nothing of this part is kept.
         """
-        begun = self._waiting_stop or self.done
-        kept = [one for one in self._ids[begun:stop].to_pylist() if one not in broken]
-        if vectors.shape != (len(kept), self.dimension):
+        start = self._waiting_stop or self.done
+        ids = [name for name in self._ids[start:stop].to_pylist() if name not in broken]
+        if vectors.shape != (len(ids), self.dimension):
             raise EmbeddingError(
-                f"the encoder returned {vectors.shape} for {len(kept)} inputs of dimension {self.dimension}."
+                f"the encoder returned {vectors.shape} for {len(ids)} inputs of dimension {self.dimension}."
             )
         bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(bad):
             self.flush()
-            named = ", ".join(repr(kept[int(i)]) for i in bad[:5])
+            named = ", ".join(repr(ids[int(i)]) for i in bad[:5])
             raise EmbeddingError(
                 f"the encoder returned NaN or infinite values for {len(bad)} inputs: {named}"
                 f"{', …' if len(bad) > 5 else ''}.",
@@ -89,7 +90,7 @@ class Journal:
         self._waiting.append(np.ascontiguousarray(vectors, dtype="<f4"))
         self._waiting_broken.update(broken)
         self._waiting_stop = stop
-        size = sum(one.nbytes for one in self._waiting)
+        size = sum(part.nbytes for part in self._waiting)
         if size >= _FLUSH_BYTES or time.monotonic() - self._flushed >= _FLUSH_SECONDS:
             self.flush()
 
@@ -121,12 +122,12 @@ class Journal:
     def finish(self, content: Mapping[str, Any]) -> None:
         """Write header and ids, and make them count, with `content` on the card."""
         self.flush()
-        kept = pa.array([one for one in self._ids.to_pylist() if one not in self.broken], pa.string())
+        ids = pa.array([name for name in self._ids.to_pylist() if name not in self.broken], pa.string())
         try:
             self._vectors.seek(0)
             self._vectors.write(_header(self.rows, self.dimension))
             self._sync()
-            pq.write_table(pa.table({"id": kept}), self._change.file("ids.parquet"))
+            pq.write_table(pa.table({"id": ids}), self._change.file("ids.parquet"))
             made = datetime.now(UTC).isoformat(timespec="seconds")
             self._change.commit({**content, "broken": self.broken, "made": made})
         except OSError as fault:

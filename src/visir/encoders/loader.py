@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.inputs import Pixels
-from visir.encoders.matching import Matcher
 from visir.errors import EncoderError, ImageError, VisirError
 from visir.records import Items
 from visir.robustness.corruptions import spoilt
@@ -37,7 +37,7 @@ class Loaded:
 
 def load_images(
     items: Items,
-    encoder: Encoder | Matcher,
+    encoder: Encoder | CrossEncoder,
     *,
     start: int,
     batch_size: int,
@@ -50,7 +50,8 @@ def load_images(
     between processes. Batches end at multiples of `batch_size`, whatever `start` is and whichever images are broken, so
     a resumed encode computes the same batches as an uninterrupted one.
 
-    Raises `ImageError` for a broken image unless `skip_broken`.
+    Raises:
+        ImageError: An image is broken, and `skip_broken` is false.
     """
     reader = ImageReader(items)
     spoil, stamp = spoilt(items), stamped(items, encoder.preprocess)
@@ -65,8 +66,8 @@ def load_images(
 
     def preprocess(row: int, image: Image) -> Pixels | ImageError:
         try:
-            made: Pixels = stamp(row, encoder.preprocess(spoil(row, image)))
-            return made
+            pixels: Pixels = stamp(row, encoder.preprocess(spoil(row, image)))
+            return pixels
         except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
             return ImageError(f"{reader.where(row)}: {fault.message}", hint=fault.hint)
         except VisirError:
@@ -86,15 +87,15 @@ def load_images(
         for begin, stop, prepared in batches:
             pixels: list[Pixels] = []
             broken: dict[str, str] = {}
-            for row, one in enumerate(prepared, begin):
-                if not isinstance(one, ImageError):
-                    pixels.append(one)
+            for row, result in enumerate(prepared, begin):
+                if not isinstance(result, ImageError):
+                    pixels.append(result)
                 elif skip_broken:
-                    broken[ids[row]] = one.message
+                    broken[ids[row]] = result.message
                 else:
                     raise ImageError(
-                        one.message, hint=f"{one.hint}; or set broken images aside, counted: --skip-broken"
-                    ) from one
+                        result.message, hint=f"{result.hint}; or set broken images aside, counted: --skip-broken"
+                    ) from result
             yield Loaded(begin, stop, pixels, broken)
 
 

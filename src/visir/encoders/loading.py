@@ -1,4 +1,4 @@
-"""`load`: a name in, an encoder out; `load_matcher`: its matching head."""
+"""`load`: a name in, an encoder out; `load_cross_encoder`: its matching head."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from visir.encoders.base import Encoder
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import Family, family_of
-from visir.encoders.matching import Matcher
 from visir.errors import EncoderError, nearest, raise_faults, require
 from visir.remote import here
 
@@ -26,37 +26,47 @@ def load(
     weights ("pixels", "bow"), or a folder, visir's own checkpoints among them; a folder elsewhere ("s3://bucket/run")
     is copied into the cache first.
 
-    - `device`: "cpu", "cuda", "cuda:1", "mps"; None takes the fastest there is.
-    - `dtype`: the arithmetic of the forward pass. Vectors come out as float32 in any case.
-    - `revision`: a commit or tag of a model on the hub.
-
     What a family cannot use (a GPU for "bow", a revision of a file) is refused, not ignored.
 
-    Raises `EncoderError` for an unknown name (with the nearest known one and every form), for a file or folder that is
-    not what its name says, and when the hub cannot be reached; `MissingPackageError`, with the pip command, when the
-    family needs a package that is not installed.
+    Args:
+        name: As above.
+        device: "cpu", "cuda", "cuda:1", "mps"; None takes the fastest there is.
+        dtype: The arithmetic of the forward pass. Vectors come out as float32 in any case.
+        revision: A commit or tag of a model on the hub.
+
+    Raises:
+        EncoderError: The name is unknown (the message has the nearest one and every form), a file or folder is not what
+            its name says, or the hub cannot be reached.
+        MissingPackageError: The family needs a package that is not installed; the message has the pip command.
+
+    Example:
+        >>> from visir.encoders import load
+        >>> encoder = load("bow:64")
+        >>> encoder.encode_texts(["a dog on the beach"]).shape
+        (1, 64)
     """
     name = here(str(name))
     family = family_of(name)
-    refuse_unusable(name, family, device, dtype, revision)
+    check_usable(name, family, device, dtype, revision)
     require_packages(family)
     return import_module(family.module).load_family(name, device, dtype, revision)  # type: ignore[no-any-return]
 
 
-def load_matcher(
+def load_cross_encoder(
     name: str | Path, *, device: str | None = None, dtype: str = "float32", revision: str | None = None
-) -> Matcher:
-    """The matcher of the model called `name` (the options of `visir.encoders.load`): `load(name).matcher`.
+) -> CrossEncoder:
+    """The cross-encoder of the model called `name` (the options of `visir.encoders.load`): `load(name).cross_encoder`.
 
-    Raises `EncoderError` for a model that has no matching head; otherwise as `load` does.
+    Raises:
+        EncoderError: The model has no matching head; otherwise as `load` does.
     """
     encoder = load(name, device=device, dtype=dtype, revision=revision)
-    if encoder.matcher is None:
+    if encoder.cross_encoder is None:
         raise EncoderError(
             f"{encoder.card.name} ({encoder.card.family}) has no image–text matching head: it makes vectors only.",
             hint="name a model that has one, e.g. Salesforce/blip-itm-base-coco (BLIP; X-VLM and ALBEF have one too)",
         )
-    return encoder.matcher
+    return encoder.cross_encoder
 
 
 def require_packages(family: Family) -> None:
@@ -64,7 +74,7 @@ def require_packages(family: Family) -> None:
     require(*family.packages, extra=family.extra, purpose=f"the family {family.name!r}")
 
 
-def refuse_unusable(name: str, family: Family, device: str | None, dtype: str, revision: str | None) -> None:
+def check_usable(name: str, family: Family, device: str | None, dtype: str, revision: str | None) -> None:
     """Raise for every option that `family` could only ignore."""
     faults = []
     if device not in (None, "cpu") and not family.devices:

@@ -1,8 +1,8 @@
 """Scores of pairs on disk: what was matched once is found again, and a kill loses two seconds.
 
-A file `pairs.bin` per matcher holds frames: a count (uint32), a hash chained over all frames before it (16 bytes), and
-so many records of image key, text key (uint64 each) and score (float32), little-endian. A torn or altered frame ends
-what holds; the file is cut there and goes on.
+A file `pairs.bin` per cross-encoder holds frames: a count (uint32), a hash chained over all frames before it (16
+bytes), and so many records of image key, text key (uint64 each) and score (float32), little-endian. A torn or altered
+frame ends what holds; the file is cut there and goes on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _FLUSH_SECONDS = 2.0
 
 
 class PairStore:
-    """The scores that one matcher gave, by what image and text *are* (`keys_of`), whatever collection they lie in.
+    """The scores that one cross-encoder gave, by what image and text *are* (`keys_of`), whatever collection they lie
+    in.
 
     `count`: how many scores there are. Use `pair_store`, which locks the file: there is one writer at a time.
     """
@@ -55,13 +56,13 @@ class PairStore:
 
     def find(self, images: Keys, texts: Keys) -> NDArray[np.float32]:
         """(n,) the scores of n pairs that were there when the file was opened; NaN where there is none."""
-        found = np.full(len(images), np.nan, np.float32)
+        scores = np.full(len(images), np.nan, np.float32)
         if self.count:
             codes = self._codes(images, texts)
-            at = np.minimum(np.searchsorted(self._sorted, codes), self.count - 1)
-            same = self._sorted[at] == codes
-            found[same] = self._scores[at[same]]
-        return found
+            position = np.minimum(np.searchsorted(self._sorted, codes), self.count - 1)
+            same = self._sorted[position] == codes
+            scores[same] = self._scores[position[same]]
+        return scores
 
     def append(self, images: Keys, texts: Keys, scores: NDArray[np.float32]) -> None:
         """Keep the scores of n pairs; what one call appends is found again whole or not at all."""
@@ -112,11 +113,11 @@ PAIRS = FolderKind("pairs", "a folder of scores", remedy="delete it: the pairs a
 
 @contextmanager
 def pair_store(card: EncoderCard, root: str | Path | None = None) -> Iterator[PairStore]:
-    """The scores of the matcher with this card, under `root` (default: `VISIR_CACHE`/matching).
+    """The scores of the cross-encoder with this card, under `root` (default: `VISIR_CACHE`/matching).
 
     The folder is named by the card (`EncoderCard.identity`). It can be deleted at any time. Whatever ends the block,
-    whole appended parts are kept. Scores of a matcher whose card has neither weights nor a revision are gone at the
-    end: nothing would tell that its code changed.
+    whole appended parts are kept. Scores of a cross-encoder whose card has neither weights nor a revision are gone at
+    the end: nothing would tell that its code changed.
     """
     if not card.is_versioned:
         with Scratch.temporary("pairs") as scratch, _opened(scratch.file("pairs.bin"), "00") as store:
@@ -146,13 +147,13 @@ def _opened(path: Path, key: str) -> Iterator[PairStore]:
 
 def keys_of(contents: Sequence[str]) -> Keys:
     """(n,) 64 bits of what each image or text is: among a million of them two coincide with probability 3e-8."""
-    digests = b"".join(hashlib.blake2b(one.encode(), digest_size=8).digest() for one in contents)
+    digests = b"".join(hashlib.blake2b(content.encode(), digest_size=8).digest() for content in contents)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
 def _places(keys: Keys, among: Keys) -> NDArray[np.int64]:
-    at = np.minimum(np.searchsorted(among, keys), len(among) - 1)
-    return np.where(among[at] == keys, at, -1)
+    position = np.minimum(np.searchsorted(among, keys), len(among) - 1)
+    return np.where(among[position] == keys, position, -1)
 
 
 def _read(stream: IO[bytes], size: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""`match_pairs`: many pairs of a collection through a matcher, each once, with bounded memory, resumable."""
+"""`match_pairs`: many pairs of images and texts through a cross-encoder, each once, with bounded memory, resumable."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.encoders.content import image_marks
-from visir.encoders.endings import with_endings
+from visir.encoders.cross_encoder import CrossEncoder, Tokens
 from visir.encoders.loader import load_images
-from visir.encoders.matching import Matcher, Tokens
 from visir.encoders.pair_store import Keys, PairStore, keys_of, pair_store
+from visir.encoders.suffixes import with_suffixes
 from visir.errors import EmbeddingError
 from visir.progress import Progress
-from visir.records import Collection
+from visir.records import Items
 from visir.shortcuts.view import endings, plain_texts
 
 Rows = NDArray[np.int64]
-_TEXT_BYTES = 1 << 30  # tokens of texts that are kept: those of 25,000 captions (13 tokens × 768 floats each) fit
+_TEXT_BYTES = 1 << 30  # of cached tokens of texts: those of 25,000 captions (13 tokens × 768 floats each) fit
 
 
 @dataclass(frozen=True, eq=False)
 class Matching:
     """What `match_pairs` did.
 
-    - `scores`: (n,) float32, pair by pair
-    - `pairs`: how many of the n are distinct; `computed`: how many of those went through the model now (the others were
-      found in the store), in `seconds` of wall-clock time
+    Attributes:
+        scores: (n,) float32, pair by pair.
+        pairs: How many of the n pairs are distinct.
+        computed: How many of those went through the model now; the others were in the store.
+        seconds: Wall-clock time.
     """
 
     scores: NDArray[np.float32]
@@ -42,134 +43,163 @@ class Matching:
 
 
 def match_pairs(
-    matcher: Matcher,
-    collection: Collection,
-    images: Rows,
-    texts: Rows,
+    cross_encoder: CrossEncoder,
+    images: Items,
+    texts: Items,
+    image_rows: Rows,
+    text_rows: Rows,
     *,
     root: str | Path | None = None,
     workers: int | None = None,
 ) -> Matching:
-    """The matching scores of n pairs: row `images[i]` of the collection's images with row `texts[i]` of its captions.
+    """The matching scores of n pairs: the image of row `image_rows[i]` with the text of row `text_rows[i]`.
 
-    A pair that is asked for several times, or whose text another caption has too, is computed once. Images are gone
-    through in the collection's order, `matcher.images_at_once` at a time, and each passes its tower once; see `Matcher`
-    for the memory. Scores are kept under `root` (default: `VISIR_CACHE`/matching), by content: the same pairs in
-    another run, another split or at another k are found. Within two seconds they are on disk, so a killed call goes on
-    where it stopped; it cuts the same batches as an uninterrupted one and gives the same bits. Where pairs of *another*
-    call are re-used, batches differ, and with them scores by rounding (1e-6).
+    A pair that occurs several times, or whose text another item has too, is computed once. Images are taken in their
+    order, `cross_encoder.images_at_once` at a time, and each passes its tower once; see `CrossEncoder` for the memory.
+    Scores are kept by content: the same pairs in another run, another split or at another k are found. Within two
+    seconds they are on disk, so a killed call continues where it stopped; it cuts the same batches as an uninterrupted
+    one and gives the same bits. Where pairs of *another* call are re-used, batches differ, and with them scores by
+    rounding (1e-6).
 
-    - `workers`: threads that read, decode and preprocess (default: one per core)
+    Args:
+        matcher: The model.
+        images: The items whose images are matched.
+        texts: The items whose texts are matched.
+        image_rows: (n,) rows of `images`.
+        text_rows: (n,) rows of `texts`.
+        root: Where scores are kept; by default `VISIR_CACHE`/matching.
+        workers: Threads that read, decode and preprocess; by default one per core.
 
-    Raises `ImageError` naming a broken image, `EmbeddingError` naming pairs whose score is NaN.
+    Raises:
+        ImageError: An image is broken; the message names it.
+        EmbeddingError: The score of a pair is NaN; the message names it.
     """
-    begun = time.perf_counter()
-    said = _texts(matcher, collection, texts)
+    started = time.perf_counter()
+    text_of = _texts(cross_encoder, texts, text_rows)
     # By length: neighbours are padded to little more than their content.
-    distinct = sorted(set(said.values()), key=lambda text: (len(text), text))
-    code = {text: place for place, text in enumerate(distinct)}
-    rows, image = np.unique(images, return_inverse=True)
-    text = np.array([code[said[row]] for row in texts.tolist()], np.int64)
-    planned, places = np.unique(image * len(distinct) + text, return_inverse=True)
+    distinct = sorted(set(text_of.values()), key=lambda text: (len(text), text))
+    position = {text: number for number, text in enumerate(distinct)}
+    rows, image = np.unique(image_rows, return_inverse=True)
+    text = np.array([position[text_of[row]] for row in text_rows.tolist()], np.int64)
+    planned, inverse = np.unique(image * len(distinct) + text, return_inverse=True)
     image, text = planned // max(len(distinct), 1), planned % max(len(distinct), 1)
-    image_keys, text_keys = _image_keys(collection, rows), keys_of(distinct)
-    with pair_store(matcher.card, root) as store:
-        scores = store.find(image_keys[image], text_keys[text])
+    keys = _image_keys(images, rows), keys_of(distinct)
+    plan = _PairPlan(images, rows, image, distinct, text, keys)
+    with pair_store(cross_encoder.card, root) as store:
+        scores = store.find(keys[0][image], keys[1][text])
         computed = int(np.isnan(scores).sum())
         if computed:
-            _fill(scores, matcher, collection, rows, image, distinct, text, (image_keys, text_keys), store, workers)
-    return Matching(scores[places], len(planned), computed, time.perf_counter() - begun)
+            _fill(scores, cross_encoder, plan, store, workers)
+    return Matching(scores[inverse], len(planned), computed, time.perf_counter() - started)
+
+
+@dataclass(frozen=True, eq=False)
+class _PairPlan:
+    """The distinct pairs, sorted by image, then text.
+
+    Attributes:
+        items: The items whose images are matched.
+        rows: The rows of these items that occur, ascending.
+        image: (pairs,) for each pair the position of its image in `rows`.
+        texts: The distinct texts.
+        text: (pairs,) for each pair the position of its text in `texts`.
+        keys: What each image of `rows`, and each text of `texts`, is.
+    """
+
+    items: Items
+    rows: Rows
+    image: Rows
+    texts: list[str]
+    text: Rows
+    keys: tuple[Keys, Keys]
 
 
 def _fill(
-    scores: NDArray[np.float32],
-    matcher: Matcher,
-    collection: Collection,
-    rows: Rows,
-    image: Rows,
-    texts: list[str],
-    text: Rows,
-    keys: tuple[Keys, Keys],
-    store: PairStore,
-    workers: int | None,
+    scores: NDArray[np.float32], cross_encoder: CrossEncoder, plan: _PairPlan, store: PairStore, workers: int | None
 ) -> None:
-    """Compute what is NaN in `scores`; pairs are sorted by image, then text."""
-    size, step = matcher.images_at_once, matcher.pairs_at_once
+    """Compute what is NaN in `scores`."""
+    size, step = cross_encoder.images_at_once, cross_encoder.pairs_at_once
     # All cuts are made in the plan, not in what is left of it: so a resumed call computes the same batches.
-    edges = np.searchsorted(image, np.arange(0, len(rows) + size, size))
-    blocks = [at for at in range(len(edges) - 1) if np.isnan(scores[edges[at] : edges[at + 1]]).any()]
-    needed = np.zeros(collection.images.num_rows, bool)
+    edges = np.searchsorted(plan.image, np.arange(0, len(plan.rows) + size, size))
+    blocks = [block for block in range(len(edges) - 1) if np.isnan(scores[edges[block] : edges[block + 1]]).any()]
+    needed = np.zeros(len(plan.items), bool)
     for block in blocks:
-        needed[rows[block * size : (block + 1) * size]] = True
-    asked = collection.keep_images(pa.array(needed))
-    words = _TextTokens(matcher, texts)
-    loaded = load_images(asked.items("image"), matcher, start=0, batch_size=size, workers=workers, skip_broken=False)
-    what = f"matching with {matcher.card.name}"
-    with closing(loaded), Progress(what, int(np.isnan(scores).sum()), "pairs") as advance:
-        for block, pictures in zip(blocks, loaded, strict=True):
-            tokens = matcher.image_tokens(pictures.pixels)
+        needed[plan.rows[block * size : (block + 1) * size]] = True
+    images = plan.items.take(np.flatnonzero(needed))
+    text_tokens = _TextTokens(cross_encoder, plan.texts)
+    batches = load_images(images, cross_encoder, start=0, batch_size=size, workers=workers, skip_broken=False)
+    title = f"matching with {cross_encoder.card.name}"
+    with closing(batches), Progress(title, int(np.isnan(scores).sum()), "pairs") as advance:
+        for block, batch in zip(blocks, batches, strict=True):
+            tokens = cross_encoder.image_tokens(batch.pixels)
             for start in range(int(edges[block]), int(edges[block + 1]), step):
                 part = np.arange(start, min(start + step, edges[block + 1]))
                 part = part[np.isnan(scores[part])]
                 if len(part) == 0:
                     continue
-                made = matcher.match(
-                    [tokens[one - block * size] for one in image[part].tolist()], words.of(text[part].tolist())
+                image, text = plan.image[part], plan.text[part]
+                computed = cross_encoder.match(
+                    [tokens[position - block * size] for position in image.tolist()], text_tokens.of(text.tolist())
                 )
-                bad = np.flatnonzero(~np.isfinite(made))
-                if len(bad):
-                    first = int(part[bad[0]])
-                    name = collection.images["id"][int(rows[image[first]])].as_py()
-                    raise EmbeddingError(
-                        f"{matcher.card.name} gave NaN or an infinite score to {len(bad)} of {len(part)} pairs, e.g. "
-                        f"image {name!r} with {texts[int(text[first])]!r}.",
-                        hint="look at these inputs; with half precision, match in float32 or bfloat16",
-                    )
-                scores[part] = made
-                store.append(keys[0][image[part]], keys[1][text[part]], made)
+                _check_finite(computed, cross_encoder, plan, part)
+                scores[part] = computed
+                store.append(plan.keys[0][image], plan.keys[1][text], computed)
                 advance(len(part))
 
 
-class _TextTokens:
-    """Tokens of texts, made in fixed batches when first asked for; beyond a bound the oldest batch is dropped."""
+def _check_finite(scores: NDArray[np.float32], cross_encoder: CrossEncoder, plan: _PairPlan, part: Rows) -> None:
+    """Raise for scores that are NaN or infinite, with an example."""
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if len(bad):
+        first = int(part[bad[0]])
+        name = plan.items.ids[int(plan.rows[plan.image[first]])].as_py()
+        raise EmbeddingError(
+            f"{cross_encoder.card.name} gave NaN or an infinite score to {len(bad)} of {len(part)} pairs, e.g. "
+            f"image {name!r} with {plan.texts[int(plan.text[first])]!r}.",
+            hint="look at these inputs; with half precision, match in float32 or bfloat16",
+        )
 
-    def __init__(self, matcher: Matcher, texts: list[str]) -> None:
-        self._matcher, self._texts = matcher, texts
-        self._kept: OrderedDict[int, list[Tokens]] = OrderedDict()
+
+class _TextTokens:
+    """Tokens of texts, made in fixed batches when they are first needed; beyond a bound the oldest batch is dropped."""
+
+    def __init__(self, cross_encoder: CrossEncoder, texts: list[str]) -> None:
+        self._cross_encoder, self._texts = cross_encoder, texts
+        self._cached: OrderedDict[int, list[Tokens]] = OrderedDict()
         self._bytes = 0
 
-    def of(self, places: list[int]) -> list[Tokens]:
-        """The tokens of the texts at these places."""
-        size = self._matcher.texts_at_once
+    def of(self, positions: list[int]) -> list[Tokens]:
+        """The tokens of the texts at these positions."""
+        size = self._cross_encoder.texts_at_once
         batches = {}
-        for batch in dict.fromkeys(place // size for place in places):
-            if batch not in self._kept:
-                made = self._matcher.text_tokens(self._texts[batch * size : (batch + 1) * size])
-                self._kept[batch] = made
-                self._bytes += sum(one.nbytes for one in made)
-            self._kept.move_to_end(batch)
-            batches[batch] = self._kept[batch]
-        while self._bytes > _TEXT_BYTES and len(self._kept) > 1:
-            _, dropped = self._kept.popitem(last=False)
-            self._bytes -= sum(one.nbytes for one in dropped)
-        return [batches[place // size][place % size] for place in places]
+        for batch in dict.fromkeys(position // size for position in positions):
+            if batch not in self._cached:
+                tokens = self._cross_encoder.text_tokens(self._texts[batch * size : (batch + 1) * size])
+                self._cached[batch] = tokens
+                self._bytes += sum(token.nbytes for token in tokens)
+            self._cached.move_to_end(batch)
+            batches[batch] = self._cached[batch]
+        while self._bytes > _TEXT_BYTES and len(self._cached) > 1:
+            _, dropped = self._cached.popitem(last=False)
+            self._bytes -= sum(token.nbytes for token in dropped)
+        return [batches[position // size][position % size] for position in positions]
 
 
-def _texts(matcher: Matcher, collection: Collection, rows: Rows) -> dict[int, str]:
-    """{row of captions: what the matcher reads}, of the rows that are asked for."""
-    wanted = np.unique(rows)
-    captions = collection.items("text")
-    ends = endings(captions)
-    said: list[str] = plain_texts(captions).take(pa.array(wanted)).to_pylist()
-    if ends is not None:
-        said = with_endings(matcher, said, [ends[row] for row in wanted.tolist()])
-    return dict(zip(wanted.tolist(), said, strict=True))
+def _texts(cross_encoder: CrossEncoder, items: Items, rows: Rows) -> dict[int, str]:
+    """{row: what the cross-encoder reads}, of these rows."""
+    distinct = np.unique(rows)
+    part = items.take(distinct)
+    texts: list[str] = plain_texts(part).to_pylist()
+    suffixes = endings(part)
+    if suffixes is not None:
+        texts = with_suffixes(cross_encoder, texts, suffixes)
+    return dict(zip(distinct.tolist(), texts, strict=True))
 
 
-def _image_keys(collection: Collection, rows: Rows) -> Keys:
-    """What each picture is: id, mark of its bytes, and whatever is done to it before the model sees it."""
-    injected, corrupted = collection.injected, collection.corrupted
+def _image_keys(items: Items, rows: Rows) -> Keys:
+    """What each image is: id, mark of its bytes, and whatever is done to it before the model sees it."""
+    injected, corrupted = items.injected, items.corrupted
     stamp = injected.fingerprint if injected is not None and injected.on("image") else ""
-    spoilt = corrupted.fingerprint if corrupted is not None else ""
-    ids, marks = collection.images["id"].to_pylist(), image_marks(collection).to_pylist()
-    return keys_of(["\0".join((ids[row], marks[row], stamp, spoilt)) for row in rows.tolist()])
+    corruption = corrupted.fingerprint if corrupted is not None else ""
+    ids, marks = items.ids.to_pylist(), image_marks(items).to_pylist()
+    return keys_of(["\0".join((ids[row], marks[row], stamp, corruption)) for row in rows.tolist()])

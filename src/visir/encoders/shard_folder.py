@@ -15,18 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from visir.encoders.base import Encoder
 from visir.encoders.store import FILES, VECTORS, Store
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.fingerprint import hash_columns
 from visir.launched import launched
-from visir.records import Collection, EncoderCard, Modality
+from visir.records import EncoderCard, Items, Role
 from visir.remote import RemoteFolder, is_url
 from visir.storage import MANIFEST, Manifest, Scratch, remove_folder
 
-_NAME = re.compile(r"(image|text)-(\d{5})-of-(\d{5})")
+_NAME = re.compile(r"([a-z+-]+)-(\d{5})-of-(\d{5})")
 _FILES = (*FILES, MANIFEST)
 """What a shard is made of; the manifest is written last, and says that the others are there."""
 
@@ -41,10 +39,10 @@ class Shard:
     @classmethod
     def of(cls, text: str) -> Shard:
         """From "3/16": the third of sixteen."""
-        found = re.fullmatch(r"(\d+)/(\d+)", text)
-        if found is None or not 1 <= int(found[1]) <= int(found[2]) <= 99_999:
+        match = re.fullmatch(r"(\d+)/(\d+)", text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]) <= 99_999:
             raise ConfigurationError(f"shard {text!r}: there is no such part.", hint="the third of sixteen is 3/16")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     @classmethod
     def launched(cls) -> Shard | None:
@@ -61,41 +59,49 @@ class Shard:
         first, stop = (steps * number // self.count * step for number in (self.number - 1, self.number))
         return range(min(first, total), min(stop, total))
 
-    def name(self, modality: Modality) -> str:
+    def name(self, label: str) -> str:
         """The name of its folder."""
-        return f"{modality}-{self.number:05}-of-{self.count:05}"
+        return f"{label}-{self.number:05}-of-{self.count:05}"
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
 
 
 class ShardFolder:
-    """The shards of one modality of a collection by one encoder.
+    """The shards of some items by one encoder.
 
-    - `place`: a folder here, or a URL; None is beside the store's own entry. Journals always lie here, in `work`.
-    - `key`: the name of the whole in the store; `own`: whether a place of one's own was named
+    Args:
+        encoder: Whose vectors they hold.
+        items: All items.
+        role: Of the items.
+        store: In which they lie when no place is named, and in which they are joined.
+        place: A folder here, or a URL; None is beside the entry of the store. Journals always lie here, in `work`.
+
+    Attributes:
+        key: The name of all shards together in the store.
+        label: What the names of shards begin with: the modality, and the role where the encoder has roles.
+        own: Whether a place was named.
     """
 
-    def __init__(
-        self, encoder: Encoder, collection: Collection, modality: Modality, store: Store, place: str | Path | None
-    ) -> None:
-        self.encoder, self.collection, self.modality = encoder, collection, modality
-        self.key = store.key(encoder.card, collection, modality)
+    def __init__(self, encoder: Encoder, items: Items, role: Role, store: Store, place: str | Path | None) -> None:
+        self.encoder, self.items = encoder, items
+        self.label = f"{items.modality}-{role}" if encoder.distinguishes_roles else items.modality
+        self.key = store.key(encoder.card, items, role if encoder.distinguishes_roles else None)
         self.remote = RemoteFolder(str(place)) if is_url(place) else None
         self.work = store.shards(self.key) if place is None or self.remote is not None else Path(place)
         self.own = place is not None
         self.place = str(place) if place is not None else str(self.work)
 
-    def about(self, shard: Shard, rows: range, ids: pa.StringArray) -> dict[str, Any]:
+    def about(self, shard: Shard, rows: range) -> dict[str, Any]:
         """What a shard is a part of, and which part: equal for equal shards."""
         return {
             "number": shard.number,
             "count": shard.count,
             "start": rows.start,
             "stop": rows.stop,
-            "of": len(ids),
+            "of": len(self.items),
             "key": self.key,
-            "inputs": hash_columns([ids[rows.start : rows.stop]], sort=False),
+            "inputs": hash_columns([self.items.ids[rows.start : rows.stop]], sort=False),
         }
 
     def finished(self, count: int) -> tuple[int, ...]:
@@ -103,13 +109,13 @@ class ShardFolder:
         if self.remote is not None:
             names = self.remote.folders_with(MANIFEST)
         else:
-            names = [one for one in _folders(self.work) if (self.work / one / MANIFEST).is_file()]
-        found = [one for one in map(_NAME.fullmatch, names) if one is not None]
-        return tuple(sorted(int(one[2]) for one in found if one[1] == self.modality and int(one[3]) == count))
+            names = [name for name in _folders(self.work) if (self.work / name / MANIFEST).is_file()]
+        matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
+        return tuple(sorted(int(match[2]) for match in matches if match[1] == self.label and int(match[3]) == count))
 
     def card(self, shard: Shard) -> dict[str, Any] | None:
         """The card of a finished shard; None when there is none."""
-        name = shard.name(self.modality)
+        name = shard.name(self.label)
         try:
             if self.remote is None:
                 if not (self.work / name / MANIFEST).is_file():
@@ -124,30 +130,30 @@ class ShardFolder:
             raise self.damaged(shard, fault.message) from fault
         card = dict(manifest.content)
         try:
-            _ = [card[name] for name in ("shard", "broken", "seconds", "encoder", "collection")]
+            _ = [card[name] for name in ("shard", "broken", "seconds", "encoder", "items")]
             _ = [card["shard"][name] for name in ("start", "stop", "of", "key", "inputs")]
         except (KeyError, TypeError) as fault:
             raise self.damaged(shard, f"its card: {fault!r}") from fault
         return card
 
-    def all_cards(self, total: int) -> dict[Shard, dict[str, Any]]:
+    def all_cards(self) -> dict[Shard, dict[str, Any]]:
         """The cards of all shards in order, after every check that needs no vectors."""
-        counts = self._counts()
+        counts, total = self._counts(), len(self.items)
         if not counts:
             raise EmbeddingError(
-                f"{self.place}: there are no {self.modality} shards.",
+                f"{self.place}: there are no {self.label} shards.",
                 hint="make them first: visir encode … --shard 1/4, 2/4, … or under torchrun",
             )
         if len(counts) > 1:
             raise EmbeddingError(
-                f"{self.place}: {self.modality} shards of {' and of '.join(map(str, sorted(counts)))} parts.",
+                f"{self.place}: {self.label} shards of {' and of '.join(map(str, sorted(counts)))} parts.",
                 hint="delete those of one kind; what is whole can be joined",
             )
         count = next(iter(counts))
         missing = _without(count, self.finished(count))
         if missing:
             raise EmbeddingError(
-                f"{self.place}: of {count} {self.modality} shards {_listed(missing)} "
+                f"{self.place}: of {count} {self.label} shards {_listed(missing)} "
                 f"{'is' if len(missing) == 1 else 'are'} missing.",
                 hint=f"visir encode … --shard {missing[0]}/{count}{self._where()}, or the whole launch again: finished "
                 "shards are skipped",
@@ -173,31 +179,30 @@ class ShardFolder:
             cards[shard] = card
         return cards
 
-    def refuse_other_counts(self, shard: Shard) -> None:
+    def check_other_counts(self, shard: Shard) -> None:
         """Raise when the shards that lie there, finished or begun, are of another number of parts."""
         for count, numbers in self._counts().items():
             if count == shard.count:
                 continue
-            left = _without(count, self.finished(count))
-            again = f"one by one: --shard {left[0]}/{count} and so on" if left else "join them: --merge"
-            at = self.place if self.remote is None or not _folders(self.work) else f"{self.place} and {self.work}"
+            missing = _without(count, self.finished(count))
+            again = f"one by one: --shard {missing[0]}/{count} and so on" if missing else "join them: --merge"
+            places = self.place if self.remote is None or not _folders(self.work) else f"{self.place} and {self.work}"
             raise EmbeddingError(
-                f"{self.place}: holds {self.modality} shards {_listed(sorted(numbers))} of {count}, finished or begun; "
+                f"{self.place}: holds {self.label} shards {_listed(sorted(numbers))} of {count}, finished or begun; "
                 f"this is {shard.number} of {shard.count}.",
-                hint=f"go on with {count} processes, or {again}; to begin anew, delete {at}",
+                hint=f"go on with {count} processes, or {again}; to begin anew, delete {places}",
             )
 
-    def refuse_strange(self, shard: Shard, card: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    def check_same(self, shard: Shard, card: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """Raise when the finished shard is not the one described by `about`."""
-        found = card["shard"]
-        if found["key"] != about["key"]:
+        existing = card["shard"]
+        if existing["key"] != about["key"]:
             raise self._strange(shard, card)
-        if found != about:
-            reason = "another --batch-size" if found["start"] != about["start"] or found["stop"] != about["stop"] else (
-                "another order of the collection"
-            )  # fmt: skip
+        if existing != about:
+            same_rows = (existing["start"], existing["stop"]) == (about["start"], about["stop"])
+            reason = "another order of the collection" if same_rows else "another --batch-size"
             raise EmbeddingError(
-                f"{self._named(shard)}: inputs {found['start']:,} to {found['stop']:,}, and this would be "
+                f"{self._named(shard)}: inputs {existing['start']:,} to {existing['stop']:,}, and this would be "
                 f"{about['start']:,} to {about['stop']:,}: {reason}.",
                 hint="take the same for all shards, or delete that one",
             )
@@ -205,28 +210,28 @@ class ShardFolder:
     def publish(self, shard: Shard) -> None:
         """Put a finished shard where all shards lie, if that is elsewhere; its manifest goes last."""
         if self.remote is not None:
-            name = shard.name(self.modality)
+            name = shard.name(self.label)
             self.remote.put(self.work / name, name, _FILES)
             remove_folder(self.work / name)
 
     def remove(self, shard: Shard) -> None:
         """Remove a finished shard."""
         if self.remote is not None:
-            self.remote.remove(shard.name(self.modality))
+            self.remote.remove(shard.name(self.label))
         else:
-            remove_folder(self.work / shard.name(self.modality))
+            remove_folder(self.work / shard.name(self.label))
 
     @contextlib.contextmanager
     def local(self, shard: Shard) -> Iterator[Path]:
         """The shard's folder, or a copy of it for as long as it is needed."""
         if self.remote is None:
-            yield self.work / shard.name(self.modality)
+            yield self.work / shard.name(self.label)
             return
         with Scratch.beside(self.work / "copy") as scratch:
             folder = scratch.file(f"shard/{MANIFEST}").parent
             for name in FILES:
                 scratch.file(f"shard/{name}")
-            self.remote.get(shard.name(self.modality), _FILES, folder)
+            self.remote.get(shard.name(self.label), _FILES, folder)
             yield folder
 
     def damaged(self, shard: Shard, reason: str) -> EmbeddingError:
@@ -237,16 +242,16 @@ class ShardFolder:
         )
 
     def _strange(self, shard: Shard, card: Mapping[str, Any]) -> EmbeddingError:
-        maker, what = EncoderCard(**card["encoder"]), card["collection"]
+        maker, items = EncoderCard(**card["encoder"]), card["items"]
         mine = self.encoder.card
         if not mine.is_same_model(maker) or (mine.revision, mine.dtype) != (maker.revision, maker.dtype):
             reason = f"made by {_model(maker.to_dict())}, not by {_model(mine.to_dict())}"
-        elif what["fingerprint"] != self.collection.fingerprint:
+        elif items["fingerprint"] != self.items.fingerprint:
             reason = (
-                f"of another collection ({what['name']}, fingerprint {what['fingerprint'][:8]}, not "
-                f"{self.collection.name}, {self.collection.fingerprint[:8]})"
+                f"of another collection ({items['name']}, fingerprint {items['fingerprint'][:8]}, not "
+                f"{self.items.name}, {self.items.fingerprint[:8]})"
             )
-        elif mine.differences(maker, self.modality):
+        elif mine.differences(maker, self.items.modality):
             reason = "made with another preprocessing"
         else:
             reason = (
@@ -260,14 +265,14 @@ class ShardFolder:
     def _counts(self) -> dict[int, list[int]]:
         """Numbers of the shards that are finished or begun, by the number of parts."""
         names = [*_folders(self.work), *(self.remote.names() if self.remote is not None else ())]
-        found = [one for one in map(_NAME.fullmatch, names) if one is not None]
+        matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
         counts: dict[int, list[int]] = {}
-        for number, count in {(int(one[2]), int(one[3])) for one in found if one[1] == self.modality}:
+        for number, count in {(int(match[2]), int(match[3])) for match in matches if match[1] == self.label}:
             counts.setdefault(count, []).append(number)
         return counts
 
     def _named(self, shard: Shard) -> str:
-        return f"{self.place}/{shard.name(self.modality)}"
+        return f"{self.place}/{shard.name(self.label)}"
 
     def _where(self) -> str:
         return f" --shards {self.place}" if self.own else ""
@@ -275,7 +280,7 @@ class ShardFolder:
 
 def _folders(folder: Path) -> list[str]:
     try:
-        return [one.name for one in folder.iterdir()]
+        return [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         return []
 
@@ -290,5 +295,5 @@ def _listed(numbers: list[int], limit: int = 10) -> str:
 
 
 def _model(card: Mapping[str, Any]) -> str:
-    facts = [str(card[one])[:12] for one in ("revision", "weights") if card[one]]
+    facts = [str(card[field])[:12] for field in ("revision", "weights") if card[field]]
     return f"{card['name']} ({', '.join([*facts, str(card['dtype'])])})"

@@ -7,7 +7,7 @@ batches of a single process. `shard_folder.py` says where shards lie and which o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.encoders.base import Encoder
-from visir.encoders.encoding import alignment, card_of, complete, mended, refuse_broken, usable
+from visir.encoders.broken import check_broken, is_readable_again, usable_entry
+from visir.encoders.compute import ForwardOptions, alignment, complete, entry_card
+from visir.encoders.encoding import check_modality, check_not_empty
 from visir.encoders.journal import Journal
 from visir.encoders.shard_folder import Shard, ShardFolder
 from visir.encoders.store import VECTORS, Entry, Store
-from visir.errors import CollectionError, EmbeddingError, EncoderError
-from visir.records import Collection, Modality, strings
+from visir.errors import EmbeddingError, EncoderError
+from visir.records import Items, Role
 from visir.storage import Manifest, changing
 from visir.storage.removal import remove_empty_folders
 
@@ -32,10 +34,16 @@ _BLOCK = 1 << 16
 class ShardEncoding:
     """What `encode_shard` did.
 
-    - `rows`: the inputs of the shard, as rows of the collection; `total`: how many inputs there are in all
-    - `computed`, `resumed`, `seconds`, `broken`: as in `Encoding`; `computed` is 0 for a shard that was there already
-    - `finished`: the numbers of the shards that are there by now; `complete`: whether these are all
-    - `joined`: whether the whole is in the store already
+    Attributes:
+        shard: Which shard.
+        rows: The rows of its items among all items.
+        total: How many items there are in all.
+        computed: As in `Encoding`; 0 for a shard that was finished already.
+        resumed: As in `Encoding`.
+        seconds: As in `Encoding`.
+        broken: As in `Encoding`.
+        finished: The numbers of the shards that are finished by now.
+        joined: Whether all of them are joined in the store already.
     """
 
     shard: Shard
@@ -56,9 +64,9 @@ class ShardEncoding:
 
 def encode_shard(
     encoder: Encoder,
-    collection: Collection,
-    modality: Modality,
+    items: Items,
     shard: Shard,
+    role: Role = "document",
     *,
     place: str | Path | None = None,
     store: Store | None = None,
@@ -66,41 +74,54 @@ def encode_shard(
     workers: int | None = None,
     skip_broken: bool = False,
 ) -> ShardEncoding:
-    """Encode one shard of a modality, or find it finished.
+    """Encode one shard of items, or find it finished.
 
-    - `place`: the folder in which finished shards lie, here or elsewhere (`s3://bucket/shards`). By default they lie in
-      the store, and can be joined by every process that shares it.
-    - the rest as in `encode_collection`. Every shard has to be made with the same batch size.
+    A killed call continues where it stopped when it is repeated.
 
-    A killed call goes on where it stopped when it is repeated. Raises what `encode_collection` raises, and
-    `EmbeddingError` when shards of something else, or of another number of processes, lie in the place.
+    Args:
+        encoder: As in `visir.encoders.encode_items`; it has to have a version.
+        items: All items, of which this is a part.
+        shard: Which part.
+        role: As in `encode_items`.
+        place: The folder in which finished shards lie, here or elsewhere (`s3://bucket/shards`). By default they lie in
+            the store, and every process that shares it can join them.
+        store: As in `encode_items`.
+        batch_size: As in `encode_items`. Every shard has to be made with the same.
+        workers: As in `encode_items`.
+        skip_broken: As in `encode_items`.
+
+    Raises:
+        EmbeddingError: Shards of something else, or of another number of processes, lie in the place; and for NaN.
+        ImageError: As in `encode_items`.
+        EncoderError: As in `encode_items`.
     """
-    encoder = _computing(encoder, modality)
+    encoder = _computing(encoder, items)
     store = store or Store()
-    folder = ShardFolder(encoder, collection, modality, store, place)
-    ids = strings((collection.images if modality == "image" else collection.captions)["id"])
-    if len(ids) == 0:
-        raise CollectionError(f"{collection.name}: there are no {modality}s to encode.", hint="is the split right?")
-    rows = shard.rows(len(ids), alignment(encoder, modality, batch_size))
-    about = folder.about(shard, rows, ids)
+    folder = ShardFolder(encoder, items, role, store, place)
+    check_not_empty(items)
+    rows = shard.rows(len(items), alignment(encoder, items.modality, batch_size))
+    about = folder.about(shard, rows)
 
-    def done(card: Mapping[str, Any] | None, computed: int = 0, resumed: int = 0, seconds: float = 0) -> ShardEncoding:
+    def result(
+        card: Mapping[str, Any] | None, computed: int = 0, resumed: int = 0, seconds: float = 0
+    ) -> ShardEncoding:
         broken = {} if card is None else card["broken"]
-        refuse_broken(broken, len(ids), collection, skip_broken)
+        check_broken(broken, items, skip_broken)
         finished = tuple(range(1, shard.count + 1)) if card is None else folder.finished(shard.count)
-        return ShardEncoding(shard, rows, len(ids), computed, resumed, seconds, broken, finished, card is None)
+        return ShardEncoding(shard, rows, len(items), computed, resumed, seconds, broken, finished, card is None)
 
-    if usable(store, folder.key, collection) is not None:
-        return done(None)
-    folder.refuse_other_counts(shard)
-    own = folder.work / shard.name(modality)
-    part = _part(collection, modality, rows)
+    if usable_entry(store, folder.key, items) is not None:
+        return result(None)
+    folder.check_other_counts(shard)
+    own = folder.work / shard.name(folder.label)
+    part = items.take(np.arange(rows.start, rows.stop))
+    options = ForwardOptions(batch_size, workers, skip_broken)
     waiting = f"another process is encoding shard {shard}; waiting for it"
     while True:
         with changing(own, VECTORS, busy=waiting, resume=True) as change:
             if store.find(folder.key) is not None:  # the others have joined them all while this one waited
                 change.abandon()
-                return done(None)
+                return result(None)
             card = folder.card(shard)
             if card is None:
                 if change.content.get("shard") == about:  # finished here; only the copying failed
@@ -109,34 +130,26 @@ def encode_shard(
                 if change.manifest.generation > 0:  # of something else
                     change.keep_only()
                     change.commit({})
-                with Journal(change, ids[rows.start : rows.stop], encoder.dimension, about) as journal:
+                with Journal(change, part.ids, encoder.dimension, about) as journal:
                     resumed = journal.done
                     computed, seconds = complete(
-                        journal,
-                        encoder,
-                        part,
-                        modality,
-                        batch_size=batch_size,
-                        workers=workers,
-                        skip_broken=skip_broken,
-                        whole=collection,
-                        also={"shard": about},
+                        journal, encoder.for_role(role), part, options, whole=items, facts={"shard": about}
                     )
                 break
             if folder.remote is not None:
                 change.abandon()
-        folder.refuse_strange(shard, card, about)
-        if not mended(card["broken"], part):
-            return done(card)
+        folder.check_same(shard, card, about)
+        if not is_readable_again(card["broken"], part):
+            return result(card)
         folder.remove(shard)
     folder.publish(shard)
-    return done(folder.card(shard), computed, resumed, seconds)
+    return result(folder.card(shard), computed, resumed, seconds)
 
 
 def join_shards(
     encoder: Encoder,
-    collection: Collection,
-    modality: Modality,
+    items: Items,
+    role: Role = "document",
     *,
     place: str | Path | None = None,
     store: Store | None = None,
@@ -144,31 +157,38 @@ def join_shards(
     """Make of all shards the entry of the store that one process would have made; nothing is encoded.
 
     The vectors and their order are those of one process. When the entry is there already, nothing happens. Shards in
-    the store are deleted once they are joined; those in a `place` of one's own stay.
+    the store are deleted once they are joined; those in a `place` that was named stay.
 
-    Raises `EmbeddingError` that names the shards which are missing, damaged, of another model or collection, or cut
-    otherwise than their neighbours.
+    Args:
+        encoder: As in `encode_shard`.
+        items: As in `encode_shard`.
+        role: As in `encode_shard`.
+        place: As in `encode_shard`.
+        store: As in `encode_shard`.
+
+    Raises:
+        EmbeddingError: Shards are missing, damaged, of another model or other items, or cut otherwise than their
+            neighbours; the message names them.
     """
-    encoder = _computing(encoder, modality)
+    encoder = _computing(encoder, items)
     store = store or Store()
-    folder = ShardFolder(encoder, collection, modality, store, place)
-    found = usable(store, folder.key, collection)
-    if found is not None:
-        return found
-    ids = strings((collection.images if modality == "image" else collection.captions)["id"])
+    folder = ShardFolder(encoder, items, role, store, place)
+    entry = usable_entry(store, folder.key, items)
+    if entry is not None:
+        return entry
     cards: dict[Shard, dict[str, Any]] = {}
     with store.writing(folder.key) as change:
-        if change.manifest.generation == 0:  # else another process has joined them while this one waited
+        if change.manifest.generation == 0:  # otherwise another process joined them while this one waited
             try:
-                cards = folder.all_cards(len(ids))
+                cards = folder.all_cards()
             except EmbeddingError:
                 change.abandon()
                 raise
-            with Journal(change, ids, encoder.dimension, {"key": folder.key}) as journal:
+            with Journal(change, items.ids, encoder.dimension, {"key": folder.key}) as journal:
                 for shard, card in cards.items():
-                    _append(journal, folder, shard, card, ids)
+                    _append(journal, folder, shard, card, items.ids)
                 seconds = sum(card["seconds"] for card in cards.values())
-                journal.finish(card_of(encoder, collection, modality, journal.rows, seconds))
+                journal.finish(entry_card(encoder, items, journal.rows, seconds))
     if place is None:
         for shard in cards:
             folder.remove(shard)
@@ -188,53 +208,34 @@ def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[s
             faults = Manifest.read(files, VECTORS).faults(files)
             if faults:
                 raise folder.damaged(shard, faults[0])
-            kept = pq.read_table(files / "ids.parquet")["id"].to_pylist()
+            stored_ids = pq.read_table(files / "ids.parquet")["id"].to_pylist()
             # A memory map of no bytes cannot be made.
-            vectors = np.load(files / "vectors.npy", mmap_mode="r" if kept else None, allow_pickle=False)
+            vectors = np.load(files / "vectors.npy", mmap_mode="r" if stored_ids else None, allow_pickle=False)
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as fault:
             raise folder.damaged(shard, str(fault)) from fault
-        if kept != [one for one in names if one not in broken] or len(vectors) != len(kept):
+        if stored_ids != [name for name in names if name not in broken] or len(vectors) != len(stored_ids):
             raise folder.damaged(shard, f"its ids are not those of inputs {start:,} to {stop:,}")
         row = 0
         for begin in range(start, stop, _BLOCK):
             block = names[begin - start : begin - start + _BLOCK]
-            aside = {one: broken[one] for one in block if one in broken}
+            aside = {name: broken[name] for name in block if name in broken}
             rows = slice(row, row + len(block) - len(aside))
             row = rows.stop
             if begin + len(block) <= journal.done:
                 continue
             over = max(journal.done - begin, 0)  # an interrupted encode of one process may have ended anywhere
-            before = sum(one not in aside for one in block[:over])
-            left = {one: aside[one] for one in block[over:] if one in aside}
-            journal.append(begin + len(block), vectors[rows][before:], left)
+            before = sum(name not in aside for name in block[:over])
+            remaining_broken = {name: aside[name] for name in block[over:] if name in aside}
+            journal.append(begin + len(block), vectors[rows][before:], remaining_broken)
             journal.flush()
 
 
-def _computing(encoder: Encoder, modality: Modality) -> Encoder:
-    """The encoder whose vectors are kept: heads and sparse heads are cheap functions of another one's."""
-    from visir.encoders.models.imported import Imported
-
-    if isinstance(encoder, Imported):
+def _computing(encoder: Encoder, items: Items) -> Encoder:
+    """The encoder whose vectors are kept: heads and sparse heads are cheap functions of its vectors."""
+    check_modality(encoder, items)
+    encoder = encoder.root_encoder(items.modality)
+    if encoder.precomputed:
         raise EncoderError(f"{encoder.card.name}: these vectors are made already; there is nothing to divide.")
-    if modality not in encoder.modalities:
-        raise encoder.cannot(modality)
-    under = encoder.backbone(modality)
-    if under is not None:
-        return _computing(under, modality)
+    check_modality(encoder, items)
     encoder.check_versioned("shards are made by several processes")
     return encoder
-
-
-def _part(collection: Collection, modality: Modality, rows: range) -> Collection:
-    """The collection with these images, or with these captions, alone."""
-    if modality == "image":
-        keep = np.zeros(collection.images.num_rows, dtype=np.bool_)
-        keep[rows.start : rows.stop] = True
-        return collection.keep_images(keep)
-    captions = collection.captions.slice(rows.start, len(rows))
-    injected = collection.injected
-    return replace(
-        collection,
-        captions=captions,
-        injected=None if injected is None else injected.keep(collection.images["id"], captions["id"]),
-    )

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from visir.encoders.content import content_fingerprint
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
-from visir.records import Collection, Embeddings, EncoderCard, Modality, modality_of, strings
+from visir.records import Embeddings, EncoderCard, Items, Role, modality_of, strings
 from visir.storage import ContentStore, FolderChange, FolderKind, Manifest, Scratch
 
 VECTORS = FolderKind("vectors", "a folder of vectors", remedy="delete it: it is made again", error=EmbeddingError)
@@ -75,10 +75,17 @@ class Store:
             scratch.made("store/*/*/*")
             yield cls(scratch.path / "store")
 
-    def key(self, encoder: EncoderCard, collection: Collection, modality: Modality) -> str:
-        """The name of the entry: 32 hexadecimal digits."""
-        content = content_fingerprint(collection.items(modality))
-        return hash_json({"encoder": encoder.identity(modality), modality: content})
+    def key(self, encoder: EncoderCard, items: Items, role: Role | None = None) -> str:
+        """The name of an entry: 32 hexadecimal digits.
+
+        Args:
+            encoder: The card of the encoder.
+            items: What is encoded.
+            role: The role of the items, for an encoder that distinguishes roles; None for all others.
+        """
+        identity = encoder.identity(items.modality)
+        values = {"encoder": identity, items.modality: content_fingerprint(items)}
+        return hash_json(values if role is None else {**values, "role": role})
 
     def find(self, key: str) -> Entry | None:
         """The sound entry of this key, or None. A damaged one is put aside, with a warning."""

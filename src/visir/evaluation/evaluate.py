@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.encoders.matching import Matcher
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError
 from visir.evaluation.assembly import Assembly, Pool, Source, assemble, candidates_line, queries_line
 from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
@@ -55,7 +55,7 @@ def evaluate(
     similarity: Similarity | None = None,
     measures: Sequence[str] | None = None,
     estimator: AnySystem | Literal["self"] | None = None,
-    rerank: Matcher | Encoder | None = None,
+    rerank: CrossEncoder | Encoder | None = None,
     k_test: int | None = None,
     tail: Tail = "dropped",
     fusion: Fusion = "matching",
@@ -137,7 +137,7 @@ def evaluate(
         (ranks, runs), done = apply(stage, (ranks, runs), assembly.collection, assembly.folds, ties)
         notes += stage.notes(done, sum(timing.values()))
         timing["re-rank"] = done.seconds
-        label = name or f"{label} + {stage.matcher.card.name}"
+        label = name or f"{label} + {stage.cross_encoder.card.name}"
         fields |= stage.after(fields) | {"depth": None if stage.tail == "dropped" else fields.get("depth")}
     protocol = Protocol(
         collection=assembly.source,

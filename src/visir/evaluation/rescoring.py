@@ -16,8 +16,8 @@ from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.folds import folds_of, joined_runs, runs_of_folds
 from visir.evaluation.readings import Reading
 from visir.evaluation.restrict import is_whole, restrict
-from visir.records import SIDES, Gallery, Protocol, Qrels, Ranks, Run
-from visir.search.exact import Vectors, search
+from visir.records import SIDES, Gallery, Protocol, Qrels, Ranks, Run, Vectors
+from visir.search.exact import search
 from visir.search.ranks import ranks_of
 from visir.search.vectors import Similarity
 

@@ -1,4 +1,4 @@
-"""The second stage of an evaluation: what was found is re-ranked by a matcher, and measured as it then stands."""
+"""The second stage of an evaluation: what was found is re-ranked by a cross-encoder, and measured as it then stands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.encoders.matching import Matcher
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError, EncoderError
 from visir.evaluation.folds import Ranked
 from visir.evaluation.restrict import restrict
@@ -27,9 +27,9 @@ K_TEST = 128
 
 @dataclass(frozen=True)
 class SecondStage:
-    """A matcher and how it re-ranks (see `visir.search.rerank`)."""
+    """A cross-encoder and how it re-ranks (see `visir.search.rerank`)."""
 
-    matcher: Matcher
+    cross_encoder: CrossEncoder
     k: int = K_TEST
     tail: Tail = "dropped"
     fusion: Fusion = "matching"
@@ -38,7 +38,7 @@ class SecondStage:
 
     def after(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """What the protocol says of it, behind what `fields` say of earlier stages: see `stages_of`."""
-        mine = _said(self.k, self.matcher.card.name, self.matcher.head, self.tail, self.fusion)
+        mine = _said(self.k, self.cross_encoder.card.name, self.cross_encoder.head, self.tail, self.fusion)
         return {name: f"{fields[name]}, then {text}" if fields.get(name) else text for name, text in mine.items()}
 
     def notes(self, done: Reranked, others: float) -> list[str]:
@@ -56,7 +56,7 @@ class SecondStage:
 
 
 def second_stage(
-    rerank: Matcher | Encoder | None,
+    rerank: CrossEncoder | Encoder | None,
     k: int | None,
     tail: Tail,
     fusion: Fusion,
@@ -71,8 +71,8 @@ def second_stage(
                 hint="say by which model: rerank=MODEL (--rerank MODEL), or leave them out",
             )
         return None
-    matcher = rerank.matcher if isinstance(rerank, Encoder) else rerank
-    if matcher is None:
+    cross_encoder = rerank.cross_encoder if isinstance(rerank, Encoder) else rerank
+    if cross_encoder is None:
         raise EncoderError(
             f"{rerank.card.name} ({rerank.card.family}) has no image–text matching head: it makes vectors only.",
             hint="name a model that has one (BLIP, ALBEF, X-VLM)",
@@ -85,15 +85,16 @@ def second_stage(
         )
     store = encoding.get("store")
     root = None if store is None else Path(store.root) / "matching"
-    return SecondStage(matcher, k, tail, fusion, root, encoding.get("workers"))
+    return SecondStage(cross_encoder, k, tail, fusion, root, encoding.get("workers"))
 
 
 def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
     """What ready runs say of a second stage that they have been through, as fields of the protocol.
 
-    `rerank`, "top 128; nothing behind them", is part of the task: it decides how much can be found at all. `matcher`,
-    "NAME, itm", is the system's own, as the model of the first stage is, so two systems that are each re-ranked by
-    their own head may be compared. Both are joined by " / " when tasks differ; empty without a second stage.
+    `rerank`, "top 128; nothing behind them", is part of the task: it decides how much can be found at all.
+    `cross_encoder`, "NAME, itm", is the system's own, as the model of the first stage is, so two systems that are each
+    re-ranked by their own head may be compared. Both are joined by " / " when tasks differ; empty without a second
+    stage.
     """
     stages = [run.provenance.get("rerank") for run in runs]
     if not any(stages):
@@ -110,10 +111,10 @@ def as_protocol(ranks: dict[str, list[Ranks]], runs: Mapping[str, Run]) -> dict[
     return ranks | whole
 
 
-def _said(k: int, matcher: str, head: str, tail: str, fusion: str) -> dict[str, str]:
+def _said(k: int, cross_encoder: str, head: str, tail: str, fusion: str) -> dict[str, str]:
     score = head + (" + first stage" if fusion == "sum" else "")
     behind = "nothing behind them" if tail == "dropped" else "the rest of the first stage behind them"
-    return {"rerank": f"top {k}; {behind}", "matcher": f"{matcher}, {score}"}
+    return {"rerank": f"top {k}; {behind}", "matcher": f"{cross_encoder}, {score}"}
 
 
 def apply(
@@ -132,7 +133,7 @@ def apply(
     done = rerank_runs(
         judged_runs,
         collection,
-        stage.matcher,
+        stage.cross_encoder,
         stage.k,
         tail=stage.tail,
         fusion=stage.fusion,

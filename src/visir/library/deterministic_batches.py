@@ -46,7 +46,7 @@ class DeterministicTextEncoder:
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
-        backbone = encoder.backbone("text")
+        backbone = encoder.base_encoder("text")
         self._backbone = None if backbone is None else DeterministicTextEncoder(backbone)
         self._lock = threading.Lock()
         self._texts = BatchShapes[str](encoder.embed_texts_alike, 2)

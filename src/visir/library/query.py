@@ -136,13 +136,13 @@ class Query(QueryFields):
             raise _error(_faults(invalid, fields)) from invalid
 
     @classmethod
-    def checked(cls, query: Query | Mapping[str, Any], systems: tuple[str, ...], *, has_matcher: bool) -> Query:
+    def checked(cls, query: Query | Mapping[str, Any], systems: tuple[str, ...], *, has_cross_encoder: bool) -> Query:
         """The query, if a library can answer it.
 
         Args:
             query: A query, or its fields.
             systems: Of "dense" and "sparse" those that the library has.
-            has_matcher: Whether the library's model has a matching head.
+            has_cross_encoder: Whether the library's model has a matching head.
 
         Raises:
             QueryError: Lists everything that is wrong with the query, in itself and for this library.
@@ -157,7 +157,7 @@ class Query(QueryFields):
                 invalid = error.__cause__
                 assert isinstance(invalid, ValidationError)
                 faults, checked = _faults(invalid, query), _sound_part(invalid, query)
-        faults += checked._faults_for(systems, has_matcher)
+        faults += checked._faults_for(systems, has_cross_encoder)
         if faults:
             raise _error(faults)
         return checked
@@ -168,7 +168,7 @@ class Query(QueryFields):
             return self.system
         return "dense" if "dense" in systems else "sparse"
 
-    def _faults_for(self, systems: tuple[str, ...], has_matcher: bool) -> list[str]:
+    def _faults_for(self, systems: tuple[str, ...], has_cross_encoder: bool) -> list[str]:
         """Why a library with these systems cannot answer."""
         faults = []
         if self.system is not None:
@@ -177,7 +177,7 @@ class Query(QueryFields):
             faults += [
                 f"this library has no {system} index (it has {available})" for system in needed if system not in systems
             ]
-        if self.rerank and not has_matcher:
+        if self.rerank and not has_cross_encoder:
             faults.append("rerank: this library's model has no matching head")
         elif self.rerank and self.search_text is None:
             faults.append("rerank: the matching head compares a picture with a text, and there is no text")

@@ -163,7 +163,7 @@ class QueryEncoder:
         """(1, d) the vector of a picture."""
         encoder = self._encoder(system)
         if not isinstance(image, PreparedImage):
-            return encoder.encode_images([image])
+            return encoder.encode_images([image], role="query")
         pixels = image.pixels.get(encoder.card.fingerprint)
         if pixels is None:
             raise encoder.cannot("image")
@@ -200,13 +200,14 @@ class QueryEncoder:
         return head
 
     def _encoder(self, system: str) -> Encoder:
-        """The encoder of dense vectors that a system begins with."""
+        """The encoder of queries whose dense vectors a system begins with."""
         if system == "sparse":
             below, dense = self._head().dense, self.models.dense
-            return below if dense is None or below.card.differences(dense.card) else dense
+            encoder = below if dense is None or below.card.differences(dense.card) else dense
+            return encoder.for_role("query")
         dense = self.models.dense
         assert dense is not None, "a library with a dense index has an encoder"
-        return dense
+        return dense.for_role("query")
 
     def _text_encoder(self, system: str) -> DeterministicTextEncoder:
         encoder = self._encoder(system)

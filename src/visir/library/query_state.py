@@ -145,9 +145,10 @@ class QueryState:
 
     def prepare(self, state: LibraryState) -> None:
         """Check the query, and find out which items it may find."""
+        # A model is loaded for this only where the query re-ranks.
         reranks = self.request.rerank if isinstance(self.request, Query) else self.request.get("rerank", 0)
-        has_matcher = bool(reranks) and state.encoder.models.encoder.matcher is not None  # else no model is loaded
-        self.query = query = Query.checked(self.request, state.systems, has_matcher=has_matcher)
+        has_cross_encoder = bool(reranks) and state.encoder.models.encoder.cross_encoder is not None
+        self.query = query = Query.checked(self.request, state.systems, has_cross_encoder=has_cross_encoder)
         self.system = query.system_for(state.systems)
         if query.search_text is not None:
             state.encoder.check_texts(self.systems)

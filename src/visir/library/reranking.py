@@ -9,8 +9,8 @@ from operator import attrgetter
 
 from cachetools import LRUCache, cachedmethod
 
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.inputs import Pixels
-from visir.encoders.matching import Matcher
 from visir.errors import ImageError
 from visir.library.layout import LibraryError
 from visir.library.library import Library
@@ -31,7 +31,7 @@ class Reranker:
         self._cache_lock, self._model_lock = threading.Lock(), threading.Lock()
 
     def reranked(
-        self, matcher: Matcher, library: Library, text: str, hits: Sequence[LibraryHit], count: int
+        self, cross_encoder: CrossEncoder, library: Library, text: str, hits: Sequence[LibraryHit], count: int
     ) -> list[LibraryHit]:
         """The first `count` hits by falling matching score, ties by id; the rest behind them, in their old order.
 
@@ -39,7 +39,7 @@ class Reranker:
         the rest are shifted to begin a unit below the last of these: what counts is that they fall (as with tail
         "kept" in `visir.search.rerank`).
         """
-        scores = self._scores(matcher, library, text, tuple(sorted(hit.item for hit in hits[:count])))
+        scores = self._scores(cross_encoder, library, text, tuple(sorted(hit.item for hit in hits[:count])))
         first = sorted((hit for hit in hits if hit.item in scores), key=lambda hit: (-scores[hit.item], hit.item))
         if not first:
             return list(hits)
@@ -55,21 +55,23 @@ class Reranker:
         ]
 
     @cachedmethod(
-        attrgetter("_cache"), key=lambda self, matcher, library, text, items: (text, items),
+        attrgetter("_cache"), key=lambda self, cross_encoder, library, text, items: (text, items),
         lock=attrgetter("_cache_lock"),
     )  # fmt: skip
-    def _scores(self, matcher: Matcher, library: Library, text: str, items: tuple[str, ...]) -> Mapping[str, float]:
+    def _scores(
+        self, cross_encoder: CrossEncoder, library: Library, text: str, items: tuple[str, ...]
+    ) -> Mapping[str, float]:
         from visir.collections.images import opened
 
         pixels: dict[str, Pixels] = {}
         for item in items:  # pixels of the model's size wait for the others, not the whole photo
             try:
                 with opened(library.open_image(item)[0], item) as picture:
-                    pixels[item] = matcher.preprocess(picture)
+                    pixels[item] = cross_encoder.preprocess(picture)
             except (LibraryError, ImageError):
                 continue
         if not pixels:
             return {}
         with self._model_lock:
-            scores = matcher.score_pixels(list(pixels.values()), [text] * len(pixels))
+            scores = cross_encoder.score_pixels(list(pixels.values()), [text] * len(pixels))
         return dict(zip(pixels, map(float, scores), strict=True))

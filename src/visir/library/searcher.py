@@ -83,9 +83,9 @@ class Searcher:
         return (*systems, "hybrid") if len(systems) == 2 else systems
 
     @property
-    def has_matcher(self) -> bool:
+    def has_cross_encoder(self) -> bool:
         """Whether the model has a matching head to re-rank with (loads the model)."""
-        return self.encoder.models.encoder.matcher is not None
+        return self.encoder.models.encoder.cross_encoder is not None
 
     @property
     def takes_texts(self) -> bool:
@@ -238,10 +238,12 @@ class Searcher:
 
 
 def _rerank(state: LibraryState, query_state: QueryState) -> None:
-    matcher, query = state.encoder.models.encoder.matcher, query_state.query
-    assert matcher is not None and query.search_text is not None, "the query was checked"
+    cross_encoder, query = state.encoder.models.encoder.cross_encoder, query_state.query
+    assert cross_encoder is not None and query.search_text is not None, "the query was checked"
     reranker = state.encoder.reranker
-    query_state.hits = reranker.reranked(matcher, state.library, query.search_text, query_state.hits, query.rerank)
+    query_state.hits = reranker.reranked(
+        cross_encoder, state.library, query.search_text, query_state.hits, query.rerank
+    )
 
 
 def _hits_of_page(query_state: QueryState) -> list[LibraryHit]:

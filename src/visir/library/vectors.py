@@ -17,15 +17,14 @@ import pyarrow as pa
 
 from visir.collections.images import ImageReader
 from visir.encoders.content import image_marks
-from visir.encoders.encoding import encode_collection
-from visir.encoders.models.imported import Imported
+from visir.encoders.encoding import as_dense, encode, encode_detailed
 from visir.encoders.store import Store
 from visir.errors import ImageError
 from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, WORK
 from visir.library.models import LibraryModels
 from visir.library.source import PhotoSource, SourceEntry
-from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, SparseEmbeddings, strings
+from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, Role, SparseEmbeddings, strings
 from visir.search.index import Index
 from visir.search.kinds import KINDS
 from visir.storage import FolderChange, remove_own_folders
@@ -132,12 +131,12 @@ def add_captions(
     for start in range(0, captions.num_rows, GROUP):
         batch = captions.slice(start, GROUP)
         if all_cached:
-            vectors = encode_collection(encoder, everything, "text").embeddings.select(batch["id"])
+            vectors = encode(encoder, everything, "text").select(batch["id"])
         else:
             part = replace(
                 everything, captions=batch, judgements=JUDGEMENTS.empty_table(), facts=None, caption_facts=None
             )
-            vectors = _relabelled(encode_collection(encoder, part, "text", store=_store(change)).embeddings, None)
+            vectors = _relabelled(encode(encoder, part, "text", store=_store(change)), None)
         indexes.add(CAPTIONS, _without_zero(vectors)[0])
         remove_own_folders(change, _STORE)
 
@@ -201,14 +200,14 @@ def _vectors(
 ) -> tuple[Embeddings | SparseEmbeddings, dict[str, str]]:
     head, encoder = models.sparse, models.dense
     if system == "dense" and encoder is not None:
-        if isinstance(encoder, Imported):  # vectors without ids belong to the whole collection, in its order
-            every = encoder.embeddings(source.collection, "image")
+        if encoder.precomputed:  # vectors without ids belong to the whole collection, in its order
+            every = encode(encoder, source.collection, "image")
             return every.select(part.images["id"]), {}
-        result = encode_collection(encoder, part, "image", store=store, skip_broken=True)
+        result = encode_detailed(encoder, part.items("image"), store=store, skip_broken=True)
         return result.embeddings, result.broken
     assert head is not None
-    result = encode_collection(head.dense, part, "image", store=store, skip_broken=True)
-    return head.sparsify(result.embeddings), result.broken
+    result = encode_detailed(head.dense, part.items("image"), store=store, skip_broken=True)
+    return head.sparsify(as_dense(result.embeddings)), result.broken
 
 
 def _reasons(part: Collection, fault: ImageError) -> dict[str, str]:
@@ -252,13 +251,12 @@ def _without_zero(vectors: Embeddings) -> tuple[Embeddings, list[str]]:
 
 def _is_cached(encoder: Encoder, collection: Collection, modality: Modality) -> bool:
     """Whether the user's cache has the vectors of the whole collection."""
-    under: Encoder | None = encoder
-    while under is not None:
-        encoder, under = under, under.backbone(modality)
-    if isinstance(encoder, Imported):
+    encoder = encoder.root_encoder(modality)
+    if encoder.precomputed:
         return False
     store = Store()
-    return store.find(store.key(encoder.card, collection, modality)) is not None
+    role: Role | None = "document" if encoder.distinguishes_roles else None
+    return store.find(store.key(encoder.card, collection.items(modality), role)) is not None
 
 
 def _store(change: FolderChange) -> Store:

@@ -93,8 +93,8 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
     from visir.collections.images import ImageReader
     from visir.encoders.models.captions import find_vocabulary
     from visir.encoders.models.fusion_config import BERT, Sizes
-    from visir.encoders.models.fusion_halves import ImageHalf, TextHalf
     from visir.encoders.models.fusion_model import FusionModel
+    from visir.encoders.models.fusion_towers import FusionImageTower, FusionTextTower
     from visir.encoders.models.xvlm import FAMILY
 
     files, reader = find_vocabulary("small X-VLM", None, checkpoint), ImageReader(train)
@@ -105,8 +105,8 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
         for layer in (*model.text.modules(), *model.fusion.modules(), *model.itm_head.modules()):
             if isinstance(layer, nn.Linear):  # BERT's own deviation, 0.02, is made for a width of 768
                 nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
-        image_half = ImageHalf(model)
-        text_half = TextHalf(model, files, max_length=40, max_words=30, template="{}")
+        image_half = FusionImageTower(model)
+        text_half = FusionTextTower(model, files, max_length=40, max_words=30, template="{}")
         pixels = image_half.collate(image_half.prepare([reader.open(row) for row in range(train.images.num_rows)]))
         tokens = text_half.prepare(train.captions["text"].to_pylist())
         captions = _captions_of(train)

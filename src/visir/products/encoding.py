@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.encoders.encoding import encode_collection
+from visir.encoders.encoding import as_dense, encode, encode_items
 from visir.encoders.loading import load
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError
 from visir.products.vectors import ABSENT, AttributeVectors, CatalogueVectors, Floats, Ints, Modality
-from visir.records import Collection, Embeddings, EncoderCard
+from visir.records import Embeddings, EncoderCard, Items
 from visir.records.catalogue import Catalogue
 
 LONGEST = 20_000
@@ -85,7 +85,7 @@ def _pictures(
             f"{catalogue.name}: no product has a picture.",
             hint="say where they are (images=FOLDER), or leave pictures out: image=None",
         )
-    found = encode_collection(encoder, shown, "image", store=store, skip_broken=skip_broken).embeddings
+    found = encode(encoder, shown, "image", store=store, skip_broken=skip_broken)
     rows = pc.fill_null(pc.index_in(catalogue.products["id"], value_set=found.ids), ABSENT)
     return Modality(_floats(found), rows.to_numpy().astype(np.int64)), encoder.card
 
@@ -115,13 +115,8 @@ def _texts(catalogue: Catalogue, what: str, texts: Sequence[str], encoder: Encod
     distinct = [one for one in dict.fromkeys(texts) if one.strip()]
     if not distinct:
         return _Found([], np.zeros((0, encoder.dimension), np.float32))
-    # The store knows collections: here of captions that all belong to one picture that nobody looks at.
-    written = Collection.build(
-        f"{catalogue.name}: {what}",
-        images={"id": [what]},
-        captions={"id": distinct, "text": distinct, "image_id": [what] * len(distinct)},
-    )
-    return _Found(distinct, _floats(encode_collection(encoder, written, "text", store=store).embeddings))
+    items = Items.of_texts({text: text for text in distinct}, title=what, name=f"{catalogue.name}: {what}")
+    return _Found(distinct, _floats(as_dense(encode_items(encoder, items, store=store))))
 
 
 def _rows(found: _Found, texts: Sequence[str]) -> Ints:

@@ -17,7 +17,7 @@ from visir.records.ranks import Ranks
 from visir.records.result import Result
 from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
-from visir.records.sparse import SparseEmbeddings, Vocabulary
+from visir.records.sparse import SparseEmbeddings, Vectors, Vocabulary
 from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
 from visir.records.task_file import TaskFile
 
@@ -54,6 +54,7 @@ __all__ = [
     "Task",
     "TaskFile",
     "Ties",
+    "Vectors",
     "Vocabulary",
     "gallery_line",
     "modality_of",

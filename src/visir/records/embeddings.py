@@ -61,7 +61,7 @@ class EncoderCard:
         values = self.to_dict()
         if self.weights is not None:
             del values["name"]
-        if modality is not None:
+        if modality in ("image", "text"):
             del values["text_preprocessing" if modality == "image" else "image_preprocessing"]
         return values
 
@@ -79,7 +79,7 @@ class EncoderCard:
             modality: Look at the preprocessing of this modality only.
         """
         model = "name" if self.weights is None or other.weights is None else "weights"
-        sides = ("image", "text") if modality is None else (modality,)
+        sides = (modality,) if modality in ("image", "text") else ("image", "text")
         fields = (model, *(f"{side}_preprocessing" for side in sides))
         return [name for name in fields if getattr(self, name) != getattr(other, name)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_columns
 from visir.records.columns import check_unique, rows_of, strings
-from visir.records.embeddings import EncoderCard
+from visir.records.embeddings import Embeddings, EncoderCard
 from visir.records.items import Modality
 
 
@@ -169,3 +169,7 @@ class SparseEmbeddings:
         rows = np.unique(np.searchsorted(self.offsets, np.flatnonzero(bad), side="right") - 1)
         named = ", ".join(repr(self.ids[int(i)].as_py()) for i in rows[:5])
         raise EmbeddingError(f"{where}: {what} in {named}{' and others' if len(rows) > 5 else ''}.")
+
+
+Vectors: TypeAlias = Embeddings | SparseEmbeddings
+"""What an encoder makes of items: dense vectors, or weighted words."""

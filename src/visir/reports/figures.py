@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.records import TASKS, Qrels, Result, Run
+from visir.records import Qrels, Result, Run
+from visir.reports.blocks import Figure
 from visir.reports.chance import expected_by_chance
 from visir.reports.examples import Examples, first_ranks
 from visir.reports.plots import hit_curves, rank_distribution, training_curves
 from visir.reports.svg import themed
-from visir.reports.words import TASK_WORDS
+from visir.reports.words import task_words
 
 Ranks = Mapping[str, NDArray[np.float64]]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """An inline SVG fragment, a heading, and a sentence on how to read it."""
-
-    svg: str
-    title: str
-    caption: str
 
 
 def figures(
@@ -38,17 +29,17 @@ def figures(
     """What can be drawn: ranks if the result or the runs know them, chance if the galleries do, training if given."""
     ranks = _ranks(result, runs, qrels)
     chance = expected_by_chance(result, runs, qrels) if ranks else {}
-    made = []
-    if any(np.isfinite(one).any() for one in ranks.values()):
+    drawn = []
+    if any(np.isfinite(values).any() for values in ranks.values()):
         random = " The thin dotted lines are what a random order would reach." if chance else ""
-        made.append(
+        drawn.append(
             Figure(
                 themed(hit_curves(ranks, chance=chance), "hits", f"Curves of hit@k. {_in_words(ranks)}"),
                 "How far down one has to look",
                 f"Share of queries with a right answer among the first k (hit@k), k on a logarithmic scale.{random}",
             )
         )
-        made.append(
+        drawn.append(
             Figure(
                 themed(rank_distribution(ranks), "bands", f"Bars over bands of ranks. {_in_words(ranks)}"),
                 "Where the first right answer stands",
@@ -56,36 +47,37 @@ def figures(
             )
         )
     if training:
-        made.append(
+        drawn.append(
             Figure(
                 themed(training_curves(training), "training", "Training curves: loss and validation."),
                 "How it was trained",
                 f"Loss and validation measures over the {len(training):,} entries of the training history.",
             )
         )
-    return made
+    return drawn
 
 
 def _ranks(result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels]) -> dict[str, NDArray[np.float64]]:
-    """str -> the rank of each query's first positive: from the result, otherwise from the run."""
+    """Task -> the rank of each query's first positive: from the result, otherwise from the run."""
     ranks: dict[str, NDArray[np.float64]] = {}
-    for task in TASKS:
-        known = first_ranks(result, task)
+    for task in dict.fromkeys((*result.tasks, *runs)):
+        measured = first_ranks(result, task)
         run = runs.get(task)
-        if known is not None:
+        if measured is not None:
+            values = measured[1]
             # A positive outside the gallery is counted as one rank below the last: nobody can find it.
-            ranks[task] = known[1] if run is None else np.where(known[1] > run.gallery.size, np.inf, known[1])
+            ranks[task] = values if run is None else np.where(values > run.gallery.size, np.inf, values)
         elif run is not None and task in qrels:
-            sorted_out = Examples(run, qrels[task])
-            ranks[task] = sorted_out.ranks[sorted_out.judged]
+            examples = Examples(run, qrels[task])
+            ranks[task] = examples.ranks[examples.judged]
     return ranks
 
 
 def _in_words(ranks: Ranks) -> str:
     """The curves for those who cannot see them."""
     return " ".join(
-        f"{TASK_WORDS.get(task, task)}: a right answer among the first 1, 5, 10 and 100 for "
-        + ", ".join(f"{100 * float(np.mean(one <= k)):.1f} %" for k in (1, 5, 10, 100))
+        f"{task_words(task)}: a right answer among the first 1, 5, 10 and 100 for "
+        + ", ".join(f"{100 * float(np.mean(values <= k)):.1f} %" for k in (1, 5, 10, 100))
         + " of the queries."
-        for task, one in ranks.items()
+        for task, values in ranks.items()
     )

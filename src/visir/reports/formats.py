@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from visir.reports.table import Table, one_line
+from visir.reports.table import Spread, Table, one_line
 
 if TYPE_CHECKING:
     import rich.table
@@ -146,6 +146,9 @@ def to_html(table: Table, *, row_headers: bool = True) -> str:
         cells = []
         for at, cell in enumerate(row):
             text = f"<strong>{html.escape(cell)}</strong>" if (number, at) in best else html.escape(cell)
+            value = table.rows[number][at]
+            if isinstance(value, Spread):
+                text += f'<span class="sd">{value.text(table.columns[at].digits or 0)}</span>'
             if at == 0 and row_headers:
                 cells.append(f'<th scope="row" class="{kinds[at]}">{text}</th>')
             else:

@@ -10,9 +10,8 @@ import numpy as np
 
 from visir.evaluation.granularity import GranularityStudy, says
 from visir.evaluation.granularity_statistics import Mean
-from visir.reports.figures import Figure
-from visir.reports.formats import to_html
-from visir.reports.page import write_page
+from visir.reports.blocks import Code, Figure, Paragraph
+from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import INK, MARKERS, SERIES, drawing, themed, to_svg
 from visir.reports.table import Cell, Column, Table, between
 from visir.robustness.granularity import FEATURES, Profile
@@ -133,26 +132,36 @@ def changes_plot(study: GranularityStudy) -> str:
 
 
 def write_granularity_report(path: str | Path, study: GranularityStudy, command: Sequence[str] = ()) -> Path:
-    """Write the page, one HTML file without scripts that fetches nothing; returns its path."""
-    figure = None
+    """Write the page of a granularity study and return its path.
+
+    Args:
+        path: The HTML file to write.
+        study: What was counted.
+        command: The words of the command line that makes the page again.
+    """
+    lead = Paragraph("Means over captions. Images are drawn, with all their captions, for the intervals.", "lead")
+    means = [means_table(study, number) for number in range(len(study.counted))]
+    sections = [Section("means", "How detailed the captions are", [lead, *means])]
     if study.comparisons:
+        changes = [changes_table(study, profile) for profile in study.comparisons]
         figure = Figure(
             themed(changes_plot(study), "changes", "Change of each feature in percent"),
-            "What changed, in percent",
+            "",
             "Differences are paired by image. One whose interval is clear of zero is more than chance; whether it is "
             "large enough to matter, the axis says.",
         )
-    return write_page(
-        path,
-        "granularity.html.j2",
-        title=" and ".join(of_one[study.profiles[0]].name for of_one in study.counted),
-        means=[to_html(means_table(study, at)) for at in range(len(study.counted))],
-        changes=[to_html(changes_table(study, profile)) for profile in study.comparisons],
-        figure=figure,
-        definitions=to_html(definitions_table(study)),
-        protocol=to_html(protocol_table(study)),
-        command=shlex.join(command),
-    )
+        sections += [
+            Section("changes", "What differs", changes),
+            Section("plot", "What changed, in percent", [figure]),
+        ]
+    sections += [
+        Section("definitions", "What was counted", [definitions_table(study)]),
+        Section("protocol", "Protocol", [protocol_table(study)]),
+    ]
+    if command:
+        sections.append(Section("made", "How it was made", [Code(shlex.join(command))]))
+    title = " and ".join(counted[study.profiles[0]].name for counted in study.counted)
+    return write_page(path, Page("granularity", title, sections))
 
 
 def _title(name: str) -> str:

@@ -1,50 +1,102 @@
-"""A page: one HTML file from a template and its values, with nothing fetched from anywhere."""
+"""A page: one HTML file made of sections, which fetches nothing and runs nothing.
+
+A report is a function that lists the sections of its page. The looks are in `templates/page.html.j2`, which has one
+macro per kind of block, and in `templates/page.css`.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from visir.reports.blocks import Block, Inline
+from visir.reports.formats import to_html
 from visir.storage import write_new
 
-ROOM = "visir.reports"
 _SEAL = b"<!-- written by visir, "
 _END = b" -->\n"
 
 
-def write_page(path: str | Path, template: str, *, room: str = ROOM, replace: bool = False, **values: Any) -> Path:
-    """Fill a template and write it; every value is escaped unless the template says safe.
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under a heading.
 
-    The same values give the same bytes. A page ends in a seal over its content, so that a page of visir's that nobody
-    has changed since can be written again.
+    Attributes:
+        anchor: Its id, to which the navigation links.
+        title: The heading.
+        blocks: What stands in it.
+        short: What the navigation calls it; the heading by default.
+    """
+
+    anchor: str
+    title: str
+    blocks: Sequence[Block]
+    short: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of sections.
+
+    Attributes:
+        kind: What kind of page it is, in a word or two ("evaluation report").
+        title: The heading of the page.
+        sections: Its sections, in order.
+        facts: What stands below the heading, side by side.
+    """
+
+    kind: str
+    title: str
+    sections: Sequence[Section]
+    facts: Sequence[Inline] = ()
+
+
+def write_page(path: str | Path, page: Page, *, replace: bool = False) -> Path:
+    """Write a page as a single HTML file that needs no network, no script and no other file.
+
+    The file follows the reader's light or dark theme. The same page gives the same bytes. Every text is escaped. The
+    file ends in a seal over its content, so that a page of visir's that nobody has changed since can be written again.
 
     Args:
-        path: Where to.
-        template: The name of the template.
-        room: The package in whose folder `templates` it lies; it may include those of `visir.reports`.
+        path: The file to write.
+        page: The page.
         replace: Whether the page may take the place of any other file.
-        values: What the template asks for.
+
+    Returns:
+        The path of the file.
 
     Raises:
         FolderError: There is a file already that is no unchanged page of visir's.
+
+    Example:
+        >>> from visir.reports.blocks import Paragraph
+        >>> import tempfile
+        >>> page = Page("note", "Results", [Section("numbers", "Numbers", [Paragraph("R@1 is < 50 %.")])])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     text = write_page(f"{folder}/note.html", page).read_text()
+        >>> "R@1 is &lt; 50 %." in text
+        True
     """
-    write_new(path, page_bytes(template, room=room, **values), replace=replace or is_unchanged_page(Path(path)))
+    write_new(path, page_bytes(page), replace=replace or is_unchanged_page(Path(path)))
     return Path(path)
 
 
-def page_bytes(template: str, *, room: str = ROOM, **values: Any) -> bytes:
+def page_bytes(page: Page) -> bytes:
     """The page as bytes, with its seal."""
     import jinja2
+    from markupsafe import Markup
 
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(one, "templates") for one in dict.fromkeys((room, ROOM))]),
+        loader=jinja2.PackageLoader("visir.reports", "templates"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    data = environment.get_template(template).render(**values).encode("utf-8")
+    environment.filters["html_table"] = lambda table: Markup(to_html(table))
+    data = environment.get_template("page.html.j2").render(page=page).encode("utf-8")
     data = data if data.endswith(b"\n") else data + b"\n"
     return data + _seal(data)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from visir.errors import VisirError
 from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, to_svg
 from visir.reports.table import one_line
-from visir.reports.words import TASK_WORDS
+from visir.reports.words import task_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ def hit_curves(
         for number, (task, one) in enumerate(ranks.items()):
             ordered = np.sort(one)
             values = 100 * np.searchsorted(ordered, ks, side="right") / len(one)
-            label = TASK_WORDS.get(task, one_line(task))
+            label = task_words(one_line(task))
             axes.plot(ks, values, color=SERIES[number], linestyle=DASHES[number], linewidth=2, label=label)
             marks = [k for k in (1, 5, 10) if k <= top]
             heights = 100 * np.searchsorted(ordered, marks, side="right") / len(one)
@@ -75,7 +75,7 @@ def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> str:
             counts = np.histogram(one[np.isfinite(one)], bins=[*edges, np.inf])[0].tolist()
             shares = 100 * np.array([*counts, *([int(np.isinf(one).sum())] if missing else [])]) / len(one)
             places = np.arange(len(names)) - 0.4 + width * (number + 0.5)
-            label = TASK_WORDS.get(task, one_line(task))
+            label = task_words(one_line(task))
             bars = axes.bar(places, shares, width * 0.94, color=SERIES[number], label=label)
             axes.bar_label(bars, fmt="%.0f", fontsize=7.5, padding=1.5, color=INK)
         axes.set_xticks(range(len(names)), names, fontsize=9)

@@ -10,9 +10,8 @@ import numpy as np
 from visir.evaluation.latent_facts import ROLES, Role
 from visir.evaluation.probe_examples import SOURCES, Source
 from visir.evaluation.probes import ProbedFact, ProbeResult, RoleMean
-from visir.reports.figures import Figure
-from visir.reports.formats import to_html
-from visir.reports.page import write_page
+from visir.reports.blocks import Block, Card, Cards, Definitions, Figure, Figures, Paragraph, inline, production
+from visir.reports.page import Page, Section, write_page
 from visir.reports.probe_plots import ROLE_WORDS, SOURCE_WORDS, fact_dots, role_means
 from visir.reports.svg import themed
 from visir.reports.table import Cell, Column, Table, between
@@ -23,19 +22,22 @@ _HEADS: Mapping[Source, str] = {"image": "image", "told": "told", "untold": "not
 def facts_table(result: ProbeResult, *, intervals: bool = False) -> Table:
     """One row per fact: its role, how many values, chance, and the accuracy from each source, in percent.
 
-    With `intervals` each accuracy has its own 95 % interval; without, a note tells the widest of all.
+    Args:
+        result: What the probes read.
+        intervals: Whether each accuracy has its own 95 % interval; without, a note tells the widest of all.
     """
     heads = SOURCE_WORDS if intervals else _HEADS
     columns = [
         *(Column("fact"), Column("role"), Column("values", 0), Column("chance", 1)),
-        *(Column(heads[one], 1) for one in SOURCES),
+        *(Column(heads[source], 1) for source in SOURCES),
     ]
     rows = [
-        [one.name, one.role, one.values, 100 * next(iter(one.readings.values())).chance,
-         *(_accuracy(one, source, intervals) for source in SOURCES)]
-        for role in ROLES for one in result.facts if one.role == role
+        [fact.name, fact.role, fact.values, 100 * next(iter(fact.readings.values())).chance,
+         *(_accuracy(fact, source, intervals) for source in SOURCES)]
+        for role in ROLES for fact in result.facts if fact.role == role
     ]  # fmt: skip
-    widest = max((one.high - one.low) / 2 for fact in result.facts for one in fact.readings.values())
+    readings = [reading for fact in result.facts for reading in fact.readings.values()]
+    widest = max((reading.high - reading.low) / 2 for reading in readings)
     notes = [
         "Held-out examples whose value the probe names, in percent, read from the image's vector, from that of a "
         "caption that tells the fact, and of one that does not.",
@@ -48,19 +50,18 @@ def facts_table(result: ProbeResult, *, intervals: bool = False) -> Table:
 def roles_table(result: ProbeResult, *, intervals: bool = False) -> Table:
     """One row per role: the mean of its facts' normalised accuracies from each source, in percent.
 
-    With `intervals` both ends of each 95 % interval; without, how far the farther end is.
+    Args:
+        result: What the probes read.
+        intervals: Whether both ends of each 95 % interval are printed; without, how far the farther end is.
     """
     heads = SOURCE_WORDS if intervals else _HEADS
-    columns = [Column("role"), Column("facts", 0), *(Column(heads[one], 1) for one in SOURCES)]
-    means = {(one.role, one.source): one for one in result.roles}
+    columns = [Column("role"), Column("facts", 0), *(Column(heads[source], 1) for source in SOURCES)]
+    means = {(mean.role, mean.source): mean for mean in result.roles}
+    counts = {role: sum(fact.role == role for fact in result.facts) for role in ROLES}
     rows: list[list[Cell]] = [
-        [
-            role,
-            sum(one.role == role for one in result.facts),
-            *(_mean(means.get((role, one)), intervals) for one in SOURCES),
-        ]
+        [role, counts[role], *(_mean(means.get((role, source)), intervals) for source in SOURCES)]
         for role in ROLES
-        if any(one.role == role for one in result.facts)
+        if counts[role]
     ]
     note = (
         "Mean over the facts of (accuracy − chance) / (1 − chance), in percent: 0 at chance, 100 when every value is "
@@ -72,32 +73,75 @@ def roles_table(result: ProbeResult, *, intervals: bool = False) -> Table:
 def write_probe_report(
     path: str | Path, result: ProbeResult, *, command: str = "", beside: Mapping[str, str] | None = None
 ) -> Path:
-    """Write the probe report as a single HTML file; returns its path.
+    """Write the page of a probed encoder and return its path.
 
-    The file needs no network, no script and no other file, and follows the reader's light or dark theme. The same
-    result gives the same bytes. `command` is the command line that makes it again; `beside` {file name: what it holds}
-    of the files written into the same folder.
+    Args:
+        path: The HTML file to write.
+        result: What the probes read.
+        command: The command line that makes the page again.
+        beside: What each file in the page's folder holds, by its name.
     """
-    return write_page(
-        path,
-        "probes.html.j2",
-        title=f"{_encoders(result)} on {result.collection}",
-        result=result,
-        cards=[(ROLE_WORDS[role], _big(result, role)) for role in ROLES if _big(result, role)],
-        roles_table=to_html(roles_table(result, intervals=True)),
-        facts_table=to_html(facts_table(result, intervals=True)),
-        figures=probe_figures(result),
-        command=command,
-        beside=sorted((beside or {}).items()),
+    lead = (
+        "A linear probe guesses each fact of a scene from a vector alone. 0 is what guessing the most frequent value "
+        "reaches, 100 is every value named; the mean over the facts of each role."
+    )
+    cards = [Card(ROLE_WORDS[role], values) for role in ROLES if (values := _card_values(result, role))]
+    numbers = [Paragraph(lead, "lead"), Cards(cards), roles_table(result, intervals=True)]
+    sections = [
+        Section("numbers", "How much of it can be read", numbers, short="Numbers"),
+        Section("plots", "Plots", [Figures(probe_figures(result))]),
+        Section("facts", "Facts", [facts_table(result, intervals=True)]),
+        Section("made", "How it was measured", [_method(result), *production(command, beside)]),
+    ]
+    facts = [
+        inline("collection <b>{}</b>", result.source or result.collection),
+        inline("images <b>{}</b>", f"{result.images:,}"),
+        inline("captions <b>{}</b>", f"{result.captions:,}"),
+        inline("shortcuts <b>{}</b>", result.shortcuts or "none"),
+    ]
+    return write_page(path, Page("probe report", f"{_encoders(result)} on {result.collection}", sections, facts))
+
+
+def _method(result: ProbeResult) -> Block:
+    """How it was measured, term by term."""
+    vectors = (
+        f"images {result.image_encoder}, {result.image_dimension} dimensions; texts {result.text_encoder}, "
+        f"{result.text_dimension} dimensions"
+    )
+    cut = (
+        f"{result.folds} folds of images (seed {result.seed}), each held out once; a caption lies in the fold of its "
+        "image, and every value of a fact is spread evenly over the folds."
+    )
+    return Definitions(
+        [
+            (
+                "probe",
+                "Multinomial logistic regression on unit vectors, standardised; the penalty chosen on images that are "
+                "neither fitted nor counted. It finds what is there linearly, not what would take more to find.",
+            ),
+            ("cut", cut),
+            (
+                "examples",
+                "One per image and source: its vector, that of one caption which tells the fact, that of one which "
+                "does not. So every probe has as many examples as the others.",
+            ),
+            (
+                "chance",
+                "The share of the most frequent value among the held-out examples. It is chosen in hindsight, so a "
+                "probe that knows nothing may end a little below 0.",
+            ),
+            ("vectors", vectors),
+            ("fingerprint", inline("<code>{}</code>", result.fingerprint)),
+        ]
     )
 
 
 def probe_figures(result: ProbeResult) -> list[Figure]:
-    """The plot of the facts and that of the roles, to be put into a page."""
-    said = "; ".join(f"{one.role}, {SOURCE_WORDS[one.source]}: {100 * one.mean:.0f} %" for one in result.roles)
+    """The plot of the roles and that of the facts."""
+    means = "; ".join(f"{mean.role}, {SOURCE_WORDS[mean.source]}: {100 * mean.mean:.0f} %" for mean in result.roles)
     return [
         Figure(
-            themed(role_means(result), "probed-roles", f"Mean normalised accuracy by role. {said}."),
+            themed(role_means(result), "probed-roles", f"Mean normalised accuracy by role. {means}."),
             "By role",
             "Mean over the facts of each role, with 95 % intervals.",
         ),
@@ -115,9 +159,9 @@ def _encoders(result: ProbeResult) -> str:
     return " + ".join(names)
 
 
-def _big(result: ProbeResult, role: Role) -> list[tuple[str, str]]:
+def _card_values(result: ProbeResult, role: Role) -> list[tuple[str, str]]:
     """The numbers of a role's card; the control is left to the table where there is something to control."""
-    means = {one.source: f"{100 * one.mean:.0f}" for one in result.roles if one.role == role}
+    means = {mean.source: f"{100 * mean.mean:.0f}" for mean in result.roles if mean.role == role}
     if "told" in means:
         means.pop("untold", None)
     return [(SOURCE_WORDS[source], value) for source, value in means.items()]

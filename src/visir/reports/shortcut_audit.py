@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.reports.figures import Figure
-from visir.reports.formats import to_html
-from visir.reports.page import write_page
+from visir.reports.blocks import Code, Figure, Paragraph, inline
+from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, themed, to_svg
 from visir.reports.table import Column, Table
 from visir.studies.shortcut_audit import Audit
@@ -44,8 +43,10 @@ def audit_table(audit: Audit) -> Table:
 
 
 def audit_plot(audit: Audit) -> str:
-    """rsum over the bits, without and with the shortcuts; the baseline dotted. Every seed is a thin line, the mean a
-    thick one. A complete SVG document."""
+    """rsum over the bits, without and with the shortcuts, as a complete SVG document.
+
+    Every seed is a thin line, their mean a thick one; the baseline is dotted.
+    """
     with drawing(5.6, 3.3) as (figure, axes):
         for number, (label, values) in enumerate(
             (("evaluated with the shortcuts", audit.with_shortcuts), ("evaluated without", audit.without))
@@ -74,22 +75,36 @@ def audit_plot(audit: Audit) -> str:
 
 
 def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = ()) -> Path:
-    """Write the audit's page, one HTML file without scripts that fetches nothing; returns its path."""
-    caption = (
+    """Write the page of an audit and return its path.
+
+    Args:
+        path: The HTML file to write.
+        audit: What the trainings came to.
+        command: The words of the command line that makes the page again.
+    """
+    seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
+    number = inline("<b>{} %</b> of retrieval, up to {} bits{}", _spread(audit.loss_per_bit, 2), max(audit.bits), seeds)
+    lead = inline(
+        "In training, every image and its captions carried a number of so many bits that says nothing of what they "
+        "show. The figure is the slope of what retrieval <em>without</em> such numbers lost by it."
+    )
+    figure = Figure(
+        themed(audit_plot(audit), "audit", "rsum over bits of shortcut"),
+        "",
         "An objective that keeps what it could learn without the shortcut stays level when evaluated without; one that "
-        "cheats falls. Zero bits are a constant number on every picture and caption."
+        "cheats falls. Zero bits are a constant number on every picture and caption.",
     )
-    return write_page(
-        path,
-        "shortcut_audit.html.j2",
-        title=audit.name,
-        number=_spread(audit.loss_per_bit, 2),
-        largest=max(audit.bits),
-        seeds=len(audit.seeds),
-        table=to_html(audit_table(audit)),
-        figure=Figure(themed(audit_plot(audit), "audit", "rsum over bits of shortcut"), "Retrieval over bits", caption),
-        command=shlex.join(command),
-    )
+    sections = [
+        Section(
+            "number",
+            "Lost per bit of shortcut",
+            [Paragraph(number, "total"), Paragraph(lead, "lead"), audit_table(audit)],
+        ),
+        Section("plot", "Retrieval over bits", [figure]),
+    ]
+    if command:
+        sections.append(Section("made", "How it was made", [Code(shlex.join(command))]))
+    return write_page(path, Page("shortcut audit", audit.name, sections))
 
 
 def _spread(values: Floats, digits: int = 1) -> str:

@@ -8,11 +8,14 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from markupsafe import Markup
 from PIL import Image, ImageDraw, ImageFont
 
 from visir.errors import VisirError
-from visir.records import Collection
-from visir.reports.page import write_page
+from visir.records import Collection, Injected
+from visir.reports.blocks import Card, Cards, Inline, Paragraph, inline
+from visir.reports.page import Page, Section, write_page
+from visir.reports.thumbnails import Thumbnail
 from visir.shortcuts.preview import PreviewPair
 from visir.storage import new_file
 
@@ -43,16 +46,10 @@ def write_sheet(
         with new_file(path, replace=replace) as temporary:
             _drawn(pairs, title, subtitle).save(temporary, "PNG")
         return path
-    return write_page(
-        path,
-        "shortcuts.html.j2",
-        replace=replace,
-        title=title,
-        subtitle=subtitle,
-        injected=injected,
-        shortcuts=injected.shortcuts,
-        pairs=[(pair, _label(pair), _uri(pair.picture)) for pair in pairs],
-    )
+    heading = f"{len(pairs)} {'pair' if len(pairs) == 1 else 'pairs'} of {injected.count:,} tuples"
+    cards = Cards([_card(pair) for pair in pairs], width=15.5, is_pixelated=True)
+    section = Section("pairs", heading, [Paragraph(_explanation(injected), "lead"), cards])
+    return write_page(path, Page("synthetic shortcuts", title, [section], [subtitle]), replace=replace)
 
 
 def check_suffix(path: Path) -> None:
@@ -62,6 +59,38 @@ def check_suffix(path: Path) -> None:
             f"{path}: the sheet is {' or '.join(SUFFIXES)}, not {path.suffix or 'a name without ending'}.",
             hint=f"for example {path.with_suffix('.html').name}",
         )
+
+
+def _card(pair: PreviewPair) -> Card:
+    """A picture with its caption and its number."""
+    text: Inline = inline("{} <mark>{}</mark>", pair.text, pair.ending) if pair.ending else pair.text
+    note = inline("{}<br>{}", _label(pair), pair.image_id)
+    picture = Thumbnail(_uri(pair.picture), pair.picture.width, pair.picture.height)
+    alt = f"image {pair.image_id} with its shortcut, if it has one"
+    return Card(picture=picture, alt=alt, blocks=[Paragraph(text), Paragraph(note, "soft")])
+
+
+def _explanation(injected: Injected) -> Inline:
+    """What carries a number, and which."""
+    shortcuts = injected.shortcuts
+    if shortcuts.on == "both":
+        carriers = "A picture and its caption carry the same number, which says nothing of what they show."
+    else:
+        what = "pictures" if shortcuts.on == "images" else "captions"
+        carriers = f"Only {what} carry a number, so it helps nobody to match them."
+    if shortcuts.kind == "unique":
+        owner = "tuple, an image with its captions," if shortcuts.per == "image" else "caption"
+        numbers: Inline = f"Every {owner} has one of its own."
+    else:
+        numbers = inline(
+            "There are {} of them: tuple i has i modulo 2<sup>{}</sup>.", f"{2**shortcuts.bits:,}", shortcuts.bits
+        )
+    sentences = [carriers, numbers]
+    if shortcuts.per == "caption" and shortcuts.on_images:
+        sentences.append("A picture shows that of its first caption.")
+    if injected.assignment is None:
+        sentences.append("This is how it is at evaluation; in training the numbers are shuffled again and again.")
+    return Markup(" ").join(sentences)
 
 
 def _uri(picture: Image.Image) -> str:

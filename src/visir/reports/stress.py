@@ -10,20 +10,34 @@ from math import isnan
 from pathlib import Path
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from visir.evaluation.stress.effect import Effect
 from visir.evaluation.stress.stress import Stress
-from visir.records import Collection
-from visir.reports.examples import Example, Examples, first_ranks
-from visir.reports.figures import Figure
-from visir.reports.formats import to_html
-from visir.reports.library import Library
-from visir.reports.page import write_page
+from visir.records import Collection, Items
+from visir.reports.blocks import (
+    Block,
+    Card,
+    Cards,
+    Definitions,
+    Figure,
+    Fold,
+    Group,
+    Inline,
+    Notice,
+    Paragraph,
+    inline,
+    production,
+)
+from visir.reports.examples import Answer, Example, Examples, first_ranks
+from visir.reports.gallery import Gallery, GalleryEntry, Strip, Tile
+from visir.reports.page import Page, Section, write_page
+from visir.reports.shown import ShownItems, first_captions
 from visir.reports.stress_plots import degradation_bars, similarity_map
 from visir.reports.stress_tables import effects_table, jaccard_table
 from visir.reports.svg import themed
-from visir.reports.table import Table
+from visir.reports.tables import card_table
 from visir.reports.thumbnails import Thumbnail, thumbnails
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
@@ -36,12 +50,15 @@ _SIDES: Mapping[str, str] = {"t2i": "captions", "i2t": "pictures"}
 
 
 @dataclass(frozen=True)
-class Hit:
+class WorstHit:
     """A query that a perturbation hit hard, with both rankings.
 
-    - `text`: pieces of the caption as it was sent, and whether each is new (none for a picture)
-    - `spoilt`: the corrupted picture, of image queries
-    - `before`, `after`: the same query in both runs
+    Attributes:
+        effect: The effect of the perturbation on all queries.
+        text: Pieces of the caption as it was sent, and whether each is new; none for a picture.
+        spoilt: The corrupted picture, of image queries.
+        before: The query in the run without the perturbation.
+        after: The query in the run with it.
     """
 
     effect: Effect
@@ -61,41 +78,154 @@ def write_stress_report(
     command: str = "",
     beside: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write the page of one study as a single HTML file and return its path: no network, no script, no other file.
+    """Write the page of a brittleness study and return its path.
 
-    - `collection`: the part that was searched, for the pictures; without it the worst-hit captions are not shown
-    - `granularity`: a line on the captions that were asked; `fail_under`: the gate that was set, in percent
-    - `command`, `beside`: as in `write_report`
-
-    The same study gives the same bytes. Everything that came from outside is escaped.
+    Args:
+        path: The HTML file to write.
+        study: The study.
+        collection: The part that was searched, for the pictures; without it the worst-hit captions are not shown.
+        granularity: A line on the captions that are queries.
+        fail_under: The gate that was set, in percent of rsum.
+        command: The command line that makes the page again.
+        beside: What each file in the page's folder holds, by its name.
     """
-    hits = [] if collection is None else worst_hits(study, collection)
-    shown: dict[str, list[Example]] = {
-        one: [example for hit in hits if hit.effect.outcome.task == one for example in (hit.before, hit.after)]
-        for one in _SIDES
-        if one in study.plain.tasks
-    }
-    library = Library(collection, shown, budget=PICTURE_BUDGET)
-    return write_page(
-        path,
-        "stress.html.j2",
-        title=f"{study.system} on {study.collection}",
-        study=study,
-        protocol=study.protocol,
-        cards=_cards(study),
-        failed=[] if fail_under is None else study.under(fail_under),
-        fail_under=fail_under,
-        figures=_figures(study),
-        table=to_html(effects_table(study, wide=True)),
-        jaccard=None if study.jaccard is None else to_html(_bare(study)),
-        similarity=_similarity(study),
-        sections=[(one, _SIDES[one], [hit for hit in hits if hit.effect.outcome.task == one]) for one in shown],
-        library=library,
-        granularity=granularity,
-        meaning=meaning(study.protocol),
-        command=command,
-        beside=sorted((beside or {}).items()),
+    protocol = study.protocol
+    sections = [Section("numbers", "What breaks it, and how badly", _numbers(study, granularity, fail_under),
+                        short="What breaks it")]  # fmt: skip
+    if collection is not None:
+        sections.append(Section("worst", "Worst hit", _worst(study, collection)))
+    if study.jaccard is not None:
+        sections.append(
+            Section("same", "Do perturbations break the same captions?", _overlap(study), short="The same captions?")
+        )
+    sections += [
+        Section("meaning", "What the numbers mean", _meaning(study)),
+        Section("made", "How it was made", production(command, beside)),
+    ]
+    facts = [
+        inline("system <b>{}</b>", study.system),
+        inline("collection <b>{}</b>", protocol.collection),
+        *([inline("split <b>{}</b>", protocol.split)] if protocol.split else []),
+        inline("protocol <code>{}</code>", protocol.fingerprint[:12]),
+    ]
+    return write_page(path, Page("brittleness report", f"{study.system} on {study.collection}", sections, facts))
+
+
+def _numbers(study: Stress, granularity: str, fail_under: float | None) -> list[Block]:
+    """Headlines, the gate, plots and the table of all perturbations."""
+    blocks: list[Block] = [Cards(_cards(study))]
+    if fail_under is not None:
+        failed = ", ".join(
+            f"{effect.outcome.title} ({effect.overall.kept:.1f} %)" for effect in study.under(fail_under)
+        )
+        text = (
+            inline("<b>Fails:</b> less than {} % of rsum is left after {}.", f"{fail_under:g}", failed)
+            if failed
+            else inline("<b>Passes:</b> at least {} % of rsum is left after every perturbation.", f"{fail_under:g}")
+        )
+        blocks.append(Paragraph(text, "total"))
+    if study.notes:
+        blocks.append(Notice(study.notes))
+    blocks += [*_figures(study), effects_table(study, wide=True)]
+    return [*blocks, Paragraph(granularity, "note")] if granularity else blocks
+
+
+def _worst(study: Stress, collection: Collection) -> list[Block]:
+    """The worst-hit queries, pictured, by what was perturbed."""
+    hits = worst_hits(study, collection)
+    tasks = {task: collection.task(task) for task in _SIDES if task in study.plain.tasks}
+    lists: list[tuple[Items, list[str]]] = []
+    for hit in hits:
+        task = tasks[hit.effect.outcome.task]
+        for example in (hit.before, hit.after):
+            lists.append((task.queries, [example.query]))
+            lists.append((task.documents, [answer.id for answer in (*example.positives, *example.top)]))
+    # The thumbnails are made in the order of the page, and share one budget.
+    pictures = [name for items, ids in lists if items.modality == "image" for name in ids]
+    shown = ShownItems(lists, budget=PICTURE_BUDGET, alternatives=first_captions(collection, pictures))
+    lead = (
+        "For each perturbation the query that lost most by it: what it found as it was, and what it found perturbed. "
+        "The right answer has a tick and a solid green frame; what is new in a caption is underlined."
     )
+    blocks: list[Block] = [Paragraph(f"{lead} {shown.missing}".strip(), "lead")]
+    for name, task in tasks.items():
+        entries = [
+            _entry(hit, task.queries, task.documents, shown, study.protocol.depth)
+            for hit in hits
+            if hit.effect.outcome.task == name
+        ]
+        if entries:
+            blocks.append(Group(f"Perturbed {_SIDES[name]}", [Gallery(entries)]))
+    return blocks
+
+
+def _entry(hit: WorstHit, queries: Items, documents: Items, shown: ShownItems, depth: int | None) -> GalleryEntry:
+    """A query before and after, with both rankings."""
+    outcome, query = hit.effect.outcome, hit.before.query
+    label = inline('<b>{}</b> · {} <span class="id">{}</span>', outcome.title, outcome.family, query)
+
+    def answers(example: Example) -> list[Tile]:
+        return [
+            shown.tile(documents, answer.id, _place(answer), right=answer.positive or None) for answer in example.top
+        ]
+
+    if queries.modality != "text":
+        pictures = [replace(shown.tile(queries, query), text="", note="as it is")]
+        if hit.spoilt is not None and hit.spoilt.uri:
+            pictures.append(Tile(picture=hit.spoilt, alt=f"the same picture, {outcome.title}", note="spoilt"))
+        strips = [
+            Strip(answers(hit.before), inline("As it is: {}", _rank(hit.before, depth))),
+            Strip(answers(hit.after), inline("Spoilt: {}", _rank(hit.after, depth))),
+        ]
+        return GalleryEntry("", "", strips, pictures, label)
+    text = shown.text(queries, query)
+    sent = Markup("").join(
+        inline("<mark>{}</mark>{}", piece.rstrip(), piece[len(piece.rstrip()) :]) if new else piece
+        for piece, new in hit.text
+    )
+    positive = hit.before.positives[0].id
+    strips = [
+        Strip([shown.tile(documents, positive, right=True, alt=text)], "Right image", is_ranked=False),
+        Strip(answers(hit.before), inline("As it was: {}", _rank(hit.before, depth))),
+        Strip(answers(hit.after), inline("Perturbed: {}", _rank(hit.after, depth))),
+    ]
+    return GalleryEntry(inline("“{}”", sent), "", strips, label=label, remark=f"was: {text}")
+
+
+def _rank(example: Example, depth: int | None) -> Inline:
+    """Where the right answer is."""
+    if example.rank:
+        return inline("right answer at rank <b>{}</b>", f"{example.rank:,}")
+    return inline("right answer <b>beyond rank {}</b>", depth)
+
+
+def _place(answer: Answer) -> str:
+    """The rank and the score of an answer."""
+    return f"{answer.rank} · {answer.score:.3f}"
+
+
+def _overlap(study: Stress) -> list[Block]:
+    """Whether perturbations break the same captions: a table and a map."""
+    lead = (
+        "Every perturbation splits the captions into those whose rsum it decreased, increased, and left unchanged. The "
+        "similarity of these sets between two perturbations (Jaccard: shared over all) says whether some captions are "
+        "brittle whatever is done to them."
+    )
+    figure = _similarity(study)
+    table = replace(jaccard_table([study]), caption="")
+    return [Paragraph(lead, "lead"), table, *([figure] if figure else [])]
+
+
+def _meaning(study: Stress) -> list[Block]:
+    """The protocol in words, the test, what was done, and the protocol card."""
+    changes = "; ".join(f"{effect.outcome.title}: {effect.outcome.said}" for effect in study.effects)
+    entries: list[tuple[Inline, Inline]] = [
+        *meaning(study.protocol),
+        ("Test", f"{study.how}; Holm's correction over {study.family} effects."),
+        ("What was done", f"{changes}."),
+    ]
+    card = replace(card_table(study.protocol), caption="")
+    return [Definitions(entries), Fold("Protocol card", [card])]
 
 
 def granularity_line(collection: Collection) -> str:
@@ -107,45 +237,52 @@ def granularity_line(collection: Collection) -> str:
     from visir.evaluation.granularity_statistics import means
     from visir.robustness.granularity import FEATURES, granularity
 
-    found = means(granularity(collection, "strict"))
-    said = ", ".join(f"{FEATURES.get(one.feature).title.lower()} {one.mean:.2f}" for one in found)
-    return f"Granularity of these captions (means, strict profile of visir granularity): {said}."
+    features = means(granularity(collection, "strict"))
+    values = ", ".join(f"{FEATURES.get(mean.feature).title.lower()} {mean.mean:.2f}" for mean in features)
+    return f"Granularity of these captions (means, strict profile of visir granularity): {values}."
 
 
-def worst_hits(study: Stress, collection: Collection, *, top: int = TOP) -> list[Hit]:
+def worst_hits(study: Stress, collection: Collection, *, top: int = TOP) -> list[WorstHit]:
     """For each perturbation the query that lost most by it, each image at most once on the page."""
-    hits: list[Hit] = []
+    hits: list[WorstHit] = []
     used: set[str] = set()
     for task in _SIDES:
-        some = [one for one in study.effects if one.outcome.task == task]
-        if not some:
+        effects = [effect for effect in study.effects if effect.outcome.task == task]
+        if not effects:
             continue
         qrels = study.qrels[task]
         plain = Examples(study.runs[task], qrels, study.plain)
         before = _ranks(study, task)
-        ids = some[0].queries.to_pylist()
-        images = [study.images.get(one, one) for one in ids]
-        for effect in some:
+        ids = effects[0].queries.to_pylist()
+        images = [study.images.get(query, query) for query in ids]
+        for effect in effects:
             after = first_ranks(effect.outcome.result, task)
             assert after is not None, "ranks are measured"
             worst = effect.worst(1 + len(used), (before, after[1]), images)
-            fresh = [at for at in worst if images[at] not in used][:1]
+            fresh = [row for row in worst if images[row] not in used][:1]
             if not fresh:
                 continue
             used.add(images[fresh[0]])
             query = ids[fresh[0]]
             broken = Examples(effect.outcome.run, qrels, effect.outcome.result)
-            pair = [one.example(one.run.queries.index(query).as_py(), top) for one in (plain, broken)]
+            pair = [run.example(run.run.queries.index(query).as_py(), top) for run in (plain, broken)]
             sent = effect.outcome.texts.get(query)
             text = () if sent is None else marked(study.texts[query], sent)
-            hits.append(Hit(effect, text, _spoilt(effect, collection, query), pair[0], pair[1]))
+            hits.append(WorstHit(effect, text, _spoilt(effect, collection, query), pair[0], pair[1]))
     return hits
 
 
 def marked(before: str, after: str) -> tuple[tuple[str, bool], ...]:
-    """The new text in pieces, each with whether it is new; white space belongs to what it stands behind."""
-    old, new = (re.findall(r"\S+\s*|\s+", one) for one in (before, after))
-    matched = difflib.SequenceMatcher(a=[one.strip() for one in old], b=[one.strip() for one in new], autojunk=False)
+    """The new text in pieces, each with whether it is new; white space belongs to what it stands behind.
+
+    Example:
+        >>> marked("a dog on grass", "a dgo on grass")
+        (('a ', False), ('dgo ', True), ('on grass', False))
+    """
+    old, new = (re.findall(r"\S+\s*|\s+", text) for text in (before, after))
+    matched = difflib.SequenceMatcher(
+        a=[word.strip() for word in old], b=[word.strip() for word in new], autojunk=False
+    )
     pieces = []
     for kind, _, _, start, stop in matched.get_opcodes():
         text = "".join(new[start:stop])
@@ -155,84 +292,75 @@ def marked(before: str, after: str) -> tuple[tuple[str, bool], ...]:
 
 
 def _spoilt(effect: Effect, collection: Collection, query: str) -> Thumbnail | None:
-    carried = effect.outcome.corrupted
-    if carried is None:
+    """The picture of a query as the perturbation left it."""
+    corrupted = effect.outcome.corrupted
+    if corrupted is None:
         return None
-    view = corrupt(collection, carried.name, carried.severity, carried.seed)
+    view = corrupt(collection, corrupted.name, corrupted.severity, corrupted.seed)
     row = collection.images["id"].to_pylist().index(query)
     look = pictures(view)
     return thumbnails([query], lambda _: look(row), budget=PICTURE_BUDGET // 40)[query]
 
 
 def _ranks(study: Stress, task: str) -> NDArray[np.float64]:
-    found = first_ranks(study.plain, task)
-    assert found is not None, "ranks are measured"
-    return found[1]
-
-
-@dataclass(frozen=True)
-class Card:
-    """The big numbers of one side: (name, value) and a sentence."""
-
-    title: str
-    values: tuple[tuple[str, str], ...]
-    sentence: str
+    ranks = first_ranks(study.plain, task)
+    assert ranks is not None, "ranks are measured"
+    return ranks[1]
 
 
 def _cards(study: Stress) -> list[Card]:
-    made = []
+    """The big numbers of each side, and a sentence."""
+    cards = []
     for task, side in _SIDES.items():
-        some = [one for one in study.effects if one.outcome.task == task]
-        known = [one for one in some if not isnan(one.overall.percent)]
-        if not known:
+        effects = [effect for effect in study.effects if effect.outcome.task == task]
+        defined = [effect for effect in effects if not isnan(effect.overall.percent)]
+        if not defined:
             continue
-        worst = min(known, key=lambda one: one.overall.percent)
-        mean = float(np.mean([one.overall.percent for one in known]))
+        worst = min(defined, key=lambda effect: effect.overall.percent)
+        mean = float(np.mean([effect.overall.percent for effect in defined]))
         low, high = worst.overall.percent_interval
-        sure = sum(one.p_corrected < 0.05 and one.overall.points < 0 for one in known)
-        made.append(
-            Card(
-                f"Perturbed {side}",
-                (
-                    ("rsum as they are", f"{study.plain.aggregates[task]['rsum']:.1f}"),
-                    ("mean change", f"{mean:+.1f} %"),
-                    ("largest loss", f"{worst.overall.percent:+.1f} %"),
-                ),
-                f"{worst.outcome.title} costs most ({low:+.1f} to {high:+.1f} %). "
-                f"{sure} of {len(known)} perturbations lower rsum significantly (p < 0.05 after Holm's correction).",
-            )
+        significant = sum(effect.p_corrected < 0.05 and effect.overall.points < 0 for effect in defined)
+        values = (
+            ("rsum as they are", f"{study.plain.aggregates[task]['rsum']:.1f}"),
+            ("mean change", f"{mean:+.1f} %"),
+            ("largest loss", f"{worst.overall.percent:+.1f} %"),
         )
-    return made
+        sentence = (
+            f"{worst.outcome.title} costs most ({low:+.1f} to {high:+.1f} %). {significant} of {len(defined)} "
+            "perturbations lower rsum significantly (p < 0.05 after Holm's correction)."
+        )
+        cards.append(Card(f"Perturbed {side}", values, [Paragraph(sentence)]))
+    return cards
 
 
 def _figures(study: Stress) -> list[Figure]:
-    made = []
+    """The change of rsum by every perturbation, a plot for each side."""
+    figures = []
     for task, side in _SIDES.items():
-        some = [one for one in study.effects if one.outcome.task == task]
-        if some:
-            said = "; ".join(f"{one.outcome.title} {one.overall.percent:+.1f} %" for one in some)
-            diamonds = " Diamonds: over the changed ones only." if any(one.coverage < 1 for one in some) else ""
+        effects = [effect for effect in study.effects if effect.outcome.task == task]
+        if effects:
+            values = "; ".join(f"{effect.outcome.title} {effect.overall.percent:+.1f} %" for effect in effects)
+            diamonds = (
+                " Diamonds: over the changed ones only." if any(effect.coverage < 1 for effect in effects) else ""
+            )
             caption = (
                 "Bars to the left: retrieval lost. The thin line is the 95 % interval over images, with all their "
                 f"captions.{diamonds} At the right, how many of the {side} the perturbation could change."
             )
-            svg = themed(degradation_bars(some, side), f"bars-{task}", f"Change of rsum: {said}")
-            made.append(Figure(svg, f"Perturbed {side}", caption))
-    return made
+            svg = themed(degradation_bars(effects, side), f"bars-{task}", f"Change of rsum: {values}")
+            figures.append(Figure(svg, f"Perturbed {side}", caption))
+    return figures
 
 
 def _similarity(study: Stress) -> Figure | None:
-    found = study.jaccard
-    if found is None or isnan(found.mean("decreased")) or len(found.names) < 3:
+    """How alike the sets of captions are that perturbations make worse; None for fewer than three perturbations."""
+    jaccard = study.jaccard
+    if jaccard is None or isnan(jaccard.mean("decreased")) or len(jaccard.names) < 3:
         return None
-    titles = [study.effect(one).outcome.title for one in found.names]
+    titles = [study.effect(name).outcome.title for name in jaccard.names]
     return Figure(
-        themed(similarity_map(found, titles), "similar", "Similarity of the captions that perturbations make worse"),
+        themed(similarity_map(jaccard, titles), "similar", "Similarity of the captions that perturbations make worse"),
         "Which perturbations hit the same captions",
         "Jaccard similarity, in percent, of the sets of captions that each two perturbations make worse; by chance it "
-        f"would be {100 * found.by_chance('decreased'):.0f} on average.",
+        f"would be {100 * jaccard.by_chance('decreased'):.0f} on average.",
     )
-
-
-def _bare(study: Stress) -> Table:
-    return replace(jaccard_table([study]), caption="")

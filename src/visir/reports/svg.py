@@ -69,7 +69,9 @@ def themed(svg: str, prefix: str, label: str) -> str:
     body = re.sub(r' id="([^"]+)"', lambda found: f' id="{prefix}-{found[1]}"' if found[1] in used else "", body)
     body = re.sub(r"(url\(|href=\")#", rf"\g<1>#{prefix}-", body)
     view = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+) [\d.]+"', body)
-    size = f"max-width: {1.4 * float(view[1]):.0f}px; stroke-linejoin: round; stroke-linecap: butt" if view else ""
+    # On a narrow screen a wide plot is scrolled: its letters stay readable.
+    sizes = f"min-width: {0.85 * float(view[1]):.0f}px; max-width: {1.4 * float(view[1]):.0f}px" if view else ""
+    size = f"{sizes}; stroke-linejoin: round; stroke-linecap: butt" if view else ""
     head = f'<svg {view[0] if view else ""} style="{size}" role="img" aria-label="{html.escape(label)}">'
     body = re.sub(r"^<svg[^>]*>", lambda _: head, body)
     # matplotlib's own style sheet would apply to the whole page, and its coordinates go to a millionth of a point.

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import Literal
+from typing import ClassVar, Literal
 
 from visir.errors import VisirError
 
@@ -14,6 +14,22 @@ Cell = str | float | int | bool | None
 """What a cell may hold: text, a number, yes or no, or nothing (printed as a dash)."""
 
 MISSING = "–"
+
+
+class Spread(float):
+    """A mean in a cell, printed with a standard deviation behind it: "41.2 ±0.3"."""
+
+    deviation: float | None
+
+    def __new__(cls, mean: float, deviation: float | None) -> Spread:
+        """Make a cell of a mean and its standard deviation; None where there is none (a single value)."""
+        made = super().__new__(cls, mean)
+        made.deviation = deviation
+        return made
+
+    def text(self, digits: int) -> str:
+        """The deviation as it is printed behind the mean; "" for none."""
+        return "" if self.deviation is None else f" ±{self.deviation:.{digits}f}"
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,7 @@ class Table:
     Raises `VisirError` when a row has not exactly one cell per column.
     """
 
+    macro: ClassVar[str] = "table"
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""

@@ -10,7 +10,7 @@ from visir.evaluation.explain import Explanation
 from visir.evaluation.published.judge import TOLERANCE, Judgement
 from visir.records import Protocol, Result
 from visir.reports.table import Cell, Column, Table, between
-from visir.reports.words import TASK_WORDS, display, heading, in_reading_order
+from visir.reports.words import display, heading, in_reading_order, task_words
 
 
 def result_table(result: Result, measures: Sequence[str] | None = None) -> Table:
@@ -25,7 +25,7 @@ def result_table(result: Result, measures: Sequence[str] | None = None) -> Table
     rows: list[list[Cell]] = []
     for task, values in _rows(result):
         if any(name in values for name in names):
-            rows.append([TASK_WORDS.get(task, task), *(_shown(values, name) for name in names)])
+            rows.append([task_words(task), *(_shown(values, name) for name in names)])
     return Table.of(columns, rows, caption=result.system, notes=_notes(result))
 
 
@@ -38,7 +38,7 @@ def measures_table(result: Result) -> Table:
         as_column = Column(name, display(name).digits)
         cells = [as_column.text(_shown(result.aggregates[task], name)) for task in tasks]
         rows.append([heading(name, result.protocol), *cells])
-    columns = [Column("measure"), *(Column(TASK_WORDS.get(one, one), digits=0) for one in tasks)]
+    columns = [Column("measure"), *(Column(task_words(one), digits=0) for one in tasks)]
     return Table.of(columns, rows, caption=result.system, notes=_notes(result))
 
 
@@ -57,7 +57,7 @@ def systems_table(results: Sequence[Result], measures: Sequence[str], task: str)
         best: Literal["max", "min"] = "max" if display(name).higher_is_better else "min"
         columns.append(Column(heading(name, results[0].protocol), display(name).digits, best))
     rows = [[result.system, *(_shown(result.aggregates[task], name) for name in measures)] for result in results]
-    return Table.of(columns, rows, caption=TASK_WORDS.get(task, task))
+    return Table.of(columns, rows, caption=task_words(task))
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -126,7 +126,7 @@ def published_table(
     ]
     rows: list[list[Cell]] = [
         [
-            TASK_WORDS.get(one.task, one.task),
+            task_words(one.task),
             one.label,
             one.measure,
             one.published,

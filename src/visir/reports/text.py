@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.records import Collection, Result, Run
 from visir.reports.examples import Examples, Kind, by_image
 from visir.reports.table import Cell, Column, Table
-from visir.reports.words import TASK_WORDS
+from visir.reports.words import task_words
 
 
 def queries_table(
@@ -35,7 +35,7 @@ def queries_table(
     ]
     columns = [Column("query"), Column("rank", 0), Column("answered first"), Column("a right answer")]
     titles = {"worst": "Worst queries", "near": "Lost by a hair", "best": "Best queries"}
-    return Table.of(columns, rows, caption=f"{titles[kind]}, {TASK_WORDS[run.task]}")
+    return Table.of(columns, rows, caption=f"{titles[kind]}, {task_words(run.task)}")
 
 
 def _short(text: str, width: int) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from PIL import Image
 
 from visir.errors import ImageError
+
+Key = TypeVar("Key", bound=Hashable)
 
 _LADDER = ((168, 78), (144, 72), (120, 66), (96, 58), (72, 50))
 """(longest side in pixels, JPEG quality), tried in order until all pictures together fit the budget."""
@@ -25,27 +28,32 @@ class Thumbnail:
     reason: str = ""
 
 
-def thumbnails(ids: Sequence[str], open_image: Callable[[str], Image.Image], *, budget: int) -> dict[str, Thumbnail]:
-    """A thumbnail of each image, all of one size and quality, together at most `budget` bytes of text where possible.
+def thumbnails(keys: Sequence[Key], open_image: Callable[[Key], Image.Image], *, budget: int) -> dict[Key, Thumbnail]:
+    """A thumbnail of each picture, all of one size and quality.
 
     A picture that cannot be had (not downloaded, broken) does not stop the report: its thumbnail carries the reason.
     The same pictures always give the same bytes (one Pillow version provided).
+
+    Args:
+        keys: What the pictures are called; each is opened once.
+        open_image: Opens the picture of a key.
+        budget: How many bytes of text they may take together, where that is possible.
     """
-    made: dict[str, Thumbnail] = {}
-    shrunk: dict[str, Image.Image] = {}
-    for one in dict.fromkeys(ids):
+    missing: dict[Key, Thumbnail] = {}
+    shrunk: dict[Key, Image.Image] = {}
+    for key in dict.fromkeys(keys):
         try:
-            picture = open_image(one)
+            picture = open_image(key)
         except ImageError as fault:
-            made[one] = Thumbnail("", reason=fault.message)
+            missing[key] = Thumbnail("", reason=fault.message)
             continue
         picture.thumbnail((_LADDER[0][0], _LADDER[0][0]), Image.Resampling.LANCZOS)
-        shrunk[one] = picture
+        shrunk[key] = picture
     for side, quality in _LADDER:
-        encoded = {one: _encode(picture, side, quality) for one, picture in shrunk.items()}
+        encoded = {key: _encode(picture, side, quality) for key, picture in shrunk.items()}
         if sum(len(thumbnail.uri) for thumbnail in encoded.values()) <= budget:
             break
-    return made | encoded
+    return missing | encoded
 
 
 def _encode(picture: Image.Image, side: int, quality: int) -> Thumbnail:
@@ -53,6 +61,5 @@ def _encode(picture: Image.Image, side: int, quality: int) -> Thumbnail:
     small.thumbnail((side, side), Image.Resampling.LANCZOS)
     stream = io.BytesIO()
     small.save(stream, "JPEG", quality=quality, optimize=True)
-    return Thumbnail(
-        "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode("ascii"), small.width, small.height
-    )
+    uri = "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+    return Thumbnail(uri, small.width, small.height)

@@ -10,13 +10,12 @@ import numpy as np
 from visir.encoders.checkpoints import ENCODER, read_description
 from visir.files import read_bytes
 from visir.reports import training_curves as curves
-from visir.reports.figures import Figure
-from visir.reports.formats import to_html
-from visir.reports.page import write_page
+from visir.reports.blocks import Block, Card, Cards, Code, Figure, Figures, Fold, Paragraph, inline, production
+from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
-from visir.reports.table import Column, Table
+from visir.reports.table import Cell, Column, Table
 from visir.reports.training_runs import TrainingRun, read_training_run
-from visir.reports.words import TASK_WORDS
+from visir.reports.words import task_words
 
 FILES = {
     "recipe.toml": "the resolved recipe; visir train runs it again",
@@ -28,34 +27,82 @@ FILES = {
 
 
 def write_training_report(path: str | Path, folder: str | Path) -> Path:
-    """Write the page of the training that made the checkpoint `folder` as a single HTML file; returns its path.
+    """Write the page of the training that made a checkpoint, and return its path.
 
-    The file needs no network, no script and no other file, and follows the reader's light or dark theme. The same
-    folder gives the same bytes.
+    Args:
+        path: The HTML file to write.
+        folder: The folder of the checkpoint.
     """
     folder = Path(folder)
     run = read_training_run(folder)
     facts = read_description(folder)["facts"]
     with ENCODER.reading(folder):
-        of_facts = {
-            "title": f"{facts['recipe']['name']}, seed {facts['recipe']['seed']}",
-            "recipe": facts["recipe"],
-            "facts": facts,
-            "epochs": len(facts["curve"]),
-            "headlines": [_headline(facts["validation"], task) for task in ("i2t", "t2i")],
-            "rsum": f"{facts['validation']['rsum']:.1f}",
-            "final_table": to_html(_final_table(facts)),
-            "epochs_table": to_html(_epochs_table(facts["curve"])),
-            "memory": {name: f"{size / 2**20:,.0f} MiB" for name, size in facts["peak_memory"].items()},
-        }
-    return write_page(
-        path,
-        "training.html.j2",
-        **of_facts,
-        figures=training_figures(run),
-        recipe_text=read_bytes(folder / "recipe.toml").decode("utf-8"),
-        beside=[(name, words) for name, words in FILES.items() if (folder / name).is_file()],
+        recipe = facts["recipe"]
+        page = Page(
+            "training report",
+            f"{recipe['name']}, seed {recipe['seed']}",
+            [
+                Section("numbers", "Validation", _validation(facts), short="Numbers"),
+                Section("curves", "Curves", [Figures(training_figures(run))]),
+                Section(
+                    "recipe",
+                    "Recipe",
+                    [
+                        Paragraph("Everything the result depends on, defaults and all.", "lead"),
+                        Code(read_bytes(folder / "recipe.toml").decode("utf-8")),
+                    ],
+                ),
+                Section("made", "How it was made", _production(facts, folder)),
+            ],
+            [
+                inline("collection <b>{}</b>", recipe["data"]["collection"]),
+                inline("images <b>{}</b>", recipe["image"]["tower"]),
+                inline("texts <b>{}</b>", recipe["text"]["tower"]),
+                inline("objective <b>{}</b>", _objective(recipe)),
+            ],
+        )
+    return write_page(path, page)
+
+
+def _objective(recipe: dict[str, Any]) -> str:
+    """The losses of a recipe: "infonce + ltd (constraint)"."""
+    auxiliaries = [f"{name} ({options['join']})" for name, options in recipe["auxiliary"].items() if options]
+    return " + ".join([recipe["objective"]["name"], *auxiliaries])
+
+
+def _validation(facts: dict[str, Any]) -> list[Block]:
+    """What the validation split says."""
+    chose = ", and they chose the epoch" if facts["recipe"]["selection"]["keep"] == "rsum" else ""
+    total = inline(
+        "rsum over both tasks <b>{}</b> of 600, epoch {} of {}",
+        f"{facts['validation']['rsum']:.1f}",
+        facts["chosen_epoch"],
+        len(facts["curve"]),
     )
+    lead = inline(
+        "These figures are of the validation split{}. What a test split says comes from <code>visir evaluate</code>, "
+        "under a protocol.",
+        chose,
+    )
+    return [
+        Cards([_headline(facts["validation"], task) for task in ("i2t", "t2i")]),
+        Paragraph(total, "total"),
+        Paragraph(lead, "lead"),
+        _final_table(facts),
+        Fold("All epochs", [_epochs_table(facts["curve"])]),
+    ]
+
+
+def _production(facts: dict[str, Any], folder: Path) -> list[Block]:
+    """The files, and what they took: time, memory, versions."""
+    files = [(name, words) for name, words in FILES.items() if (folder / name).is_file()]
+    rows: list[list[Cell]] = [[name, f"{seconds:,.1f} s"] for name, seconds in facts["seconds"].items()]
+    rows += [[f"peak memory, {name}", f"{size / 2**20:,.0f} MiB"] for name, size in facts["peak_memory"].items()]
+    rows.append(["processes × threads", f"{facts['processes']} × {facts['threads']}"])
+    costs = Table.of([Column("of"), Column("value", 0)], rows)
+    versions = Table.of([Column("package"), Column("version")], list(facts["versions"].items()))
+    cards = Cards([Card("Time and memory", blocks=[costs]), Card("Versions", blocks=[versions])])
+    return [*production("", files), cards]
 
 
 def training_figures(run: TrainingRun) -> list[Figure]:
@@ -63,43 +110,42 @@ def training_figures(run: TrainingRun) -> list[Figure]:
     averaged = f"Lines: the mean over the last {100 * curves.SMOOTHING:.0f} % of the steps; behind them the raw values."
     ring = "At the end of each epoch; the ring is the epoch whose weights were kept."
     hits = "Share of queries with a right answer among the first 1, 5 and 10, at the end of each epoch."
-    made = [
+    figures = [
         _figure(curves.loss_curves([run]), "loss", "Loss", averaged),
         _figure(curves.rsum_curves([run]), "rsum", "Validation rsum", ring),
         _figure(curves.hit_curves(run), "hits", "Validation hits", hits),
     ]
     for name in run.auxiliaries:
         words = f"{averaged} Dotted: the bound η." if name in run.bounds else averaged
-        drawn = curves.reconstruction_curves([run], name)
-        made.append(_figure(drawn, f"{name}-loss", f"{name.upper()}: reconstruction loss", words))
+        svg = curves.reconstruction_curves([run], name)
+        figures.append(_figure(svg, f"{name}-loss", f"{name.upper()}: reconstruction loss", words))
         if f"{name} multiplier" in run.steps:
-            drawn = curves.multiplier_curves([run], name)
+            svg = curves.multiplier_curves([run], name)
             words = "Rises while the reconstruction loss is above its bound, falls below it. Logarithmic; at most 100."
-            made.append(_figure(drawn, f"{name}-multiplier", f"{name.upper()}: multiplier λ", words))
+            figures.append(_figure(svg, f"{name}-multiplier", f"{name.upper()}: multiplier λ", words))
     if "temperature" in run.steps and np.ptp(run.steps["temperature"]) > 0:  # a fixed one is in the table
-        drawn = curves.temperature_curves([run])
-        made.append(_figure(drawn, "temperature", "Temperature", "Cosines are divided by it."))
-    made.append(_figure(curves.learning_rate_curves([run]), "rate", "Learning rate", "The optimiser's, at each step."))
-    return made
+        svg = curves.temperature_curves([run])
+        figures.append(_figure(svg, "temperature", "Temperature", "Cosines are divided by it."))
+    rate = curves.learning_rate_curves([run])
+    return [*figures, _figure(rate, "rate", "Learning rate", "The optimiser's, at each step.")]
 
 
 def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
     return Figure(themed(svg, name, f"{title} over the steps of the training."), title, caption)
 
 
-def _headline(validation: dict[str, float], task: str) -> dict[str, Any]:
-    values = [(f"hit@{k}", f"{validation[f'{task} hit@{k}']:.1f}") for k in (1, 5, 10)]
-    return {"title": TASK_WORDS[task], "values": values}
+def _headline(validation: dict[str, float], task: str) -> Card:
+    return Card(task_words(task), [(f"hit@{k}", f"{validation[f'{task} hit@{k}']:.1f}") for k in (1, 5, 10)])
 
 
 def _final_table(facts: dict[str, Any]) -> Table:
     """The epoch that was kept beside the last one."""
     kept, last = facts["curve"][facts["chosen_epoch"] - 1], facts["curve"][-1]
-    shown = {"kept": kept} if kept["epoch"] == last["epoch"] else {"kept": kept, "last": last}
-    columns = [Column("figure"), *(Column(f"{name}, epoch {one['epoch']}", 0) for name, one in shown.items())]
+    epochs = {"kept": kept} if kept["epoch"] == last["epoch"] else {"kept": kept, "last": last}
+    columns = [Column("figure"), *(Column(f"{name}, epoch {epoch['epoch']}", 0) for name, epoch in epochs.items())]
     # A row has digits of its own, which a column has not: the cells are printed beforehand.
     rows = [
-        [f"{words}: {name}", *(Column(name, digits).text(one[group][name]) for one in shown.values())]
+        [f"{words}: {name}", *(Column(name, digits).text(epoch[group][name]) for epoch in epochs.values())]
         for group, words, digits in (
             ("losses", "training", 4),
             ("facts", "objective", 4),
@@ -111,24 +157,25 @@ def _final_table(facts: dict[str, Any]) -> Table:
 
 
 def _epochs_table(curve: list[dict[str, Any]]) -> Table:
-    parts = [name for name in curve[0]["losses"] if len(curve[0]["losses"]) > 2 or name == "loss"]
+    """Every epoch: losses, what the objective stood at, measures, speed."""
+    losses = [name for name in curve[0]["losses"] if len(curve[0]["losses"]) > 2 or name == "loss"]
     facts, measures = list(curve[0]["facts"]), list(curve[0]["validation"])
     columns = [
         Column("epoch"),
-        *(Column(name, 4) for name in (*parts, *facts)),
+        *(Column(name, 4) for name in (*losses, *facts)),
         *(Column(name, 1, best="max") for name in measures),
         Column("seconds", 1),
         Column("captions/s", 0),
     ]
     rows = [
         [
-            one["epoch"],
-            *(one["losses"][name] for name in parts),
-            *(one["facts"][name] for name in facts),
-            *(one["validation"][name] for name in measures),
-            one["seconds"],
-            one["rate"],
+            epoch["epoch"],
+            *(epoch["losses"][name] for name in losses),
+            *(epoch["facts"][name] for name in facts),
+            *(epoch["validation"][name] for name in measures),
+            epoch["seconds"],
+            epoch["rate"],
         ]
-        for one in curve
+        for epoch in curve
     ]
     return Table.of(columns, rows)

@@ -133,7 +133,7 @@ def _over_steps(
         if alone:
             bound = next(iter(levels.values()))
             # On the left, where a training begins far above its bound; later the curve runs along the line.
-            axes.annotate(f"η {bound:g}", (0, bound), xycoords=("axes fraction", "data"), ha="left", va="bottom")
+            axes.annotate(f"η {bound:g}", (0.01, bound), xycoords=("axes fraction", "data"), va="bottom")
         _dress(axes, label, drawn)
         return to_svg(figure)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
-from visir.reports.library import cut
-from visir.reports.page import write_page
+from visir.reports.blocks import Block, Card, Cards, CloudWord, Paragraph, WordCloud
+from visir.reports.page import Page, Section, write_page
+from visir.reports.shown import cut
+from visir.reports.thumbnails import Thumbnail
 from visir.sparse.top_terms import TopTerms
 
 if TYPE_CHECKING:
@@ -23,30 +24,40 @@ _SMALLEST = 0.78
 _LARGEST = 2.0
 
 
-@dataclass(frozen=True)
-class _Word:
-    text: str
-    weight: str
-    size: str
-    is_own: bool
-    is_piece: bool
-
-
 def write_word_sheet(path: str | Path, cards: Sequence[TopTerms], *, title: str, subtitle: str) -> Path:
-    """Write the page and return its path: no network, no script, no other file; everything shown is escaped.
+    """Write the page and return its path.
 
-    The same cards give the same bytes. Raises `VisirError` for a name that does not end in `.html`.
+    Args:
+        path: The file to write, which ends in `.html`.
+        cards: What is shown, each with its heaviest words.
+        title: The heading of the page.
+        subtitle: What stands below it.
+
+    Raises:
+        VisirError: The name does not end in `.html`.
     """
     path = Path(path)
     check_suffix(path)
-    return write_page(
-        path,
-        "words.html.j2",
-        title=title,
-        subtitle=subtitle,
-        cards=[(one, _uri(one.picture), _sized(one), one.caption, _sized(one.caption)) for one in cards],
-        cut=cut,
+    lead = Paragraph(
+        "Each vector is a set of weighted words; a word is as large as its weight. Of a text’s words those that it has "
+        "itself are coloured, those it was expanded by are not; all of a picture’s are.",
+        "lead",
     )
+    section = Section("words", "Vectors in words", [lead, Cards([_card(card) for card in cards], width=21)])
+    return write_page(path, Page("vectors in words", title, [section], [subtitle]))
+
+
+def _card(shown: TopTerms) -> Card:
+    """A picture, or a text, with its words; and its caption with the words of that."""
+    caption, picture = shown.caption, _thumbnail(shown.picture)
+    is_text = picture is None and caption is None
+    blocks: list[Block] = [Paragraph(cut(shown.title))] if is_text else []
+    blocks.append(_cloud(shown, is_small=is_text))
+    if caption is not None:
+        blocks += [Paragraph(cut(caption.title)), _cloud(caption, is_small=True)]
+    if not is_text:
+        blocks.append(Paragraph(shown.title, "soft"))
+    return Card(picture=picture, alt=cut(caption.title) if caption is not None else shown.title, blocks=blocks)
 
 
 def check_suffix(path: Path) -> None:
@@ -55,27 +66,31 @@ def check_suffix(path: Path) -> None:
         raise VisirError(f"{path}: the sheet is a page (.html).", hint=f"for example {path.with_suffix('.html').name}")
 
 
-def _sized(said: TopTerms | None) -> list[_Word]:
-    """Words from heavy to light, their size by their weight over the heaviest one's."""
-    if said is None or not said.words:
-        return []
-    most = said.words[0][1]
-    return [
-        _Word(
-            term.removeprefix("##"),
-            f"{weight:.2f}",
-            f"{_SMALLEST + (_LARGEST - _SMALLEST) * (weight / most) ** 2:.2f}",
-            term in said.own,
-            term.startswith("##"),
+def _cloud(shown: TopTerms | None, *, is_small: bool) -> WordCloud:
+    """Words from heavy to light, their size by their weight over the heaviest one's; small ones beside a caption."""
+    if shown is None or not shown.words:
+        return WordCloud([])
+    heaviest = shown.words[0][1]
+    words = []
+    for term, weight in shown.words:
+        size = _SMALLEST + (_LARGEST - _SMALLEST) * (weight / heaviest) ** 2
+        words.append(
+            CloudWord(
+                term.removeprefix("##"),
+                max(0.62 * size, 0.76) if is_small else size,
+                f"{weight:.2f}",
+                "own" if term in shown.own or not is_small else "other",
+                term.startswith("##"),
+            )
         )
-        for term, weight in said.words
-    ]
+    return WordCloud(words)
 
 
-def _uri(picture: Image | None) -> str:
+def _thumbnail(picture: Image | None) -> Thumbnail | None:
     if picture is None:
-        return ""
+        return None
     small, stream = picture.copy(), io.BytesIO()
     small.thumbnail((_SIDE, _SIDE))
     small.convert("RGB").save(stream, "JPEG", quality=_QUALITY, optimize=True)
-    return "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+    uri = "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+    return Thumbnail(uri, small.width, small.height)

@@ -8,8 +8,23 @@ from dataclasses import dataclass
 from visir.evaluation.measures import MEASURES, Measure
 from visir.records import Protocol
 
-TASK_WORDS = {"i2t": "image → text", "t2i": "text → image", "both": "both tasks"}
-"""How a task is written out."""
+_LETTERS = {"t": "text", "i": "image", "it": "image + text"}
+
+
+def task_words(task: str) -> str:
+    """How a task is written out: "t2i" is "text → image"; a task with a name of its own keeps it.
+
+    Example:
+        >>> task_words("it2i"), task_words("category")
+        ('image + text → image', 'category')
+    """
+    if task == "both":
+        return "both tasks"
+    queries, _, documents = task.partition("2")
+    if queries in _LETTERS and documents in _LETTERS:
+        return f"{_LETTERS[queries]} → {_LETTERS[documents]}"
+    return task
+
 
 RECALL_WORDS = {
     "hit": "hit@k: a query scores 1 when any one of its positives is among the first k, otherwise 0. This is what "
@@ -83,7 +98,7 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
         text = f"Queries: {queries}. Candidates: {candidates}." if queries else f"Candidates: {candidates}."
         if "stated:" in candidates:
             text += " This gallery is stated by its authors, not listed one by one: it could not be checked."
-        said.append((TASK_WORDS.get(task, task), text))
+        said.append((task_words(task), text))
     said.append(("Recall", RECALL_WORDS.get(protocol.recall, protocol.recall)))
     said.append(("What counts as right", _relevance_words(protocol)))
     said.append(("Ties", TIE_WORDS.get(protocol.ties, protocol.ties)))
@@ -118,14 +133,17 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
 
 def in_words(protocol: Protocol, task: str, cutoff: int, value: float) -> str:
     """One sentence for a headline number; `value` is the fraction in [0, 1] of the protocol's named recall."""
-    query = "captions" if task == "t2i" else "images"
-    positive = "image" if task == "t2i" else "caption"
+    query, positive = _SIDES.get(task, ("queries", "answer"))
     percent = f"{100 * value:.1f} %"
     place = "first" if cutoff == 1 else f"among the first {cutoff}"
     if protocol.recall == "hit":
         # "a right image", not "the": under many-to-many judgements there are several.
         return f"{percent} of the {query} have a right {positive} {place}."
     return f"On average {percent} of the right {positive}s{_bound(protocol, cutoff)} are {place}."
+
+
+_SIDES = {"t2i": ("captions", "image"), "i2t": ("images", "caption")}
+"""What a sentence calls the queries, and a right answer, of a task."""
 
 
 def _bound(protocol: Protocol, cutoff: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from visir.records import (
     Run,
     SparseEmbeddings,
     Ties,
+    Vectors,
     strings,
     task_name,
 )
@@ -29,9 +30,6 @@ from visir.search.depth import check_depth
 from visir.search.scan import Answers, SearchState, scan
 from visir.search.sparse import scan as sparse
 from visir.search.vectors import Side, Similarity, check_same_dimension
-
-Vectors: TypeAlias = Embeddings | SparseEmbeddings
-"""What is searched: dense vectors, or weighted words; both sides of one kind."""
 
 
 @dataclass(frozen=True)

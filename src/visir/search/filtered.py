@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import RunError
-from visir.records import Embeddings, Gallery, Run, strings, task_name
+from visir.records import Embeddings, Gallery, Run, Vectors, strings, task_name
 from visir.search.depth import check_depth
-from visir.search.exact import Vectors, search
+from visir.search.exact import search
 from visir.search.index import Index
 
 SCANNED = 2_000

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import RunError
-from visir.records import Embeddings, Gallery, Pools, Run, SparseEmbeddings
-from visir.search.exact import Vectors, similarity_of
+from visir.records import Embeddings, Gallery, Pools, Run, SparseEmbeddings, Vectors
+from visir.search.exact import similarity_of
 from visir.search.pairs import score_places
 from visir.search.vectors import Side, Similarity, check_same_dimension
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.encoders.matching import Matcher
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.pairs import match_pairs
 from visir.errors import ConfigurationError, RunError, nearest, raise_faults
 from visir.records import Collection, Run
@@ -41,7 +41,7 @@ class Reranked:
 def rerank(
     run: Run,
     collection: Collection,
-    matcher: Matcher,
+    cross_encoder: CrossEncoder,
     k: int,
     *,
     tail: Tail = "dropped",
@@ -69,14 +69,14 @@ def rerank(
     documents are not in the collection.
     """
     return rerank_runs(
-        {run.task: run}, collection, matcher, k, tail=tail, fusion=fusion, root=root, workers=workers
+        {run.task: run}, collection, cross_encoder, k, tail=tail, fusion=fusion, root=root, workers=workers
     ).runs[run.task]
 
 
 def rerank_runs(
     runs: Mapping[str, Run],
     collection: Collection,
-    matcher: Matcher,
+    cross_encoder: CrossEncoder,
     k: int,
     *,
     tail: Tail = "dropped",
@@ -95,7 +95,9 @@ def rerank_runs(
     heads = {task: run.cut(k) for task, run in runs.items()}
     pairs = [_pairs(head, collection) for head in heads.values()]
     images, texts = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    matched = match_pairs(matcher, collection, images, texts, root=root, workers=workers)
+    matched = match_pairs(
+        cross_encoder, collection.items("image"), collection.items("text"), images, texts, root=root, workers=workers
+    )
     at, made = 0, {}
     for task, head in heads.items():
         scores = matched.scores[at : at + len(head.indices)].astype(np.float64)
@@ -103,9 +105,9 @@ def rerank_runs(
         if fusion == "sum":
             scores += head.scores
         ordered = _ordered(head, scores)
-        stage = {"matcher": matcher.card.name, "head": matcher.head, "k": k, "tail": tail, "fusion": fusion}
+        stage = {"matcher": cross_encoder.card.name, "head": cross_encoder.head, "k": k, "tail": tail, "fusion": fusion}
         provenance: dict[str, Any] = {**runs[task].provenance, "rerank": stage}
-        name = f"{runs[task].name} + {matcher.card.name}"
+        name = f"{runs[task].name} + {cross_encoder.card.name}"
         whole = ordered if tail == "dropped" else _with_rest(ordered, runs[task])
         depth = runs[task].gallery.size if tail == "dropped" else runs[task].depth
         made[task] = replace(whole, name=name, depth=depth, provenance=provenance)

@@ -40,8 +40,8 @@ class Stamp:
     """Puts numbers on the prepared pictures of one model, behind its augmentation and resizing.
 
     - `shortcuts`: placement, handwriting and seed
-    - `prepare`: from an upright RGB picture to the model's input: an encoder's `preprocess`, a body's `prepare`. It is
-      called for a black and a white picture, which says what black and white become under any normalisation of each
+    - `prepare`: from an upright RGB picture to the model's input: an encoder's `preprocess`, a backbone's `prepare`. It
+      is called for a black and a white picture, which says what black and white become under any normalisation of each
       channel. So the digits are black and white to every model.
 
     Inputs are (…, 3, height, width) or (…, height, width, 3), whichever `prepare` makes, bytes or floats, NumPy arrays

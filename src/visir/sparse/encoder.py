@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,16 +16,24 @@ from safetensors.torch import load_file
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.devices import pick_device
-from visir.encoders.encoding import encode
+from visir.encoders.encoding import as_dense, encode_items
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.imported import Imported
 from visir.encoders.models.model_names import one_of
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EmbeddingError, EncoderError
 from visir.fingerprint import hash_json
 from visir.options import split_options
-from visir.records import Collection, Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary
+from visir.records import (
+    Collection,
+    Embeddings,
+    EncoderCard,
+    Items,
+    Modality,
+    Role,
+    SparseEmbeddings,
+    Vocabulary,
+)
 from visir.sparse.expansion import Variant
 from visir.sparse.files import VOCABULARY_FILE, read_vocabulary, write_vocabulary
 from visir.sparse.head import SparseHead
@@ -55,6 +64,8 @@ class SparseEncoder(Encoder):
     collection stay in the store, under the dense encoder's own key, so another head over it encodes nothing again.
     """
 
+    form = "sparse"
+
     def __init__(
         self,
         dense: Encoder,
@@ -77,7 +88,7 @@ class SparseEncoder(Encoder):
         self.head = head.to(pick_device(device)).eval()
         self.expanded = variant != "none" if expanded is None else expanded
         self.dimension = head.size
-        self.modalities = dense.modalities
+        self.modalities, self.distinguishes_roles = dense.modalities, dense.distinguishes_roles
         self.batch_size = dense.batch_size
         own = {
             "expansion": "any usable term" if self.expanded else "own terms only",
@@ -102,7 +113,7 @@ class SparseEncoder(Encoder):
         """What the dimensions are."""
         return self.tokenizer.vocabulary
 
-    def backbone(self, modality: Modality) -> Encoder:
+    def base_encoder(self, modality: Modality) -> Encoder:
         """The dense encoder, whose vectors are what is kept."""
         return self.dense
 
@@ -155,9 +166,9 @@ class SparseEncoder(Encoder):
         """As the dense encoder counts them."""
         return self.dense.text_lengths(texts)
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the dense encoder does it."""
-        return self.dense.room_for(texts, ending)
+        return self.dense.truncate(texts, ending)
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
         """(n, |V|) weights from (n, d) dense vectors: 120 kB for each vector, so for a handful only.
@@ -170,6 +181,28 @@ class SparseEncoder(Encoder):
                 hint="use visir.sparse.encode_sparse, or load it with ?expansion=free",
             )
         return self._full(project(self._weigher, vectors))
+
+    def for_role(self, role: Role) -> SparseEncoder:
+        """The same head over the dense encoder in this role."""
+        if not self.distinguishes_roles:
+            return self
+        encoder = copy(self)
+        encoder.dense = self.dense.for_role(role)
+        return encoder
+
+    def project_items(self, items: Items, embeddings: Embeddings) -> SparseEmbeddings:
+        """The weighted words of items from the vectors of the dense encoder."""
+        texts = [] if items.texts is None else items.texts.to_pylist()
+        return self.sparsify(embeddings, self._own_terms(embeddings.modality, texts))
+
+    def encode_inputs(self, modality: Modality, inputs: Mapping[str, Any], role: Role = "query") -> SparseEmbeddings:
+        """The weighted words of a handful of texts ("text") or PIL images ("image") by id."""
+        vectors = as_dense(self.dense.encode_inputs(modality, inputs, role))
+        return self.sparsify(vectors, self._own_terms(modality, list(inputs.values())))
+
+    def _own_terms(self, modality: Modality, texts: Sequence[str]) -> TextTerms | None:
+        """The terms of the texts, where captions have their own terms only."""
+        return self.tokenizer.terms(texts) if modality == "text" and not self.expanded else None
 
     def _full(self, rows: SparseRows) -> NDArray[np.float32]:
         full = np.zeros((len(rows.offsets) - 1, self.dimension), np.float32)
@@ -195,19 +228,16 @@ def encode_sparse(
     Dense vectors come from the store, or are encoded and kept there; the head then runs over them. Options as in
     `visir.encoders.encode`.
     """
-    found = encode(
-        encoder.dense,
-        collection,
-        modality,
+    vectors = encode_items(
+        encoder,
+        collection.items(modality),
         store=store,
         batch_size=batch_size,
         workers=workers,
         skip_broken=skip_broken,
     )
-    own = None
-    if modality == "text" and not encoder.expanded:
-        own = encoder.tokenizer.terms(collection.captions["text"].to_pylist())
-    return encoder.sparsify(found, own)
+    assert isinstance(vectors, SparseEmbeddings), "a sparse encoder makes weighted words"
+    return vectors
 
 
 LAYOUT = Layout.of(KIND, (WEIGHTS_FILE, TOKENIZER_FILE, VOCABULARY_FILE), ("dense",))
@@ -276,21 +306,21 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
         raise EncoderError(f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN)
     head = SparseHead.empty(inputs, width, tokenizer.vocabulary.usable)
     _load_weights(head, folder)
-    dense = load_part(folder, entry, device, dtype)
-    _refuse_changed(folder, card, dense.card)
+    base_encoder = load_part(folder, entry, device, dtype)
+    _refuse_changed(folder, card, base_encoder.card)
     expanded = None
     if asked:
         expanded = one_of(str(folder), asked, "expansion", ("none", "free")) == "free"
     weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "terms": kept})
     return SparseEncoder(
-        dense,
+        base_encoder,
         head,
         tokenizer,
         variant=variant,
         expanded=expanded,
         name=str(folder),
         weights=weights,
-        device="cpu" if isinstance(dense, Imported) and device is None else device,
+        device="cpu" if base_encoder.precomputed and device is None else device,
     )
 
 

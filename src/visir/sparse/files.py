@@ -13,7 +13,7 @@ from visir.errors import EmbeddingError
 from visir.files import read_json
 from visir.parquet import read_columns
 from visir.records import EncoderCard, SparseEmbeddings, Vocabulary, modality_of, strings
-from visir.storage import FolderKind, new_folder
+from visir.storage import FolderKind, Manifest, new_folder
 
 CARD_FILE = "sparse.json"
 VOCABULARY_FILE = "vocabulary.parquet"
@@ -54,6 +54,7 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
     folder = Path(folder)
     if not (folder / CARD_FILE).is_file():
         raise EmbeddingError(f"{folder}: no sparse embeddings here (there is no {CARD_FILE}).", hint=_AGAIN)
+    Manifest.read(folder, SPARSE)
     card: dict[str, Any] = read_json(folder / CARD_FILE)
     arrays = {name: _array(folder / f"{name}.npy") for name in _ARRAYS}
     try:

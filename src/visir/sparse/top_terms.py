@@ -75,10 +75,9 @@ def top_terms_of_captions(
 def encode_part(encoder: SparseEncoder, opened: Collection, part: Collection, modality: Modality) -> SparseEmbeddings:
     """Weighted words of a part of a collection; imported vectors may be known by their row in the whole one only."""
     from visir.encoders import encode
-    from visir.encoders.models.imported import Imported
 
     rows = part.images if modality == "image" else part.captions
-    if isinstance(encoder.dense, Imported):
+    if encoder.dense.precomputed:
         dense = encode(encoder.dense, opened, modality).select(rows["id"].combine_chunks())
     else:
         dense = encode(encoder.dense, part, modality)

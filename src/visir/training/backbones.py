@@ -1,4 +1,4 @@
-"""A side of a recipe becomes a tower: a body that reads pictures or texts, or a frozen encoder, and a head."""
+"""A side of a recipe becomes a tower: a backbone that reads pictures or texts, or a frozen encoder, and a head."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from visir.encoders.base import Encoder
-from visir.encoders.towers.base import Body, Tower
+from visir.encoders.towers.base import Backbone, Tower
 from visir.encoders.towers.head import Head, HeadSpec
-from visir.encoders.towers.pretrained import PretrainedBody
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.errors import ConfigurationError, EncoderError, require
 from visir.records import Modality
 from visir.training.data import given_file
@@ -28,10 +28,10 @@ from visir.training.sides import (
 
 @dataclass(frozen=True, eq=False)
 class ModelSide:
-    """One side of the model: its tower; the frozen encoder when the tower has no body; what a tuned body came from."""
+    """One side of the model: its tower, the frozen encoder below it, and the encoder that a tuned backbone is from."""
 
     tower: Tower
-    backbone: Encoder | None = None
+    base_encoder: Encoder | None = None
     source: Encoder | None = None
 
 
@@ -39,45 +39,45 @@ def build_image_side(recipe: Recipe, models: ModelLoader) -> ModelSide:
     """The image side with fresh weights, drawn from torch's generator, where they do not come trained."""
     side = recipe.image
     if isinstance(side, FrozenImages):
-        backbone = models.image_backbone(side)
-        return ModelSide(_tower(recipe, "image", None, backbone.dimension), backbone)
+        base_encoder = models.image_base_encoder(side)
+        return ModelSide(_tower(recipe, "image", None, base_encoder.dimension), base_encoder)
     if isinstance(side, PretrainedImages):
         source = models.tuned(side.encoder, "image")
         return _tuned(recipe, "image", source, side.checkpointing)
-    return ModelSide(_tower(recipe, "image", _image_body(recipe, side)))
+    return ModelSide(_tower(recipe, "image", _image_backbone(recipe, side)))
 
 
 def build_text_side(recipe: Recipe, models: ModelLoader, train: Sequence[str]) -> ModelSide:
     """The text side; `train` are the training captions, from which a vocabulary is made."""
     side = recipe.text
     if isinstance(side, FrozenTexts):
-        backbone = models.text_backbone(side, train)
-        return ModelSide(_tower(recipe, "text", None, backbone.dimension), backbone)
+        base_encoder = models.text_base_encoder(side, train)
+        return ModelSide(_tower(recipe, "text", None, base_encoder.dimension), base_encoder)
     if isinstance(side, PretrainedTexts):
         source = models.tuned(side.encoder, "text")
         return _tuned(recipe, "text", source, side.checkpointing)
     return ModelSide(_tower(recipe, "text", _gru(recipe, side, train)))
 
 
-def _image_body(recipe: Recipe, side: ResNet | SmallCNN) -> Body:
+def _image_backbone(recipe: Recipe, side: ResNet | SmallCNN) -> Backbone:
     if isinstance(side, SmallCNN):
-        from visir.encoders.towers.small_cnn import SmallCNNBody
+        from visir.encoders.towers.small_cnn import SmallCNNBackbone
 
-        return SmallCNNBody(size=side.size, width=side.width)
+        return SmallCNNBackbone(size=side.size, width=side.width)
     require("torchvision", extra="vision", purpose="a ResNet tower")
-    from visir.encoders.towers.resnet import ResNetBody
+    from visir.encoders.towers.resnet import ResNetBackbone
 
     given = side.weights in (*FETCHED, "random")
     weights = side.weights if given else str(given_file(recipe, side.weights, "image.weights"))
-    return ResNetBody(depth=side.depth, weights=weights, size=side.size)
+    return ResNetBackbone(depth=side.depth, weights=weights, size=side.size)
 
 
-def _gru(recipe: Recipe, side: GRU, train: Sequence[str]) -> Body:
-    from visir.encoders.towers.gru import GRUBody
-    from visir.encoders.towers.words import Vocabulary
+def _gru(recipe: Recipe, side: GRU, train: Sequence[str]) -> Backbone:
+    from visir.encoders.towers.gru import GRUBackbone
+    from visir.encoders.towers.words import WordVocabulary
 
-    body = GRUBody(
-        Vocabulary.fit(train, side.min_count),
+    backbone = GRUBackbone(
+        WordVocabulary.fit(train, side.min_count),
         words=side.words,
         hidden=side.hidden,
         bidirectional=side.bidirectional,
@@ -85,26 +85,26 @@ def _gru(recipe: Recipe, side: GRU, train: Sequence[str]) -> Body:
         pooling=side.pooling,
     )
     if side.vectors is not None:
-        body.read_vectors(given_file(recipe, side.vectors, "text.vectors"))
-    return body
+        backbone.read_vectors(given_file(recipe, side.vectors, "text.vectors"))
+    return backbone
 
 
 def _tuned(recipe: Recipe, modality: Modality, source: Encoder, checkpointing: bool) -> ModelSide:
-    body = PretrainedBody(source, modality, checkpointing=checkpointing)
-    return ModelSide(_tower(recipe, modality, body), source=source)
+    backbone = PretrainedBackbone(source, modality, checkpointing=checkpointing)
+    return ModelSide(_tower(recipe, modality, backbone), source=source)
 
 
-def _tower(recipe: Recipe, modality: Modality, body: Body | None, inputs: int = 0) -> Tower:
+def _tower(recipe: Recipe, modality: Modality, backbone: Backbone | None, inputs: int = 0) -> Tower:
     shape = (recipe.image if modality == "image" else recipe.text).head
-    if body is not None and shape.scaling == "standard":
+    if backbone is not None and shape.scaling == "standard":
         raise ConfigurationError(
             f'{recipe.name}: {modality}.head.scaling = "standard" takes mean and deviation from the vectors of '
-            "a frozen encoder; a body that is trained has none yet.",
+            "a frozen encoder; a backbone that is trained has none yet.",
             hint=f"--set {modality}.head.scaling=none (or unit)",
         )
-    width = inputs if body is None else body.outputs
+    width = inputs if backbone is None else backbone.outputs
     try:
         head = Head(HeadSpec(inputs=width, outputs=recipe.dimension, **shape.model_dump()))
     except EncoderError as fault:
         raise ConfigurationError(f"{recipe.name}: {modality}.head: {fault.message}", hint=fault.hint) from fault
-    return Tower(body, head)
+    return Tower(backbone, head)

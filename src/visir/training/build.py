@@ -8,8 +8,8 @@ import torch
 
 from visir.encoders.base import Encoder
 from visir.encoders.towers.base import Tower
-from visir.encoders.towers.pretrained import own_temperature
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.towers.pretrained_backbone import own_temperature
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality
 from visir.shortcuts.view import endings, plain
@@ -32,7 +32,7 @@ class TrainingModel:
     sides: dict[Modality, ModelSide]
     objective: Objective
     target: Encoder | None = None
-    tokens: Vocabulary | None = None
+    tokens: WordVocabulary | None = None
 
     @property
     def towers(self) -> dict[Modality, Tower]:
@@ -40,9 +40,9 @@ class TrainingModel:
         return {modality: side.tower for modality, side in self.sides.items()}
 
     @property
-    def backbones(self) -> dict[Modality, Encoder | None]:
+    def base_encoders(self) -> dict[Modality, Encoder | None]:
         """The frozen encoders of the sides that have one."""
-        return {modality: side.backbone for modality, side in self.sides.items()}
+        return {modality: side.base_encoder for modality, side in self.sides.items()}
 
 
 def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel:
@@ -56,7 +56,7 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
     captions: list[str] = plain(train).captions["text"].to_pylist()
     auxiliary = recipe.auxiliary
     target = models.frozen(auxiliary.ltd.target, "text") if auxiliary.ltd else None
-    tokens = Vocabulary.fit(captions, auxiliary.itd.min_count) if auxiliary.itd else None
+    tokens = WordVocabulary.fit(captions, auxiliary.itd.min_count) if auxiliary.itd else None
     with torch.random.fork_rng():
         torch.manual_seed(recipe.seed)
         sides: dict[Modality, ModelSide] = {

@@ -53,7 +53,12 @@ class DualEncoder(Learner[TrainingExamples]):
     @property
     def pretrained(self) -> list[nn.Module]:
         """See `Learner.pretrained`."""
-        return [module for tower in self.towers.values() if tower.body is not None for module in tower.body.given()]
+        return [
+            module
+            for tower in self.towers.values()
+            if tower.backbone is not None
+            for module in tower.backbone.pretrained_modules()
+        ]
 
     def vectors(self, side: Side, inputs: Inputs) -> Tensor:
         """See `Learner.vectors`: unit vectors, the norm taken in float32 (or wider) under every precision."""

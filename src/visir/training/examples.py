@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from visir.encoders import encode
 from visir.encoders.base import Encoder
 from visir.encoders.models.views import ImageViews
-from visir.encoders.towers.base import Body
-from visir.encoders.towers.gru import GRUBody
+from visir.encoders.towers.base import Backbone
+from visir.encoders.towers.gru import GRUBackbone
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality
 from visir.shortcuts.view import at, plain
@@ -64,14 +64,18 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
 
 def _learnt_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     settings, carried = recipe.image, _carries(split, "image")
-    if side.backbone is None:
+    if side.base_encoder is None:
         assert not isinstance(settings, FrozenImages)
-        body = _body(side)
-        pictures = PixelSource(plain(split), body, settings.augment, settings.cache)
-        return StampedPictures(pictures, body, split, _numbering(recipe, split)) if carried else pictures
+        backbone = _backbone(side)
+        pictures = PixelSource(plain(split), backbone, settings.augment, settings.cache)
+        return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
     # Every view by itself: training draws one of them each time it sees the image.
-    backbone = side.backbone
-    views = [backbone.alone(view) for view in backbone.views] if isinstance(backbone, ImageViews) else [backbone]
+    base_encoder = side.base_encoder
+    views = (
+        [base_encoder.alone(view) for view in base_encoder.views]
+        if isinstance(base_encoder, ImageViews)
+        else [base_encoder]
+    )
     return _fitted(
         side, [[encode(view, one, "image").vectors for view in views] for one in _assigned(recipe, split, "image")]
     )
@@ -79,36 +83,36 @@ def _learnt_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputS
 
 def _learnt_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     settings, carried = recipe.text, _carries(split, "text")
-    if side.backbone is not None:
-        backbone = side.backbone
-        return _fitted(side, [[encode(backbone, one, "text").vectors] for one in _assigned(recipe, split, "text")])
-    body, texts = _body(side), plain(split).captions["text"].to_pylist()
+    if side.base_encoder is not None:
+        base_encoder = side.base_encoder
+        return _fitted(side, [[encode(base_encoder, one, "text").vectors] for one in _assigned(recipe, split, "text")])
+    backbone, texts = _backbone(side), plain(split).captions["text"].to_pylist()
     if isinstance(settings, GRU):
-        assert isinstance(body, GRUBody)
-        words = WordSource(*body.vocabulary.encode(texts), dropout=settings.word_dropout)
-        return EndedWords(words, body.vocabulary, _numbering(recipe, split)) if carried else words
-    return EndedTexts(body, texts, _numbering(recipe, split)) if carried else PreparedTexts(body, texts)
+        assert isinstance(backbone, GRUBackbone)
+        words = WordSource(*backbone.vocabulary.encode(texts), dropout=settings.word_dropout)
+        return EndedWords(words, backbone.vocabulary, _numbering(recipe, split)) if carried else words
+    return EndedTexts(backbone, texts, _numbering(recipe, split)) if carried else PreparedTexts(backbone, texts)
 
 
 def _checked_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    if side.backbone is not None:
+    if side.base_encoder is not None:
         # As they will be encoded in use: the mean over the views, which evaluating the checkpoint finds in the store.
-        return VectorSource([encode(side.backbone, split, "image").vectors])
+        return VectorSource([encode(side.base_encoder, split, "image").vectors])
     assert not isinstance(recipe.image, FrozenImages)
-    body = _body(side)
-    pictures = PixelSource(plain(split), body, cache=recipe.image.cache)
+    backbone = _backbone(side)
+    pictures = PixelSource(plain(split), backbone, cache=recipe.image.cache)
     carried = _carries(split, "image")
-    return StampedPictures(pictures, body, split, _numbering(recipe, split)) if carried else pictures
+    return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
 
 
 def _checked_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    if side.backbone is not None:
-        return VectorSource([encode(side.backbone, split, "text").vectors])
-    body = _body(side)
-    texts = evaluated_texts(body, split)
-    if isinstance(body, GRUBody):
-        return WordSource(*body.vocabulary.encode(texts))
-    return PreparedTexts(body, texts)
+    if side.base_encoder is not None:
+        return VectorSource([encode(side.base_encoder, split, "text").vectors])
+    backbone = _backbone(side)
+    texts = evaluated_texts(backbone, split)
+    if isinstance(backbone, GRUBackbone):
+        return WordSource(*backbone.vocabulary.encode(texts))
+    return PreparedTexts(backbone, texts)
 
 
 def _targets(recipe: Recipe, target: Encoder, split: Collection) -> InputSource:
@@ -159,17 +163,17 @@ def _one_or_all(assigned: Sequence[Sequence[NDArray[Any]]]) -> InputSource:
     return sources[0] if len(sources) == 1 else Assignments(sources)
 
 
-def _body(side: ModelSide) -> Body:
-    assert side.tower.body is not None, "a side without a frozen encoder has a body"
-    return side.tower.body
+def _backbone(side: ModelSide) -> Backbone:
+    assert side.tower.backbone is not None, "a side without a frozen encoder has a backbone"
+    return side.tower.backbone
 
 
 def _origin(model: TrainingModel, split: Collection) -> dict[str, Any]:
     """What examples are made of: the split, and each encoder whose vectors or weights went in."""
     made: dict[str, Any] = {"split": split.fingerprint}
     for modality, side in model.sides.items():
-        if side.backbone is not None:
-            made[f"{modality} backbone"] = side.backbone.card.fingerprint
+        if side.base_encoder is not None:
+            made[f"{modality} base encoder"] = side.base_encoder.card.fingerprint
         if side.source is not None:
             made[f"{modality} source"] = side.source.card.fingerprint
     if model.target is not None:

@@ -80,9 +80,9 @@ def _features(recipe: Recipe, model: TrainingModel, splits: Splits) -> int:
     views = len(recipe.image.views) if isinstance(recipe.image, FrozenImages) else 1
     total = 0
     for modality, side in model.sides.items():
-        if side.backbone is not None:
+        if side.base_encoder is not None:
             seen = views if modality == "image" else 1
-            total += 4 * side.backbone.dimension * (seen * rows[modality][0] + rows[modality][1])
+            total += 4 * side.base_encoder.dimension * (seen * rows[modality][0] + rows[modality][1])
     if not isinstance(recipe.image, FrozenImages):
         size = sum(one.nbytes for one in _tensors(_image_probe(model.towers["image"], 1)))
         changed = recipe.image.augment != Augmentation()
@@ -142,15 +142,15 @@ def _held(module: nn.Module) -> list[Tensor]:
 
 
 def _image_probe(tower: Tower, count: int) -> Inputs:
-    if tower.body is None:
+    if tower.backbone is None:
         return torch.zeros(count, tower.head.spec.inputs)
-    return tower.body.collate([tower.body.prepare(Image.new("RGB", (256, 256)))] * count)
+    return tower.backbone.collate([tower.backbone.prepare(Image.new("RGB", (256, 256)))] * count)
 
 
 def _text_probe(tower: Tower, text: str, count: int) -> Inputs:
-    if tower.body is None:
+    if tower.backbone is None:
         return torch.zeros(count, tower.head.spec.inputs)
-    return tower.body.collate([tower.body.prepare(text)] * count)
+    return tower.backbone.collate([tower.backbone.prepare(text)] * count)
 
 
 def _long_text(train: Collection) -> str:

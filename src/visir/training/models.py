@@ -27,15 +27,15 @@ class ModelLoader:
         return _of(modality, self._load(name, self._device))
 
     def tuned(self, name: str, modality: Modality) -> Encoder:
-        """An encoder of which one half is tuned: the same object for both modalities."""
+        """An encoder of which one tower is tuned: the same object for both modalities."""
         return _of(modality, self._load(name, "cpu"))
 
-    def image_backbone(self, side: FrozenImages) -> Encoder:
+    def image_base_encoder(self, side: FrozenImages) -> Encoder:
         """The frozen encoder of images, under its views."""
         encoder = self.frozen(side.encoder, "image")
         return encoder if side.views == ("whole",) else ImageViews(encoder, side.views)
 
-    def text_backbone(self, side: FrozenTexts, train: Sequence[str]) -> Encoder:
+    def text_base_encoder(self, side: FrozenTexts, train: Sequence[str]) -> Encoder:
         """The frozen encoder of texts, or several joined; `train` are the captions that a bag of words is fitted to."""
         parts = [self._text(name, train) for name in side.encoder]
         return parts[0] if len(parts) == 1 else JoinedTexts(parts)

@@ -21,7 +21,7 @@ class BatchStatistics:
     together they are refused with a `ConfigurationError`: in chunks (`optimiser.chunk`), whose second pass would also
     count every row twice; and in several processes on the CPU, for which torch has no synchronised batch norm.
     Computing each part's own statistics instead would be another model, in silence. Batch norms that stay frozen
-    throughout depend on no batch, and neither do those of pretrained halves, which keep their running statistics.
+    throughout depend on no batch, and neither do those of pretrained towers, which keep their running statistics.
     """
 
     def __init__(self, model: nn.Module, recipe: Regime, processes: Processes, captions: int) -> None:
@@ -71,5 +71,7 @@ def _batch_norms(model: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Module]]
 
 
 def _given(model: nn.Module) -> set[int]:
-    bodies = [tower.body for tower in model.modules() if isinstance(tower, Tower) and tower.body is not None]
-    return {id(module) for body in bodies for given in body.given() for module in given.modules()}
+    backbones = [tower.backbone for tower in model.modules() if isinstance(tower, Tower) and tower.backbone is not None]
+    return {
+        id(module) for backbone in backbones for given in backbone.pretrained_modules() for module in given.modules()
+    }

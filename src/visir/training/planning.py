@@ -34,7 +34,8 @@ class TrainingPlan:
     """What a recipe amounts to.
 
     - `images`, `captions`: of the splits "train" and "validation"
-    - `parameters`: of "image body", "image head", "text body", "text head" (a frozen side has no body) and "objective"
+    - `parameters`: of "image backbone", "image head", "text backbone", "text head" (a frozen side has no backbone) and
+      "objective"
     - `steps_per_epoch`: updates of the weights; `steps`: in all
     """
 
@@ -80,11 +81,12 @@ def _without_download(recipe: Recipe) -> Recipe:
 def _parameters(recipe: Recipe, model: TrainingModel) -> dict[str, Parameters]:
     parts: dict[str, Parameters] = {}
     for modality, tower in model.towers.items():
-        if tower.body is not None:
+        if tower.backbone is not None:
             # ImageNet's weights, which were not fetched, are all of a ResNet.
-            given = [tower.body] if modality == "image" and _is_fetched(recipe) else tower.body.given()
-            fixed = (one for module in given for one in module.parameters())
-            parts[f"{modality} body"] = _counted(tower.body.parameters(), fixed)
+            fetched = modality == "image" and _is_fetched(recipe)
+            pretrained = [tower.backbone] if fetched else tower.backbone.pretrained_modules()
+            fixed = (one for module in pretrained for one in module.parameters())
+            parts[f"{modality} backbone"] = _counted(tower.backbone.parameters(), fixed)
         parts[f"{modality} head"] = _counted(tower.head.parameters())
     parts["objective"] = _counted(model.objective.parameters())
     return parts

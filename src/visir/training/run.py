@@ -61,7 +61,7 @@ def train(
     model = build_model(recipe, splits.train, str(processes.device))
 
     def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:
-        encoder = TowersEncoder(model.towers, model.backbones, name=str(out), device="cpu")
+        encoder = TowersEncoder(model.towers, model.base_encoders, name=str(out), device="cpu")
         return write_files(path, encoder, facts=facts)
 
     with _pictures_named(recipe):

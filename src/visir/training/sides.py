@@ -1,4 +1,4 @@
-"""The two sides of a model as a recipe writes them: which body, over what, and which head."""
+"""The two sides of a model as a recipe writes them: which backbone, over what, and which head."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class SmallCNN(_Pixels):
 
 
 class PretrainedImages(_Pixels):
-    """The image half of a loaded encoder, tuned with everything in it; the head is the identity unless asked for.
+    """The image tower of a loaded encoder, tuned with everything in it; the head is the identity unless asked for.
 
     `checkpointing`: activations are computed again in the backward pass: less memory, about a third more time.
     """
@@ -144,7 +144,7 @@ class PretrainedImages(_Pixels):
 
 
 class PretrainedTexts(_Side):
-    """The text half of a loaded encoder, tuned with everything in it; as `PretrainedImages`."""
+    """The text tower of a loaded encoder, tuned with everything in it; as `PretrainedImages`."""
 
     tower: Literal["pretrained"]
     encoder: str

@@ -1,4 +1,4 @@
-"""ALBEF: ViT-B/16 at 384 pixels, BERT in two halves, and a matching head.
+"""ALBEF: ViT-B/16 at 384 pixels, BERT in two towers, and a matching head.
 
 Source: Li et al. 2021, Align before Fuse (NeurIPS; arXiv 2107.07651), and the layout of the checkpoints that its
 authors publish.
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from visir.encoders.models.fusion_config import BERT, Sizes, merged, whole_numbers
-from visir.encoders.models.fusion_encoder import FusionEncoder, Source, load_fusion
-from visir.encoders.models.fusion_model import Family
+from visir.encoders.models.fusion_encoder import FusionEncoder, FusionSource, load_fusion
+from visir.encoders.models.fusion_model import FusionFamily
 from visir.encoders.models.model_names import positive_number
 from visir.errors import EncoderError
 
@@ -58,7 +58,7 @@ class VitTokens(nn.Module):
         self.vit.set_grad_checkpointing(enable)
 
 
-FAMILY = Family(
+FAMILY = FusionFamily(
     kind="albef",
     vision_name="visual_encoder",
     build_vision=VitTokens,
@@ -80,7 +80,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     return load_fusion(name, FAMILY, _sizes, max_length=MAX_TOKENS, options=("image_size",), device=device, dtype=dtype)
 
 
-def _sizes(source: Source) -> Sizes:
+def _sizes(source: FusionSource) -> Sizes:
     """The published sizes, changed by the configuration; the input's side is read off the weights unless declared.
 
     At another size the position embeddings are resized (bicubic), as the authors' code does before it loads them: their

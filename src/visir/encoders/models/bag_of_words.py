@@ -83,7 +83,9 @@ class BagOfWords(Encoder):
         for text in texts:
             counts.update(set(words(text)))
             total += 1
-        chosen = sorted((one for one in counts.items() if one[1] >= least), key=lambda one: (-one[1], one[0]))[:limit]
+        chosen = sorted(
+            (entry for entry in counts.items() if entry[1] >= least), key=lambda entry: (-entry[1], entry[0])
+        )[:limit]
         if not chosen:
             raise EncoderError(f"no word occurs in {least} of the {total} texts.", hint="lower `least`, or add texts")
         frequency = np.array([count for _, count in chosen], dtype=np.float64)
@@ -99,8 +101,8 @@ class BagOfWords(Encoder):
                 if self._places is None:
                     place, sign = _hashed(word, self.dimension)
                     row[place] += sign * weight
-                elif (known := self._places.get(word)) is not None and self._idf is not None:
-                    row[known] = weight * self._idf[known]
+                elif (column := self._places.get(word)) is not None and self._idf is not None:
+                    row[column] = weight * self._idf[column]
             length = np.linalg.norm(row)
             if length > 0:
                 row /= length

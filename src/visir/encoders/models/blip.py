@@ -13,34 +13,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.inputs import Pixels
-from visir.encoders.matching import Matcher, Tokens, of_one_image
 from visir.encoders.models.forward import inference, to_tensor, to_vectors
-from visir.encoders.models.halves import HalvesEncoder
 from visir.encoders.models.model_files import ModelFiles
-from visir.encoders.models.transformers_dual import ImageHalf, TextHalf, load_halves
+from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
+from visir.encoders.models.transformers_dual import DualImageTower, DualTextTower, load_towers
 from visir.records import EncoderCard
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-class BlipEncoder(HalvesEncoder):
+class BlipEncoder(PretrainedTowersEncoder):
     """BLIP for retrieval.
 
     Vectors are the projections of the first token of either tower before normalisation; their cosine is what
-    `BlipForImageTextRetrieval` gives with `use_itm_head=False`. `matcher` is its second stage.
+    `BlipForImageTextRetrieval` gives with `use_itm_head=False`. `cross_encoder` is its second stage.
 
     Texts are cut at the 512 positions that the text tower has. BLIP's own evaluation cuts at 35 tokens: ask for
     that with `?max_length=35`.
     """
 
-    def __init__(self, card: EncoderCard, model: Any, image: ImageHalf, text: TextHalf, *, device: str) -> None:
+    def __init__(
+        self, card: EncoderCard, model: Any, image: DualImageTower, text: DualTextTower, *, device: str
+    ) -> None:
         super().__init__(card, {"image": image, "text": text}, device=device)
-        self.matcher = BlipMatcher(card, model, image, text, device=device)
+        self.cross_encoder = BlipCrossEncoder(card, model, image, text, device=device)
 
 
-class BlipMatcher(Matcher):
+class BlipCrossEncoder(CrossEncoder):
     """BLIP's image–text matching head: the logit of "match", unbounded, higher is better.
 
     That is the second of the head's two outputs, as in BLIP's own evaluation (which then adds the cosine of the first
@@ -52,7 +54,9 @@ class BlipMatcher(Matcher):
     (the reference here) has no such step.
     """
 
-    def __init__(self, card: EncoderCard, model: Any, image: ImageHalf, text: TextHalf, *, device: str) -> None:
+    def __init__(
+        self, card: EncoderCard, model: Any, image: DualImageTower, text: DualTextTower, *, device: str
+    ) -> None:
         self.card = replace(card, family=f"{card.family}-itm")
         self._model, self._image, self._text, self._device = model, image, text, device
         self._dtype = next(model.parameters()).dtype
@@ -84,9 +88,9 @@ class BlipMatcher(Matcher):
                 scores[pairs] = to_vectors(self._model.itm_head(states[:, 0, :])[:, 1])
         return scores
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As for the vectors."""
-        return self._text.room_for(texts, ending)
+        return self._text.truncate(texts, ending)
 
 
 def load(name: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str) -> BlipEncoder:
@@ -95,5 +99,5 @@ def load(name: str, files: ModelFiles, options: dict[str, str], *, device: str |
     Captioning and question-answering checkpoints of BLIP have neither projections nor a matching head and are refused
     (`load_model` names the weights that are missing).
     """
-    card, model, image, text, device = load_halves(name, "blip", files, options, device=device, dtype=dtype)
+    card, model, image, text, device = load_towers(name, "blip", files, options, device=device, dtype=dtype)
     return BlipEncoder(card, model, image, text, device=device)

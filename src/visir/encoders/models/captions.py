@@ -40,8 +40,10 @@ class CaptionTokens(Tokens):
     The authors' own tokenizer puts [CLS] before a caption and nothing behind it, in training and in evaluation. BERT's
     usual [SEP] there would be a token that the model has not seen in this place, and gives other vectors.
 
-    - `files`: what the tokenizer is made of, by file name (`find_vocabulary`)
-    - `max_words`: captions are cut to so many words before they are tokenised, `max_length`: and to so many tokens then
+    Args:
+        files: What the tokenizer is made of, by file name (`find_vocabulary`).
+        max_words: Captions are cut to so many words before they are tokenised.
+        max_length: Then they are cut to so many tokens.
     """
 
     def __init__(
@@ -95,25 +97,27 @@ class CaptionTokens(Tokens):
         return [plain_caption(self.template.replace("{}", text)) for text in texts]
 
 
-def find_vocabulary(name: str, given: str | None, checkpoint: Path) -> dict[str, bytes]:
+def find_vocabulary(name: str, vocabulary: str | None, checkpoint: Path) -> dict[str, bytes]:
     """The files of BERT's uncased tokenizer, by name.
 
-    - `given`: a vocabulary file, a folder with one, or None: beside the checkpoint, or in a folder `bert-base-uncased`
-      there. Nothing is fetched: the vocabulary (230 kB) is `vocab.txt` of bert-base-uncased, which other models share.
-
     Of a folder the vocabulary alone is taken; lower-casing and lengths are those of the model.
+
+    Args:
+        vocabulary: A vocabulary file, a folder with one, or None: beside the checkpoint, or in a folder
+            `bert-base-uncased` there. Nothing is fetched: the vocabulary (230 kB) is `vocab.txt` of bert-base-uncased,
+            which other models share.
     """
-    if given is not None:
-        at = Path(given).expanduser()
-        tried = [at] if at.is_file() else [at / file for file in _VOCABULARIES]
+    if vocabulary is not None:
+        location = Path(vocabulary).expanduser()
+        tried = [location] if location.is_file() else [location / file for file in _VOCABULARIES]
     else:
         folders = (checkpoint.parent, checkpoint.parent / "bert-base-uncased")
         tried = [folder / file for folder in folders for file in _VOCABULARIES]
-    path = next((one for one in tried if one.is_file()), None)
+    path = next((candidate for candidate in tried if candidate.is_file()), None)
     if path is None:
         raise EncoderError(
             f"{name}: there is no vocabulary ({', '.join(map(str, tried))}).",
             hint="put vocab.txt of bert-base-uncased beside the checkpoint, or name it: ?tokenizer=FILE or FOLDER",
         )
-    kept = "tokenizer.json" if path.suffix == ".json" else "vocab.txt"
-    return {kept: path.read_bytes(), "tokenizer_config.json": orjson.dumps(_UNCASED)}
+    file_name = "tokenizer.json" if path.suffix == ".json" else "vocab.txt"
+    return {file_name: path.read_bytes(), "tokenizer_config.json": orjson.dumps(_UNCASED)}

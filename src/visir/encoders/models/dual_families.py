@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from visir.encoders.models.halves import temperature
+from visir.encoders.models.pretrained_towers import temperature
 from visir.encoders.models.tokens import Padding
 
 
@@ -25,13 +25,15 @@ def _features(output: Any) -> Tensor:
 class DualFamily:
     """What one family does its own way.
 
-    - `model`: the class in `transformers`
-    - `limit`: tokens a text may have, from the model's configuration
-    - `padding`, `inputs`: see `Tokens`; as the family's published processor and training did it
-    - `dimension`: of the common space, from the model's configuration
-    - `parts`: the children of the model that each half uses; `unused`: what lies in them and is never computed
-    - `image`, `text`: the projections before normalisation, from the model and a batch
-    - `temperature`: the one that the model was trained to
+    Attributes:
+        model: The class in `transformers`.
+        limit: Tokens a text may have, from the model's configuration.
+        padding, inputs: See `Tokens`; as the family's published processor and training did it.
+        dimension: Of the common space, from the model's configuration.
+        parts: The children of the model that each tower uses.
+        unused: What lies in them and is never computed.
+        image, text: The projections before normalisation, from the model and a batch.
+        temperature: The one that the model was trained to.
     """
 
     model: str

@@ -32,9 +32,11 @@ _PARTS = ("vision_config", "text_config", "bert_config")
 class Sizes:
     """What decides the architecture beside the family; plain values.
 
-    - `image`: side of the square input in pixels; `vision`: the image tower's own sizes, as the family names them
-    - `text`: BERT's, under the names of `BERT`; layers from `fusion_layer` on look at the image
-    - `dimension`: of the common space
+    Attributes:
+        image: Side of the square input in pixels.
+        vision: The image tower's own sizes, as the family names them.
+        text: BERT's, under the names of `BERT`; layers from `fusion_layer` on look at the image.
+        dimension: Of the common space.
     """
 
     image: int
@@ -69,11 +71,11 @@ def read_config(name: str, path: Path) -> dict[str, Any]:
         if not isinstance(values.get(part), str):
             continue
         tried = [folder / values[part] for folder in (path.parent, path.parent.parent)]
-        there = next((one for one in tried if one.is_file()), None)
-        if there is None:
+        file = next((candidate for candidate in tried if candidate.is_file()), None)
+        if file is None:
             faults.append(f"{part}: none of {', '.join(map(str, tried))} is there")
         else:
-            values[part] = _mapping(name, there)
+            values[part] = _mapping(name, file)
     raise_faults(EncoderError, f"{name}: {path} names files that are not there", faults, hint="keep them beside it")
     return values
 
@@ -83,13 +85,13 @@ def scalars(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in _PARTS or isinstance(value, Mapping)}
 
 
-def merged(name: str, part: str, defaults: Mapping[str, Any], given: Any) -> dict[str, Any]:
+def merged(name: str, part: str, defaults: Mapping[str, Any], values: Any) -> dict[str, Any]:
     """`defaults` with those of their keys that the mapping `given` (the value of `part`) has; other keys are left."""
-    if given is None:
-        given = {}
-    if not isinstance(given, Mapping):
-        raise EncoderError(f"{name}: {part} is {given!r}, not a mapping.", hint="see the authors' configuration files")
-    return {key: given.get(key, value) for key, value in defaults.items()}
+    if values is None:
+        values = {}
+    if not isinstance(values, Mapping):
+        raise EncoderError(f"{name}: {part} is {values!r}, not a mapping.", hint="see the authors' configuration files")
+    return {key: values.get(key, value) for key, value in defaults.items()}
 
 
 def whole_numbers(name: str, values: Mapping[str, Any], keys: Sequence[str]) -> None:

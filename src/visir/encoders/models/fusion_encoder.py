@@ -15,13 +15,13 @@ from torch import Tensor
 from visir.encoders.devices import pick_device
 from visir.encoders.models.captions import find_vocabulary
 from visir.encoders.models.fusion_config import Sizes, read_config, scalars
-from visir.encoders.models.fusion_halves import ImageHalf, TextHalf
-from visir.encoders.models.fusion_matcher import FusionMatcher
-from visir.encoders.models.fusion_model import UNUSED, Family, FusionModel
-from visir.encoders.models.halves import HalvesEncoder, random_weights
+from visir.encoders.models.fusion_cross_encoder import FusionCrossEncoder
+from visir.encoders.models.fusion_model import UNUSED, FusionFamily, FusionModel
+from visir.encoders.models.fusion_towers import FusionImageTower, FusionTextTower
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import positive_number, template_of
 from visir.encoders.models.official_weights import check_weights, read_checkpoint
+from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, random_weights
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError
 from visir.options import split_options
@@ -32,34 +32,36 @@ MAX_WORDS = 30
 """Both authors' evaluations cut captions to 30 words."""
 
 
-class FusionEncoder(HalvesEncoder):
+class FusionEncoder(PretrainedTowersEncoder):
     """X-VLM or ALBEF for retrieval.
 
     Vectors are the projections of the first token of either tower before normalisation; their cosine is what the
-    authors' evaluation orders the first stage by. `matcher` is its second stage.
+    authors' evaluation orders the first stage by. `cross_encoder` is its second stage.
     """
 
     def __init__(
         self,
         card: EncoderCard,
         model: FusionModel,
-        image: ImageHalf,
-        text: TextHalf,
+        image: FusionImageTower,
+        text: FusionTextTower,
         *,
         device: str,
         temperature: float | None,
     ) -> None:
         super().__init__(card, {"image": image, "text": text}, device=device, temperature=temperature)
-        self.matcher = FusionMatcher(card, model.eval(), image, text, device=device)
+        self.cross_encoder = FusionCrossEncoder(card, model.eval(), image, text, device=device)
 
 
 @dataclass(frozen=True)
-class Source:
+class FusionSource:
     """What was found in the checkpoint, and what was asked for.
 
-    - `state`: weights under the authors' names for retrieval; `config`: what the configuration file says, or else the
-      checkpoint itself
-    - `declared`: whether `config` is a file that the user named; `options`: those in the encoder's name
+    Attributes:
+        state: Weights under the authors' names for retrieval.
+        config: What the configuration file says, or else the checkpoint itself.
+        declared: Whether `config` is a file that the user named.
+        options: Those in the encoder's name.
     """
 
     name: str
@@ -71,8 +73,8 @@ class Source:
 
 def load_fusion(
     name: str,
-    family: Family,
-    sizes_of: Callable[[Source], Sizes],
+    family: FusionFamily,
+    sizes_of: Callable[[FusionSource], Sizes],
     *,
     max_length: int,
     options: tuple[str, ...] = (),
@@ -81,11 +83,12 @@ def load_fusion(
 ) -> FusionEncoder:
     """Load the encoder called "KIND:FILE?option=value&…".
 
-    - `sizes_of`: the sizes of the model; it may also change weights (resized position embeddings)
-    - `max_length`: tokens a caption may have, where nobody says otherwise
-    - `options`: those that only this family has
-
     Weights, and the sizes that do not show in them, make the card's hash; weights used in training only do not.
+
+    Args:
+        sizes_of: The sizes of the model; it may also change weights (resized position embeddings).
+        max_length: Tokens a caption may have, where nobody says otherwise.
+        options: Those that only this family has.
     """
     bare, chosen = split_options(name, (*OPTIONS, *options), error=EncoderError)
     device, template = pick_device(device), template_of(name, chosen)
@@ -93,12 +96,12 @@ def load_fusion(
     with loading(name):
         state, own = read_checkpoint(name, path)
         config = read_config(name, Path(chosen["config"]).expanduser()) if "config" in chosen else scalars(own)
-        source = Source(name, for_retrieval(state), config, "config" in chosen, chosen)
+        source = FusionSource(name, for_retrieval(state), config, "config" in chosen, chosen)
         sizes = sizes_of(source)
         files = find_vocabulary(name, chosen.get("tokenizer"), path)
         model = build(family, source, sizes).to(device, getattr(torch, dtype))
-        image = ImageHalf(model)
-        text = TextHalf(
+        image = FusionImageTower(model)
+        text = FusionTextTower(
             model,
             files,
             max_length=positive_number(name, chosen, "max_length") or _tokens(source, max_length),
@@ -117,11 +120,11 @@ def load_fusion(
     return FusionEncoder(card, model, image, text, device=device, temperature=temperature)
 
 
-def build(family: Family, source: Source, sizes: Sizes) -> FusionModel:
+def build(family: FusionFamily, source: FusionSource, sizes: Sizes) -> FusionModel:
     """The model with the weights of `source`; one `EncoderError` lists all that do not fit."""
     with random_weights(), torch.device("meta"):  # shapes alone: a file of another model is refused without the memory
-        wanted = FusionModel(family, sizes).wanted()
-    check_weights(source.name, source.state, wanted, (*UNUSED, *family.unused))
+        expected = FusionModel(family, sizes).expected_shapes()
+    check_weights(source.name, source.state, expected, (*UNUSED, *family.unused))
     with random_weights():
         model = FusionModel(family, sizes)
     model.take(source.state)
@@ -136,7 +139,7 @@ def for_retrieval(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {key.replace("text_encoder.bert.", "text_encoder."): value for key, value in state.items()}
 
 
-def _tokens(source: Source, default: int) -> int:
+def _tokens(source: FusionSource, default: int) -> int:
     value = source.config.get("max_tokens", default)
     if type(value) is not int or value < 3:
         raise EncoderError(f"{source.name}: max_tokens is {value!r}.", hint="at least 3: [CLS], a token, [SEP]")
@@ -145,6 +148,6 @@ def _tokens(source: Source, default: int) -> int:
 
 def _fingerprint(model: FusionModel, state: Mapping[str, Tensor]) -> str:
     """Over weights and sizes: the number of heads does not show in the weights."""
-    used = hash_state({key: state[key] for key in model.wanted()})
+    used = hash_state({key: state[key] for key in model.expected_shapes()})
     sizes = orjson.dumps(model.sizes.to_dict(), option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(used.encode() + sizes, digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""What X-VLM and ALBEF share: BERT cut in two, a text half and a half that looks at the image, and the heads.
+"""What X-VLM and ALBEF share: BERT cut in two, a text tower and a tower that looks at the image, and the heads.
 
 Source: Li et al. 2021, ALBEF (arXiv 2107.07651); Zeng et al. 2022, X-VLM (arXiv 2111.08276). The lower layers of BERT
 read the text alone; the upper ones begin with the text's tokens and attend to the image's tokens (cross-attention)
@@ -25,16 +25,17 @@ UNUSED = (
 
 
 @dataclass(frozen=True)
-class Family:
+class FusionFamily:
     """What differs between the two.
 
-    - `kind`: "xvlm" or "albef"
-    - `vision_name`: the image tower's name in the authors' files
-    - `build_vision`: sizes to the image tower, which takes pixels to tokens (n, t, vision_width), the first of them for
-      the whole image
-    - `vision_key`: the name of one of its weights, to the name in the authors' files
-    - `build_matching`: the width of the text to the matching head (its second output is the logit of "match")
-    - `unused`: further names in the authors' files that are used in training only
+    Attributes:
+        kind: "xvlm" or "albef".
+        vision_name: The image tower's name in the authors' files.
+        build_vision: Sizes to the image tower, which takes pixels to tokens (n, t, vision_width), the first of them for
+            the whole image.
+        vision_key: The name of one of its weights, to the name in the authors' files.
+        build_matching: The width of the text to the matching head (its second output is the logit of "match").
+        unused: Further names in the authors' files that are used in training only.
     """
 
     kind: str
@@ -48,7 +49,7 @@ class Family:
 class FusionModel(nn.Module):
     """Both towers, their projections, the fusion layers and the matching head."""
 
-    def __init__(self, family: Family, sizes: Sizes) -> None:
+    def __init__(self, family: FusionFamily, sizes: Sizes) -> None:
         super().__init__()
         self.family, self.sizes = family, sizes
         width = int(sizes.text["hidden_size"])
@@ -64,7 +65,7 @@ class FusionModel(nn.Module):
         fused = int(self.sizes.text["fusion_layer"])
         return {key: _official(key, self.family, fused) for key in self.state_dict()}
 
-    def wanted(self) -> dict[str, Sequence[int]]:
+    def expected_shapes(self) -> dict[str, Sequence[int]]:
         """The shape of every weight, by its name in the authors' files."""
         names = self.official_names()
         return {names[key]: tuple(value.shape) for key, value in self.state_dict().items()}
@@ -76,8 +77,10 @@ class FusionModel(nn.Module):
     def match(self, words: Tensor, mask: Tensor, image: Tensor) -> Tensor:
         """(n,) logits of "match" of n texts with one image.
 
-        - `words`: (n, L, width) tokens of the texts behind the text layers; `mask`: (n, L), 1 where there is text
-        - `image`: (t, vision_width) tokens of the image, whose keys and values are computed once and broadcast
+        Args:
+            words: (n, L, width) tokens of the texts behind the text layers.
+            mask: (n, L), 1 where there is text.
+            image: (t, vision_width) tokens of the image, whose keys and values are computed once and broadcast.
         """
         states = self.fusion(encoder_embeds=words, attention_mask=mask, encoder_hidden_states=image[None])
         logits: Tensor = self.itm_head(states.last_hidden_state[:, 0, :])[:, 1]
@@ -111,14 +114,14 @@ def _text_settings(sizes: Sizes) -> dict[str, Any]:
     return {**settings, "attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
 
 
-def _official(key: str, family: Family, fused: int) -> str:
+def _official(key: str, family: FusionFamily, fused: int) -> str:
     """ "fusion.encoder.layer.0.output.dense.bias" is layer 6 there, where `fused` is 6."""
-    part, _, rest = key.partition(".")
+    part, _, name = key.partition(".")
     if part == "vision":
-        return f"{family.vision_name}.{family.vision_key(rest)}"
+        return f"{family.vision_name}.{family.vision_key(name)}"
     if part == "text":
-        return f"text_encoder.{rest}"
+        return f"text_encoder.{name}"
     if part == "fusion":
-        layer, _, rest = rest.removeprefix("encoder.layer.").partition(".")
-        return f"text_encoder.encoder.layer.{int(layer) + fused}.{rest}"
+        layer, _, name = name.removeprefix("encoder.layer.").partition(".")
+        return f"text_encoder.encoder.layer.{int(layer) + fused}.{name}"
     return key

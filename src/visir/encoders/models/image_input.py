@@ -39,13 +39,14 @@ CHANNELS = ("RGB", "BGR")
 class ImageInput:
     """From an upright RGB image to the input of a backbone.
 
-    - `size`: (height, width) of the input
-    - `normalise`: a key of `NORMALISATIONS`, or "m,m,m/s,s,s" with mean and deviation in units of [0, 1]
-    - `resize`: "crop" scales the shorter side to `shorter` (default: the size) and cuts out the centre, as
-      torchvision's evaluation transforms do; "squash" scales both sides at once, so nothing is lost at the edges;
-      "pad" scales the longer side and fills up with grey 127
-    - `interpolation`: Pillow's filters, which smooth when scaling down
-    - `layout`, `channels`: order of the axes and of the colours
+    Attributes:
+        size: (height, width) of the input.
+        normalise: A key of `NORMALISATIONS`, or "m,m,m/s,s,s" with mean and deviation in units of [0, 1].
+        resize: "crop" scales the shorter side to `shorter` (default: the size) and cuts out the centre, as
+            torchvision's evaluation transforms do; "squash" scales both sides at once, so nothing is lost at the edges;
+            "pad" scales the longer side and fills up with grey 127.
+        interpolation: Pillow's filters, which smooth when scaling down.
+        layout, channels: Order of the axes and of the colours.
     """
 
     size: tuple[int, int]
@@ -60,9 +61,11 @@ class ImageInput:
     def declared(cls, options: Mapping[str, Any], where: str) -> ImageInput:
         """From options as text or as JSON values; every fault is listed in one `EncoderError` that names `where`."""
         faults: list[str] = []
-        known = cls.__dataclass_fields__
-        faults += [f"unknown option {name!r}: {nearest(name, known)}" for name in options if name not in known]
-        values: dict[str, Any] = {name: value for name, value in options.items() if name in known}
+        field_names = cls.__dataclass_fields__
+        faults += [
+            f"unknown option {name!r}: {nearest(name, field_names)}" for name in options if name not in field_names
+        ]
+        values: dict[str, Any] = {name: value for name, value in options.items() if name in field_names}
         for name, allowed in (
             ("resize", RESIZES),
             ("interpolation", INTERPOLATIONS),
@@ -123,10 +126,10 @@ class ImageInput:
 
     def batch(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Prepared images to the (n, …) float32 input of the model, normalised, in its layout."""
-        found = _normalisation(self.normalise)
-        if found is None:
+        normalisation = _normalisation(self.normalise)
+        if normalisation is None:
             raise EncoderError(f"normalise {self.normalise!r}: {nearest(self.normalise, NORMALISATIONS)}")
-        mean, deviation = (np.array(values, dtype=np.float64) for values in found)
+        mean, deviation = (np.array(values, dtype=np.float64) for values in normalisation)
         stacked = np.stack(images)
         if self.channels == "BGR":
             stacked = stacked[..., ::-1]
@@ -143,11 +146,11 @@ class ImageInput:
 def _size(value: Any, faults: list[str]) -> tuple[int, int]:
     if isinstance(value, (list, tuple)):
         value = "x".join(map(str, value))
-    found = re.fullmatch(r"(\d+)(?:x(\d+))?", str(value))
-    if found is None or int(found[1]) == 0:
+    match = re.fullmatch(r"(\d+)(?:x(\d+))?", str(value))
+    if match is None or int(match[1]) == 0:
         faults.append(f"size {value!r}: not a number of pixels, nor HEIGHTxWIDTH")
         return (1, 1)
-    return int(found[1]), int(found[2] or found[1])
+    return int(match[1]), int(match[2] or match[1])
 
 
 def _normalisation(text: str) -> tuple[tuple[float, ...], tuple[float, ...]] | None:

@@ -52,7 +52,7 @@ class ImageProcessor:
 
     def pixels(self, image: Image) -> NDArray[np.float32]:
         """One RGB image as the model wants it. Pure: the processor holds nothing but its settings."""
-        refuse_sliver(image, self._shortest_edge)
+        check_sliver(image, self._shortest_edge)
         if self._table is None:
             return self._plain_call(image)
         levels = self._levels(image)
@@ -74,7 +74,7 @@ class ImageProcessor:
     def _levels_table(self) -> NDArray[np.float32] | None:
         """What the processor makes of each grey level of each channel, (3, 256), found by asking it.
 
-        Rescaling and normalising a whole image in NumPy costs 0.8 to 2.6 ms (224 to 384 pixels), up to half of all
+        Rescaling and normalising a whole image in NumPy costs 0.8 to 2.6 ms (224 to 384 pixels), up to tower of all
         preprocessing; looking values up costs a fraction of that and gives the same bits. None when a trial image does
         not come out the same: the processor then does more to values than that.
         """
@@ -107,7 +107,7 @@ class ImageProcessor:
         return {"class": name, "backend": self.backend, **settings}
 
 
-def refuse_sliver(image: Image, shortest_edge: int | None) -> None:
+def check_sliver(image: Image, shortest_edge: int | None) -> None:
     """Raise `ImageError` for an image that becomes enormous when its shortest edge is scaled to `shortest_edge`.
 
     Scaling to a shortest edge of 224 makes an image of 10,000 × 1 pixels one of 2,240,000 × 224: 1.5 GB, of which the
@@ -136,7 +136,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (int, float)):
         return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     if hasattr(value, "items"):
-        return {str(key): _plain(one) for key, one in value.items() if one is not None}
+        return {str(key): _plain(entry) for key, entry in value.items() if entry is not None}
     return str(value)

@@ -9,59 +9,69 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.encoders.models.vector_files import Rows, read_vectors
+from visir.encoders.models.vector_files import VectorRows, read_vectors
 from visir.errors import EmbeddingError, EncoderError
-from visir.records import Collection, Embeddings, EncoderCard, Modality
+from visir.records import Embeddings, EncoderCard, Items, Modality
 
 
 class Imported(Encoder):
-    """Vectors from files. It encodes nothing: `embeddings(collection, modality)` looks up what was imported.
+    """Vectors from files. It encodes nothing: `existing_vectors(items)` looks up what was imported.
 
-    Raises `EmbeddingError` when the two modalities differ in dimension; NaN and duplicate ids are refused by
-    `Embeddings`. `place` is where they lie: nobody knows when they were made, but when the file was last changed.
+    Raises:
+        EmbeddingError: The modalities differ in dimension. `Embeddings` refuses NaN and duplicate ids.
     """
 
+    precomputed = True
+
     def __init__(
-        self, rows: Mapping[Modality, Rows], cards: EncoderCard | Mapping[Modality, EncoderCard], place: Path
+        self, rows: Mapping[Modality, VectorRows], cards: EncoderCard | Mapping[Modality, EncoderCard], place: Path
     ) -> None:
         changed = datetime.fromtimestamp(place.stat().st_mtime, UTC).isoformat(timespec="seconds")
         self.origin = f"from the {'folder' if place.is_dir() else 'file'} {place.name}, last changed at {changed}"
         self._cards = {side: cards if isinstance(cards, EncoderCard) else cards[side] for side in rows}
         self.card = next(iter(self._cards.values()))
-        self._rows: dict[Modality, Rows | Embeddings] = {}
+        self._rows: dict[Modality, VectorRows | Embeddings] = {}
         self.modalities = frozenset(rows)
-        dimensions = {side: one.vectors.shape[-1] for side, one in rows.items()}
+        dimensions = {side: vectors.vectors.shape[-1] for side, vectors in rows.items()}
         if len(set(dimensions.values())) > 1:
             stated = ", ".join(f"{side} {size}" for side, size in dimensions.items())
             raise EmbeddingError(
                 f"{self.card.name}: the vectors differ in dimension ({stated}).", hint="are both from the same model?"
             )
         self.dimension = next(iter(dimensions.values()))
-        for side, one in rows.items():
+        for side, vectors in rows.items():
             # Those with ids are checked once, here; those without when a collection gives them ids.
             self._rows[side] = (
-                one
-                if one.ids is None
-                else Embeddings(side, one.ids, one.vectors, self._cards[side], origin=self.origin)
+                vectors
+                if vectors.ids is None
+                else Embeddings(side, vectors.ids, vectors.vectors, self._cards[side], origin=self.origin)
             )
 
-    def embeddings(self, collection: Collection, modality: Modality) -> Embeddings:
-        """The imported vectors of all images, or all captions, of the collection, in its order.
+    def existing_vectors(self, items: Items) -> Embeddings:
+        """The imported vectors of the items, in their order.
 
-        Vectors of ids that the collection lacks are left out (a collection is often one split of what was imported);
-        an input without a vector is an error that names it.
+        Vectors of ids that are not among the items are left out (items are often one split of what was imported).
+
+        Raises:
+            EmbeddingError: An item has no vector; the message names it.
+            EncoderError: There are no vectors of this modality, or the images are corrupted.
         """
+        modality, ids = items.modality, items.ids
+        if items.corrupted is not None and modality == "image":
+            raise EncoderError(
+                f"{self.card.name}: vectors made elsewhere know nothing of corrupted pictures ({items.corrupted}).",
+                hint="name the model itself, or write the pictures (visir.robustness.corruptions.write_pictures)",
+            )
         if modality not in self._rows:
             raise EncoderError(
                 f"{self.card.name} holds no {modality} vectors, only {' and '.join(sorted(self.modalities))} vectors."
             )
-        ids = (collection.images if modality == "image" else collection.captions)["id"].combine_chunks()
         rows = self._rows[modality]
-        if isinstance(rows, Rows):
+        if isinstance(rows, VectorRows):
             if len(rows.vectors) != len(ids):
                 raise EmbeddingError(
                     f"{self.card.name}: {len(rows.vectors):,} {modality} vectors without ids, for a collection of "
-                    f"{len(ids):,} {modality}s ({collection.name}).",
+                    f"{len(ids):,} {modality}s ({items.name}).",
                     hint=f"without ids there must be one row per {modality}, in the collection's order; "
                     f"otherwise import ids too ({modality}_ids)",
                 )
@@ -71,7 +81,7 @@ class Imported(Encoder):
             named = ", ".join(map(repr, missing[:3].to_pylist()))
             theirs = ", ".join(map(repr, rows.ids[:3].to_pylist()))
             raise EmbeddingError(
-                f"{self.card.name}: no vector for {len(missing):,} of {len(ids):,} {modality}s of {collection.name}: "
+                f"{self.card.name}: no vector for {len(missing):,} of {len(ids):,} {modality}s of {items.name}: "
                 f"{named}{', …' if len(missing) > 3 else ''}",
                 hint=f"the ids imported are such as {theirs}; they must be those of the collection "
                 "(visir data inspect shows them)",

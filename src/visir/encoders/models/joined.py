@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
-from visir.records import EncoderCard
+from visir.records import EncoderCard, Role
 
 _LONGER_THAN_ANY = 1 << 16
 """Tokens of a text, at most: so the lengths of two parts fit into one number."""
@@ -35,6 +36,7 @@ class JoinedTexts(Encoder):
         self.parts = tuple(parts)
         self.dimension = sum(part.dimension for part in parts)
         self.modalities = frozenset({"text"})
+        self.distinguishes_roles = any(part.distinguishes_roles for part in parts)
         self.batch_size = min(part.batch_size for part in parts)
         self.card = EncoderCard(
             name=" + ".join(part.card.name for part in parts),
@@ -50,6 +52,14 @@ class JoinedTexts(Encoder):
             dtype=parts[0].card.dtype,
         )
 
+    def for_role(self, role: Role) -> JoinedTexts:
+        """The same with every part in this role."""
+        if not self.distinguishes_roles:
+            return self
+        encoder = copy(self)
+        encoder.parts = tuple(part.for_role(role) for part in self.parts)
+        return encoder
+
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, sum of the parts' dimensions): the unit vectors of every part, in the order of the parts."""
         return self._joined(texts, [part.embed_texts(texts) for part in self.parts])
@@ -58,10 +68,10 @@ class JoinedTexts(Encoder):
         """The same of texts that are of one length for every part."""
         return self._joined(texts, [part.embed_texts_alike(texts) for part in self.parts])
 
-    def _joined(self, texts: Sequence[str], found: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    def _joined(self, texts: Sequence[str], vectors_of_parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         joined = np.empty((len(texts), self.dimension), np.float32)
         start = 0
-        for part, vectors in zip(self.parts, found, strict=True):
+        for part, vectors in zip(self.parts, vectors_of_parts, strict=True):
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             stop = start + part.dimension
             joined[:, start:stop] = vectors / np.where(lengths > 0, lengths, 1.0)
@@ -78,10 +88,10 @@ class JoinedTexts(Encoder):
             joined = joined * _LONGER_THAN_ANY + lengths
         return joined
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """Cut for the part that reads least: every part is given the same text."""
         for part in self.parts:
-            texts = part.room_for(texts, ending)
+            texts = part.truncate(texts, ending)
         return list(texts)
 
     def save(self, folder: Path) -> None:

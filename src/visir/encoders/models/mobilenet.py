@@ -28,8 +28,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     interchangeable, which is why they have two names.
     """
     which, _, folder = name.partition(":")
-    at = Path(folder) if folder else data_directory() / "mobilenet_v2"
-    file = at / (ONNX_FILE if which == "mobilenet_v2" else NPZ_FILE)
+    root = Path(folder) if folder else data_directory() / "mobilenet_v2"
+    file = root / (ONNX_FILE if which == "mobilenet_v2" else NPZ_FILE)
     if not file.is_file():
         raise EncoderError(
             f"{name}: {file} is not there.",

@@ -39,14 +39,18 @@ class Network(nn.Module):
             if "meta_json" not in stored:
                 raise EncoderError(f"{file}: has no list of operations (meta_json).", hint="is it the right NPZ?")
             self.operations: list[dict[str, Any]] = json.loads(stored["meta_json"].tobytes())
-            for one in self.operations:
-                if one["op"] == "conv":
-                    weight = stored[f"{one['name']}.weight_int8"].astype(np.float32)
-                    scale = stored[f"{one['name']}.scale"].astype(np.float32)
-                    self.register_buffer(f"{one['name']}_weight", torch.from_numpy(weight * scale[:, None, None, None]))
-                    self.register_buffer(f"{one['name']}_bias", torch.from_numpy(stored[f"{one['name']}.bias"].copy()))
-        self.features = next(one["out"] for one in self.operations if one["op"] == "mean")
-        self.logits = next(one["out"] for one in self.operations if one["op"] == "reshape")
+            for operation in self.operations:
+                if operation["op"] == "conv":
+                    weight = stored[f"{operation['name']}.weight_int8"].astype(np.float32)
+                    scale = stored[f"{operation['name']}.scale"].astype(np.float32)
+                    self.register_buffer(
+                        f"{operation['name']}_weight", torch.from_numpy(weight * scale[:, None, None, None])
+                    )
+                    self.register_buffer(
+                        f"{operation['name']}_bias", torch.from_numpy(stored[f"{operation['name']}.bias"].copy())
+                    )
+        self.features = next(operation["out"] for operation in self.operations if operation["op"] == "mean")
+        self.logits = next(operation["out"] for operation in self.operations if operation["op"] == "reshape")
 
     def forward(self, pixels: Tensor) -> Tensor:
         """The averaged features, (n, 1280)."""
@@ -56,38 +60,40 @@ class Network(nn.Module):
         """The logits of the classifier, (n, 1001); class 0 is "background"."""
         return self._compute(pixels, self.logits)
 
-    def _compute(self, pixels: Tensor, wanted: int) -> Tensor:
+    def _compute(self, pixels: Tensor, output: int) -> Tensor:
         tensors = {0: pixels}
-        for one in self.operations:
-            if one["op"] == "add":
-                result = tensors[one["inp"][0]] + tensors[one["inp"][1]]
-            elif one["op"] == "conv":
-                result = self._convolve(one, tensors[one["inp"]])
-            elif one["op"] == "mean":
-                result = tensors[one["inp"]].mean(dim=(2, 3), keepdim=True)
-            elif one["op"] == "reshape":
-                result = tensors[one["inp"]].flatten(1)
-            elif one["op"] == "quantize":  # activations stay in float32: only the weights are quantised here
-                result = tensors[one["inp"]]
+        for operation in self.operations:
+            if operation["op"] == "add":
+                result = tensors[operation["inp"][0]] + tensors[operation["inp"][1]]
+            elif operation["op"] == "conv":
+                result = self._convolve(operation, tensors[operation["inp"]])
+            elif operation["op"] == "mean":
+                result = tensors[operation["inp"]].mean(dim=(2, 3), keepdim=True)
+            elif operation["op"] == "reshape":
+                result = tensors[operation["inp"]].flatten(1)
+            elif operation["op"] == "quantize":  # activations stay in float32: only the weights are quantised here
+                result = tensors[operation["inp"]]
             else:
-                raise EncoderError(f"the operation {one['op']!r} is not one of a MobileNetV2.")
-            if one["out"] == wanted:
+                raise EncoderError(f"the operation {operation['op']!r} is not one of a MobileNetV2.")
+            if operation["out"] == output:
                 return result
-            tensors[one["out"]] = result
-        raise EncoderError(f"no operation writes the tensor {wanted}.")
+            tensors[operation["out"]] = result
+        raise EncoderError(f"no operation writes the tensor {output}.")
 
-    def _convolve(self, one: dict[str, Any], value: Tensor) -> Tensor:
-        weight, bias = self.get_buffer(f"{one['name']}_weight"), self.get_buffer(f"{one['name']}_bias")
+    def _convolve(self, operation: dict[str, Any], value: Tensor) -> Tensor:
+        weight, bias = self.get_buffer(f"{operation['name']}_weight"), self.get_buffer(f"{operation['name']}_bias")
         # TensorFlow's SAME: the output has ceil(n / stride) places and the odd zero comes after, so a stride-2
         # convolution over 224 pads (0, 1). Torch's symmetric padding of 1 would shift every feature by half a pixel.
-        above, below = _same(value.shape[2], one["k"], one["stride"])
-        left, right = _same(value.shape[3], one["k"], one["stride"])
+        above, below = _same(value.shape[2], operation["k"], operation["stride"])
+        left, right = _same(value.shape[3], operation["k"], operation["stride"])
         if (above, left) == (below, right):
-            value = functional.conv2d(value, weight, bias, one["stride"], (above, left), groups=one["groups"])
+            value = functional.conv2d(
+                value, weight, bias, operation["stride"], (above, left), groups=operation["groups"]
+            )
         else:
             value = functional.pad(value, (left, right, above, below))
-            value = functional.conv2d(value, weight, bias, one["stride"], groups=one["groups"])
-        return functional.relu6(value, inplace=True) if one["act"] == "relu6" else value
+            value = functional.conv2d(value, weight, bias, operation["stride"], groups=operation["groups"])
+        return functional.relu6(value, inplace=True) if operation["act"] == "relu6" else value
 
 
 class MobileNetNpz(Encoder):

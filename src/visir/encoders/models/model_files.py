@@ -35,15 +35,15 @@ class ModelFiles:
     @cached_property
     def weights(self) -> tuple[Path, ...]:
         """The files with weights, in the order of their names: safetensors if there are any, otherwise PyTorch's."""
-        found = sorted(self.folder.glob(SAFETENSORS)) or sorted(self.folder.glob(TORCH_BIN))
+        files = sorted(self.folder.glob(SAFETENSORS)) or sorted(self.folder.glob(TORCH_BIN))
         if self.parts:  # one part may be safetensors and the next not
-            found += sorted([*self.folder.glob(f"*/{SAFETENSORS}"), *self.folder.glob(f"*/{TORCH_BIN}")])
-        if not found:
+            files += sorted([*self.folder.glob(f"*/{SAFETENSORS}"), *self.folder.glob(f"*/{TORCH_BIN}")])
+        if not files:
             raise EncoderError(
                 f"{self.folder}: there are no weights in this folder.",
                 hint="expected model.safetensors (or its shards), or pytorch_model.bin; was the download complete?",
             )
-        return tuple(found)
+        return tuple(files)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -66,7 +66,8 @@ def find_model(name: str, revision: str | None, *, parts: bool = False) -> Model
     A snapshot that is already in the hub's cache is used without a download when the hub cannot be reached (or when
     `HF_HUB_OFFLINE=1`). `parts`: see `ModelFiles`.
 
-    Raises `EncoderError`: no such folder, no such repository or revision, no access, no network.
+    Raises:
+        EncoderError: No such folder, no such repository or revision, no access, no network.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -75,12 +76,12 @@ def find_model(name: str, revision: str | None, *, parts: bool = False) -> Model
         return ModelFiles(folder, None, parts)
     if folder.exists() or folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise EncoderError(f"{name}: no such folder.", hint="check the path; a name on the hub is ORGANISATION/NAME")
-    wanted = [*SMALL_FILES, SAFETENSORS]
+    patterns = [*SMALL_FILES, SAFETENSORS]
     if parts:
-        wanted += [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"]
-    snapshot = _snapshot(name, revision, wanted)
+        patterns += [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"]
+    snapshot = _snapshot(name, revision, patterns)
     if not any(snapshot.glob(SAFETENSORS)):
-        snapshot = _snapshot(name, revision, [*wanted, TORCH_BIN])
+        snapshot = _snapshot(name, revision, [*patterns, TORCH_BIN])
     return ModelFiles(snapshot, snapshot.name, parts)
 
 

@@ -43,7 +43,7 @@ def read_checkpoint(name: str, path: Path) -> tuple[dict[str, Tensor], dict[str,
             hint="the file is damaged, cut short, or of another kind; fetch it again and compare its size",
         ) from fault
     state = content.get("model", content) if isinstance(content, Mapping) else None
-    if not isinstance(state, Mapping) or not state or not all(isinstance(one, Tensor) for one in state.values()):
+    if not isinstance(state, Mapping) or not state or not all(isinstance(value, Tensor) for value in state.values()):
         raise EncoderError(
             f"{name}: {path} holds no weights by name.", hint="expected {'model': state_dict, …}, or a state_dict alone"
         )
@@ -51,22 +51,23 @@ def read_checkpoint(name: str, path: Path) -> tuple[dict[str, Tensor], dict[str,
     return dict(state), dict(config) if isinstance(config, Mapping) else {}
 
 
-def check_weights(name: str, found: State, wanted: Mapping[str, Sequence[int]], ignored: Sequence[str]) -> None:
+def check_weights(name: str, state: State, expected: Mapping[str, Sequence[int]], ignored: Sequence[str]) -> None:
     """Raise one `EncoderError` that lists every weight that is of another shape, missing, or not known.
 
-    - `wanted`: the shape of every weight that is used, by its name in the file
-    - `ignored`: patterns of names that may be in the file, and are used in training only
+    Args:
+        expected: The shape of every weight that is used, by its name in the file.
+        ignored: Patterns of names that may be in the file, and are used in training only.
     """
-    missing = [f"missing: {key} {tuple(shape)}" for key, shape in wanted.items() if key not in found]
+    missing = [f"missing: {key} {tuple(shape)}" for key, shape in expected.items() if key not in state]
     shapes = [
-        f"wrong shape: {key} is {tuple(found[key].shape)}, expected {tuple(shape)}"
-        for key, shape in wanted.items()
-        if key in found and tuple(found[key].shape) != tuple(shape)
+        f"wrong shape: {key} is {tuple(state[key].shape)}, expected {tuple(shape)}"
+        for key, shape in expected.items()
+        if key in state and tuple(state[key].shape) != tuple(shape)
     ]
     unknown = [
         f"unexpected: {key} {tuple(value.shape)}"
-        for key, value in found.items()
-        if key not in wanted and not any(fnmatchcase(key, pattern) for pattern in ignored)
+        for key, value in state.items()
+        if key not in expected and not any(fnmatchcase(key, pattern) for pattern in ignored)
     ]
     counts = f"{len(shapes)} of another shape, {len(missing)} missing, {len(unknown)} unexpected"
     raise_faults(
@@ -80,5 +81,5 @@ def check_weights(name: str, found: State, wanted: Mapping[str, Sequence[int]], 
 def _refused(fault: UnpicklingError) -> str:
     """The class that `weights_only` refused, from torch's long message."""
     text = str(fault)
-    _, found, rest = text.partition("GLOBAL ")
-    return rest.split()[0] if found and rest.split() else text.splitlines()[0]
+    _, separator, rest = text.partition("GLOBAL ")
+    return rest.split()[0] if separator and rest.split() else text.splitlines()[0]

@@ -129,11 +129,11 @@ def _read(file: Path) -> Any:
 
 
 def _image_input(model: Any, file: Path) -> Any:
-    weights = {one.name for one in model.graph.initializer}
-    inputs = [one for one in model.graph.input if one.name not in weights]
-    images = [one for one in inputs if len(one.type.tensor_type.shape.dim) == 4]
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    images = [value for value in inputs if len(value.type.tensor_type.shape.dim) == 4]
     if len(inputs) != 1 or len(images) != 1:
-        shapes = ", ".join(f"{one.name} {_shape(one)}" for one in inputs)
+        shapes = ", ".join(f"{value.name} {_shape(value)}" for value in inputs)
         raise EncoderError(f"{file}: expected one input of four axes (a batch of images), found {shapes or 'none'}.")
     return images[0]
 
@@ -158,16 +158,16 @@ def _keep_only(model: Any, tensor: str, file: Path) -> str:
     """Make `tensor` the only output of the graph (the one there is, when no name is given); return its name."""
     import onnx
 
-    outputs: list[str] = [one.name for one in model.graph.output]
+    outputs: list[str] = [value.name for value in model.graph.output]
     if not tensor:
         if len(outputs) != 1:
             raise EncoderError(f"{file}: has the outputs {', '.join(outputs)}.", hint="name one: onnx:FILE#TENSOR")
         return outputs[0]
-    made = [name for node in model.graph.node for name in node.output]
-    if tensor not in made:
+    tensors = [name for node in model.graph.node for name in node.output]
+    if tensor not in tensors:
         raise EncoderError(
             f"{file}: has no tensor {tensor!r}.",
-            hint=f"{nearest(tensor, made)}; its outputs: {', '.join(outputs)}; "
+            hint=f"{nearest(tensor, tensors)}; its outputs: {', '.join(outputs)}; "
             f"what comes before them: {', '.join(list(model.graph.node[-1].input)[:3])}",
         )
     del model.graph.output[:]

@@ -14,10 +14,10 @@ import torch
 
 from visir.encoders.devices import pick_device
 from visir.encoders.loading import hub_unreachable
-from visir.encoders.models.halves import HalvesEncoder, temperature
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import template_of
-from visir.encoders.models.openclip_halves import CONFIG_FILE, ImageHalf, TextHalf
+from visir.encoders.models.openclip_towers import CONFIG_FILE, OpenClipImageTower, OpenClipTextTower
+from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, temperature
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
 from visir.files import read_json
@@ -28,12 +28,13 @@ OPTIONS = ("template",)
 
 
 @dataclass(frozen=True)
-class Source:
+class OpenClipSource:
     """What `open_clip.create_model_from_pretrained` is told.
 
-    - `model`: an architecture of open_clip, "hf-hub:ORGANISATION/NAME" or "local-dir:FOLDER"
-    - `pretrained`: a tag of that architecture or a file of weights; None when `model` is a place
-    - `quick_gelu`: ask for the activation `x · sigmoid(1.702 x)` where the architecture's own is the exact GELU
+    Attributes:
+        model: An architecture of open_clip, "hf-hub:ORGANISATION/NAME" or "local-dir:FOLDER".
+        pretrained: A tag of that architecture or a file of weights; None when `model` is a place.
+        quick_gelu: Ask for the activation `x · sigmoid(1.702 x)` where the architecture's own is the exact GELU.
     """
 
     model: str
@@ -41,7 +42,7 @@ class Source:
     quick_gelu: bool = False
 
 
-def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> HalvesEncoder:
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> PretrainedTowersEncoder:
     """Load `openclip:ARCHITECTURE/PRETRAINED`, `openclip:hf-hub:ORGANISATION/NAME` or a folder with
     `open_clip_config.json`.
 
@@ -56,19 +57,19 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         return _load(name, source, template, device, dtype)
 
 
-def find_source(name: str) -> Source:
+def find_source(name: str) -> OpenClipSource:
     """What a name means to open_clip; unknown architectures and tags are errors with the nearest known one."""
     import open_clip
 
     spec = name.removeprefix("openclip:")
     if Path(spec).is_dir():
-        return Source(f"local-dir:{spec}")
+        return OpenClipSource(f"local-dir:{spec}")
     if spec.startswith(("hf-hub:", "local-dir:")):
-        return Source(spec)
+        return OpenClipSource(spec)
     architecture, _, pretrained = spec.partition("/")
     if architecture not in open_clip.list_models():
         # OpenAI writes ViT-B/32, open_clip ViT-B-32: then the slash that parts off the weights is another one.
-        meant = [known for known in open_clip.list_models() if spec.replace("/", "-").startswith(f"{known}-")]
+        meant = [model for model in open_clip.list_models() if spec.replace("/", "-").startswith(f"{model}-")]
         hint = f"did you mean {max(meant, key=len)!r}?" if meant else nearest(architecture, open_clip.list_models())
         raise EncoderError(
             f"{name}: open_clip has no architecture {architecture!r}.", hint=f"{hint}; see open_clip.list_pretrained()"
@@ -79,14 +80,16 @@ def find_source(name: str) -> Source:
             f"{name}: which weights?", hint=f"openclip:{architecture}/TAG, where TAG is {_listing(tags)}"
         )
     if Path(pretrained).is_file():
-        return Source(architecture, pretrained)
+        return OpenClipSource(architecture, pretrained)
     trained = open_clip.get_pretrained_cfg(architecture, pretrained)
     if not trained:
         raise EncoderError(
             f"{name}: {pretrained!r} is neither a tag of {architecture} nor a file.",
             hint=nearest(pretrained, tags) if tags else "this architecture has no published weights; name a file",
         )
-    return Source(architecture, pretrained, _quick_gelu(name, architecture, bool(trained.get("quick_gelu", False))))
+    return OpenClipSource(
+        architecture, pretrained, _quick_gelu(name, architecture, bool(trained.get("quick_gelu", False)))
+    )
 
 
 def _quick_gelu(name: str, architecture: str, trained: bool) -> bool:
@@ -109,10 +112,10 @@ def _quick_gelu(name: str, architecture: str, trained: bool) -> bool:
     return trained and not built
 
 
-def _load(name: str, source: Source, template: str, device: str, dtype: str) -> HalvesEncoder:
+def _load(name: str, source: OpenClipSource, template: str, device: str, dtype: str) -> PretrainedTowersEncoder:
     import open_clip
 
-    _refuse_torchscript(name, source)
+    _check_no_torchscript(name, source)
     _fetch(name, source)
     model, _ = open_clip.create_model_from_pretrained(
         source.model, pretrained=source.pretrained, precision="fp32", force_quick_gelu=source.quick_gelu
@@ -122,8 +125,8 @@ def _load(name: str, source: Source, template: str, device: str, dtype: str) -> 
     tokenizer = open_clip.get_tokenizer(source.model)
     model = model.to(device, getattr(torch, dtype))
     preprocessing = model.visual.preprocess_cfg
-    image = ImageHalf(model, configuration, preprocessing)
-    text = TextHalf(model, configuration, preprocessing, tokenizer, template)
+    image = OpenClipImageTower(model, configuration, preprocessing)
+    text = OpenClipTextTower(model, configuration, preprocessing, tokenizer, template)
     card = EncoderCard(
         name=name,
         family="openclip",
@@ -133,10 +136,10 @@ def _load(name: str, source: Source, template: str, device: str, dtype: str) -> 
         dtype=dtype,
     )
     own = temperature(model.logit_scale)
-    return HalvesEncoder(card, {"image": image, "text": text}, device=device, temperature=own)
+    return PretrainedTowersEncoder(card, {"image": image, "text": text}, device=device, temperature=own)
 
 
-def _refuse_torchscript(name: str, source: Source) -> None:
+def _check_no_torchscript(name: str, source: OpenClipSource) -> None:
     """OpenAI's own `RN50.pt` and its siblings are TorchScript: programs, which are not run here."""
     path = Path(source.pretrained or "")
     if path.is_file() and zipfile.is_zipfile(path):
@@ -149,7 +152,7 @@ def _refuse_torchscript(name: str, source: Source) -> None:
                 )
 
 
-def _fetch(name: str, source: Source) -> None:
+def _fetch(name: str, source: OpenClipSource) -> None:
     """Bring weights from the network first, so that no network and damaged weights are told apart."""
     from open_clip import get_pretrained_cfg
     from open_clip.pretrained import download_pretrained, download_pretrained_from_hf
@@ -169,7 +172,7 @@ def _hash_model(model: Any, configuration: dict[str, Any]) -> str:
     return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
-def _configuration(source: Source) -> dict[str, Any]:
+def _configuration(source: OpenClipSource) -> dict[str, Any]:
     """The architecture as open_clip's plain values."""
     import open_clip
     from open_clip.pretrained import download_pretrained_from_hf
@@ -179,8 +182,8 @@ def _configuration(source: Source) -> dict[str, Any]:
     elif source.model.startswith("hf-hub:"):
         path = Path(download_pretrained_from_hf(source.model.removeprefix("hf-hub:"), filename=CONFIG_FILE))
     else:
-        known = open_clip.get_model_config(source.model)
-        return {**known, "quick_gelu": source.quick_gelu or bool(known.get("quick_gelu", False))}
+        configuration = open_clip.get_model_config(source.model)
+        return {**configuration, "quick_gelu": source.quick_gelu or bool(configuration.get("quick_gelu", False))}
     return dict(read_json(path)["model_cfg"])
 
 

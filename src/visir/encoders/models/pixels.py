@@ -59,7 +59,7 @@ class PixelStatistics(Encoder):
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, 2397), each at least 0."""
-        blocks = [_statistics(np.stack(batch[at : at + _BLOCK])) for at in range(0, len(batch), _BLOCK)]
+        blocks = [_statistics(np.stack(batch[start : start + _BLOCK])) for start in range(0, len(batch), _BLOCK)]
         return np.concatenate(blocks) if blocks else np.zeros((0, self.dimension), dtype=np.float32)
 
 

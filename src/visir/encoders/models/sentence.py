@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from copy import copy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,17 @@ from visir.encoders.devices import pick_device
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, no_progress_bar
 from visir.encoders.models.model_names import positive_number, template_of
-from visir.encoders.models.sentence_half import (
-    SentenceHalf,
-    default_prompt,
+from visir.encoders.models.sentence_tower import (
+    SentenceTower,
     limit_of,
+    role_prompts,
     sentence_room,
     sentence_values,
 )
 from visir.encoders.models.tokens import token_counts
 from visir.errors import EncoderError
 from visir.options import split_options
-from visir.records import EncoderCard, Modality
+from visir.records import EncoderCard, Modality, Role
 
 OPTIONS = ("template", "max_length")
 ORGANISATION = "sentence-transformers"  # where a name without one is looked for, as the library itself does
@@ -55,8 +56,9 @@ Finer steps make batches too small, coarser ones too long. On one core, a captio
 class SentenceEncoder(Encoder):
     """Texts through a sentence-transformers model: exactly `SentenceTransformer.encode(texts)`.
 
-    Pooling, dense layers, normalisation and the model's default prompt are its own. A model that ends in a
-    normalisation gives unit vectors.
+    Pooling, dense layers, normalisation and prompts are the model's own. A model that ends in a normalisation gives
+    unit vectors. A model with different prompts for queries and documents has roles (`for_role`): the card has both
+    prompts, and vectors are those of `encode_query` and `encode_document`.
     """
 
     modalities: frozenset[Modality] = frozenset({"text"})
@@ -64,8 +66,19 @@ class SentenceEncoder(Encoder):
     def __init__(self, card: EncoderCard, model: Any, folder: Path, *, max_length: int | None = None) -> None:
         self.card, self._model, self._folder, self._max_length = card, model, folder, max_length
         self._template = str(card.text_preprocessing["template"])
+        self._prompts = role_prompts(model)
+        self._prompt = self._prompts["document"]
+        self.distinguishes_roles = self._prompt != self._prompts["query"]
         self.dimension = 0
         self.dimension = self.embed_texts([""]).shape[1]  # where it is written differs between kinds of modules
+
+    def for_role(self, role: Role) -> SentenceEncoder:
+        """The same model with its prompt for queries, or for documents."""
+        if self._prompts[role] == self._prompt:
+            return self
+        encoder = copy(self)
+        encoder._prompt = self._prompts[role]
+        return encoder
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n texts."""
@@ -74,15 +87,16 @@ class SentenceEncoder(Encoder):
         with inference():
             vectors = self._model.encode(
                 [self._template.replace("{}", text) for text in texts],
+                prompt=self._prompt or None,
                 batch_size=len(texts),
                 show_progress_bar=False,
                 convert_to_numpy=True,
             )
         return np.asarray(vectors, dtype=np.float32)
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; as they are where the model has no limit."""
-        return sentence_room(self._model, self._template, texts, ending)
+        return sentence_room(self._model, self._prompt, self._template, texts, ending)
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) tokens of each text, prompt, template and padding included: 16, 24, 32, … up to the model's limit.
@@ -92,8 +106,7 @@ class SentenceEncoder(Encoder):
         limit, tokenizer = limit_of(self._model), self._model.tokenizer
         if limit is None or not callable(tokenizer):
             return None
-        prompt = default_prompt(self._model)
-        counts = token_counts(tokenizer, [prompt + self._template.replace("{}", text) for text in texts])
+        counts = token_counts(tokenizer, [self._prompt + self._template.replace("{}", text) for text in texts])
         padded = -(-np.maximum(np.array(counts, np.int64), SHORTEST) // STEP) * STEP
         lengths: NDArray[np.int64] = np.minimum(padded, limit)
         return lengths
@@ -108,22 +121,23 @@ class SentenceEncoder(Encoder):
             return self.embed_texts(texts)
         with inference():
             features = self._model.preprocess(
-                [self._template.replace("{}", text) for text in texts], prompt=default_prompt(self._model) or None
+                [self._template.replace("{}", text) for text in texts], prompt=self._prompt or None
             )
             features = _padded(features, int(lengths.max()), self._model.tokenizer)
             device = self._model.device
-            moved = {name: one.to(device) if hasattr(one, "to") else one for name, one in features.items()}
+            moved = {name: value.to(device) if hasattr(value, "to") else value for name, value in features.items()}
             vectors = self._model(moved)["sentence_embedding"][:, : self.dimension]
             return to_vectors(vectors)
 
-    def half(self, modality: Modality) -> SentenceHalf:
-        """The text half, sharing its weights with this encoder.
+    def pretrained_tower(self, modality: Modality) -> SentenceTower:
+        """The text tower, sharing its weights with this encoder.
 
-        Raises `EncoderError` for a model that does not begin with a transformer (word vectors, bags of words).
+        Raises:
+            EncoderError: The model does not begin with a transformer (word vectors, bags of words).
         """
         if modality != "text":
             raise self.cannot(modality)
-        return SentenceHalf(
+        return SentenceTower(
             self._model, self._folder, outputs=self.dimension, template=self._template, max_length=self._max_length
         )
 
@@ -162,12 +176,15 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
                     hint="leave max_length out" if limit is None else f"a number up to {limit}",
                 )
             model.max_seq_length = max_length
+        prompts = role_prompts(model)
+        both = {str(role): prompt for role, prompt in prompts.items()}
+        prompt = both["query"] if both["query"] == both["document"] else both
         card = EncoderCard(
             name=name,
             family="sentence-transformers",
             revision=files.revision,
             weights=files.fingerprint,
-            text_preprocessing=sentence_values(model, template),
+            text_preprocessing=sentence_values(model, template, prompt),
             dtype=dtype,
         )
         return SentenceEncoder(card, model, files.folder, max_length=max_length)
@@ -176,12 +193,13 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 def packaged_model() -> Path | None:
     """The folder of all-MiniLM-L6-v2 inside the installed package; None when it is not installed.
 
-    Raises `EncoderError` when a file in it is not the published one.
+    Raises:
+        EncoderError: A file in it is not the published one.
     """
-    found = find_spec(PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    package = find_spec(PACKAGE)
+    if package is None or not package.submodule_search_locations:
         return None
-    folder = Path(found.submodule_search_locations[0]) / "model"
+    folder = Path(package.submodule_search_locations[0]) / "model"
     for name, expected in PACKAGED_SHA256.items():
         path = folder / name
         actual = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
@@ -199,12 +217,12 @@ def _padded(features: Mapping[str, Any], length: int, tokenizer: Any) -> dict[st
 
     filling = {"input_ids": int(tokenizer.pad_token_id or 0), "token_type_ids": int(tokenizer.pad_token_type_id)}
     padded: dict[str, Any] = {}
-    for name, one in features.items():
-        if isinstance(one, torch.Tensor) and one.ndim == 2 and one.shape[1] < length:
-            missing = length - one.shape[1]
+    for name, value in features.items():
+        if isinstance(value, torch.Tensor) and value.ndim == 2 and value.shape[1] < length:
+            missing = length - value.shape[1]
             ends = (0, missing) if tokenizer.padding_side == "right" else (missing, 0)
-            one = torch.nn.functional.pad(one, ends, value=filling.get(name, 0))
-        padded[name] = one
+            value = torch.nn.functional.pad(value, ends, value=filling.get(name, 0))
+        padded[name] = value
     return padded
 
 

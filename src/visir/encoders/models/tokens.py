@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from visir.encoders.room import make_room
+from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -25,11 +25,12 @@ TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.sp
 class Tokens:
     """The tokenizer saved in a model's folder.
 
-    - `limit`: texts are cut to so many tokens, end tokens included, as the tokenizer itself cuts (the end token stays)
-    - `padding`: "longest" pads to the longest text of the batch, for models that mask padding; "max_length" to `limit`,
-      for models trained without a mask, where the number of padding tokens changes the vector
-    - `inputs`: which of the tokenizer's outputs the model is given
-    - `template`: a text with one `{}` for the place of the text
+    Args:
+        limit: Texts are cut to so many tokens, end tokens included, as the tokenizer itself cuts (the end token stays).
+        padding: "longest" pads to the longest text of the batch, for models that mask padding; "max_length" to `limit`,
+            for models trained without a mask, where the number of padding tokens changes the vector.
+        inputs: Which of the tokenizer's outputs the model is given.
+        template: A text with one `{}` for the place of the text.
     """
 
     def __init__(
@@ -71,17 +72,17 @@ class Tokens:
         with self._lock:
             cut = self._tokenizer(self._filled(texts), padding=False, truncation=True, max_length=self.limit)
         encoded = cut["input_ids"]
-        largest = max((max(one) for one in encoded if one), default=0)
+        largest = max((max(ids) for ids in encoded if ids), default=0)
         if largest >= self.vocabulary:
             raise EncoderError(
                 f"token {largest} is outside the model's vocabulary of {self.vocabulary}.",
                 hint="the tokenizer in this folder belongs to another model",
             )
-        return [np.asarray(one, dtype=np.int32) for one in encoded]
+        return [np.asarray(ids, dtype=np.int32) for ids in encoded]
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut word by word from their end where f"{text} {ending}" would be truncated. Thread-safe."""
-        return make_room(texts, ending, self._fits, limit=self.limit)
+        return truncate_texts(texts, ending, self._fits, limit=self.limit)
 
     def collate(self, ids: Sequence[NDArray[np.int32]]) -> dict[str, torch.Tensor]:
         """`inputs` of texts given by their ids, each (n, length) int64 on the CPU, padded."""
@@ -122,16 +123,18 @@ def pad(
 ) -> dict[str, torch.Tensor]:
     """ "input_ids" and "attention_mask" (1 where there is text) of a batch, each (n, L) int64.
 
-    - `token`: what is padded with; `side`: "right" or "left"
-    - `length`: L; None is that of the longest text
+    Args:
+        token: What is padded with.
+        side: "right" or "left".
+        length: L; None is that of the longest text.
     """
     import torch
 
     width = max(map(len, ids)) if length is None else length
     rows, mask = np.full((len(ids), width), token, np.int64), np.zeros((len(ids), width), np.int64)
-    for row, one in enumerate(ids):
-        place = slice(0, len(one)) if side == "right" else slice(width - len(one), width)
-        rows[row, place], mask[row, place] = one, 1
+    for row, tokens in enumerate(ids):
+        columns = slice(0, len(tokens)) if side == "right" else slice(width - len(tokens), width)
+        rows[row, columns], mask[row, columns] = tokens, 1
     return {"input_ids": torch.from_numpy(rows), "attention_mask": torch.from_numpy(mask)}
 
 
@@ -142,7 +145,7 @@ def token_counts(tokenizer: Any, texts: Sequence[str], *, special: bool = True) 
     """
     # verbose=False: it would warn of texts that are longer than the model's limit, and that is the question here.
     ids = tokenizer(texts, add_special_tokens=special, padding=False, truncation=False, verbose=False)["input_ids"]
-    return [len(one) for one in ids]
+    return [len(tokens) for tokens in ids]
 
 
 def vocabulary_hash(tokenizer: Any) -> str:

@@ -13,9 +13,9 @@ from torch import Tensor
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.families import CHECKPOINT_FILE
-from visir.encoders.models.tower_half import build_tower, describe_tower
 from visir.encoders.models.towers import KIND, SIDES, TowersEncoder
-from visir.encoders.towers.base import Tower, own_body
+from visir.encoders.models.trained_tower import build_tower, describe_tower
+from visir.encoders.towers.base import Tower, own_backbone
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
@@ -27,14 +27,16 @@ WEIGHTS_FILE = "towers.safetensors"
 _AGAIN = "copy the whole checkpoint again"
 
 
-LAYOUT = Layout.of(KIND, (WEIGHTS_FILE,), tuple(f"{side}_{part}" for side in SIDES for part in ("backbone", "body")))
+LAYOUT = Layout.of(
+    KIND, (WEIGHTS_FILE,), tuple(f"{side}_{part}" for side in SIDES for part in ("base_encoder", "backbone"))
+)
 
 
 def write_towers(folder: str | Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> Path:
     """Write a checkpoint into a new folder.
 
     It holds `visir.json` (shapes, the names and cards of frozen encoders, `facts` about the training),
-    `towers.safetensors`, and a folder for each body or frozen encoder that has more than weights (a vocabulary, a
+    `towers.safetensors`, and a folder for each backbone or frozen encoder that has more than weights (a vocabulary, a
     tokeniser, a bag of words).
     """
     return LAYOUT.write(folder, lambda path: write_files(path, encoder, facts=facts))
@@ -45,18 +47,18 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
     save_weights(_tensors(encoder.towers), folder / WEIGHTS_FILE)
     content: dict[str, Any] = {}
     for side in SIDES:
-        tower, backbone = encoder.towers[side], encoder.backbones[side]
-        if backbone is not None:
+        tower, base_encoder = encoder.towers[side], encoder.base_encoders[side]
+        if base_encoder is not None:
             content[side] = {
                 "head": tower.head.spec.to_dict(),
-                "backbone": save_part(backbone, folder, f"{side}_backbone"),
-                "card": backbone.card.to_dict(),
+                "base_encoder": save_part(base_encoder, folder, f"{side}_base_encoder"),
+                "card": base_encoder.card.to_dict(),
             }
         else:
             content[side] = describe_tower(tower)
-            part = _body_folder(folder, side)
+            part = _backbone_folder(folder, side)
             part.mkdir(exist_ok=True)
-            own_body(tower.body).save(part)
+            own_backbone(tower.backbone).save(part)
             remove_empty_folders(part)
     return {**content, "facts": dict(facts or {})}
 
@@ -64,16 +66,17 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
     """Read what `write_towers` wrote.
 
-    Raises `EncoderError` when a file is missing or damaged, and when a frozen encoder is not the one the head was
-    trained over (its weights or its preprocessing differ): the vectors would look right and mean nothing.
+    Raises:
+        EncoderError: A file is missing or damaged, or a frozen encoder is not the one the head was trained over (its
+            weights or its preprocessing differ): the vectors would look right and mean nothing.
     """
     description = read_description(folder)
     tensors = _read_weights(folder / WEIGHTS_FILE)
     towers: dict[Modality, Tower] = {}
-    backbones: dict[Modality, Encoder | None] = {}
+    base_encoders: dict[Modality, Encoder | None] = {}
     for side in SIDES:
         try:
-            towers[side], backbones[side] = _build(folder, side, description[side], device, dtype)
+            towers[side], base_encoders[side] = _build(folder, side, description[side], device, dtype)
         except (KeyError, TypeError) as fault:
             raise EncoderError(
                 f"{folder / CHECKPOINT_FILE}: its entry {side!r} does not describe a tower: {fault}", hint=_AGAIN
@@ -87,7 +90,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
             ) from fault
     return TowersEncoder(
         towers,
-        backbones,
+        base_encoders,
         name=str(folder),
         device=device,
         dtype=dtype,
@@ -100,58 +103,60 @@ def _build(
     folder: Path, side: Modality, entry: Mapping[str, Any], device: str | None, dtype: str
 ) -> tuple[Tower, Encoder | None]:
     """The architecture of one side, and its frozen encoder if it has one."""
-    if "backbone" not in entry:
-        return build_tower(_body_folder(folder, side), entry), None
-    backbone = load_part(folder, entry["backbone"], device, dtype)
-    _refuse_another(folder, side, entry["card"], backbone.card)
-    return Tower(None, Head(HeadSpec.from_dict(entry["head"]))), backbone
+    if "base_encoder" not in entry:
+        return build_tower(_backbone_folder(folder, side), entry), None
+    base_encoder = load_part(folder, entry["base_encoder"], device, dtype)
+    _check_base_encoder(folder, side, entry["card"], base_encoder.card)
+    return Tower(None, Head(HeadSpec.from_dict(entry["head"]))), base_encoder
 
 
 def _hash(folder: Path, description: Mapping[str, Any]) -> str:
     """Over weights, words and shapes: the same weights under another pooling or activation are another model."""
     files = [folder / WEIGHTS_FILE]
     for side in SIDES:
-        files += sorted(one for one in _body_folder(folder, side).rglob("*") if one.is_file())
-    shapes = {side: [description[side]["head"], description[side].get("body")] for side in SIDES}
-    return hash_json({"files": {one.relative_to(folder).as_posix(): hash_file(one) for one in files}, "shapes": shapes})
+        files += sorted(file for file in _backbone_folder(folder, side).rglob("*") if file.is_file())
+    shapes = {side: [description[side]["head"], description[side].get("backbone")] for side in SIDES}
+    return hash_json(
+        {"files": {file.relative_to(folder).as_posix(): hash_file(file) for file in files}, "shapes": shapes}
+    )
 
 
-def _body_folder(folder: Path, side: Modality) -> Path:
-    return folder / f"{side}_body"
+def _backbone_folder(folder: Path, side: Modality) -> Path:
+    return folder / f"{side}_backbone"
 
 
 def _tensors(towers: Mapping[Modality, Tower]) -> dict[str, Tensor]:
     """Every tensor of both towers under its own name and in memory of its own: safetensors keeps no ties."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     seen: set[int] = set()
     for side in SIDES:
         for name, tensor in towers[side].state_dict().items():
-            kept = tensor.detach().cpu().contiguous()
-            if kept.untyped_storage().data_ptr() in seen:
-                kept = kept.clone()
-            seen.add(kept.untyped_storage().data_ptr())
-            found[f"{side}.{name}"] = kept
-    return found
+            copied = tensor.detach().cpu().contiguous()
+            if copied.untyped_storage().data_ptr() in seen:
+                copied = copied.clone()
+            seen.add(copied.untyped_storage().data_ptr())
+            tensors[f"{side}.{name}"] = copied
+    return tensors
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise EncoderError(f"{path}: missing.", hint="was the whole checkpoint copied?")
     try:
-        found: dict[str, Tensor] = load_file(str(path))
+        tensors: dict[str, Tensor] = load_file(str(path))
     except SafetensorError as fault:
         raise EncoderError(f"{path}: cannot be read: {fault}", hint=_AGAIN) from fault
-    return found
+    return tensors
 
 
-def _refuse_another(folder: Path, side: Modality, trained: dict[str, Any], found: EncoderCard) -> None:
+def _check_base_encoder(folder: Path, side: Modality, trained: dict[str, Any], card: EncoderCard) -> None:
     fields = ("weights", f"{side}_preprocessing")
-    now = found.to_dict()
+    now = card.to_dict()
     differing = [f"{field}: trained with {trained[field]!r}, found {now[field]!r}" for field in fields
                  if trained[field] != now[field]]  # fmt: skip
     if differing:
         raise EncoderError(
-            f"{folder}: the {side} backbone {found.name!r} is not the one this tower was trained over: "
+            f"{folder}: the {side} base encoder {card.name!r} is not the one this tower was trained over: "
             + "; ".join(differing),
-            hint="restore that backbone, or train again",
+            hint="restore that base encoder, or train again",
         )

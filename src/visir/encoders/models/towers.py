@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
-from visir.encoders.models.tower_half import half_of
-from visir.encoders.towers.base import Tower, own_body, to_device
-from visir.encoders.towers.half import Half
+from visir.encoders.models.trained_tower import pretrained_tower_of
+from visir.encoders.towers.base import Tower, own_backbone, to_device
+from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
-from visir.records import EncoderCard, Modality
+from visir.records import EncoderCard, Modality, Role
 
 KIND = "towers"
 SIDES: tuple[Modality, Modality] = ("image", "text")
@@ -29,13 +30,14 @@ _BLOCK = 8192
 class TowersEncoder(Encoder):
     """An image tower and a text tower that were trained together.
 
-    A side whose tower has a body encodes by itself. A side without one has a frozen encoder (`backbones`), whose
-    vectors are what is kept in the store, so evaluating another checkpoint over the same backbone encodes nothing
-    again; `project` is then a matrix product.
+    A side whose tower has a backbone encodes by itself. A side without one has a frozen encoder (`base_encoders`),
+    whose vectors are what is kept in the store, so evaluating another checkpoint over the same base encoder encodes
+    nothing again; `project` is then a matrix product.
 
-    - `dtype`: the arithmetic of the bodies and their heads; a head over a frozen encoder computes in float32
-    - `weights`: a hash over everything that was loaded; None for towers that were never written to a file
-    - `temperature`: the one the towers were trained to, or None
+    Args:
+        dtype: The arithmetic of the backbones and their heads; a head over a frozen encoder computes in float32.
+        weights: A hash over everything that was loaded; None for towers that were never written to a file.
+        temperature: The one the towers were trained to, or None.
     """
 
     batch_size = 128
@@ -43,7 +45,7 @@ class TowersEncoder(Encoder):
     def __init__(
         self,
         towers: Mapping[Modality, Tower],
-        backbones: Mapping[Modality, Encoder | None],
+        base_encoders: Mapping[Modality, Encoder | None],
         *,
         name: str = KIND,
         device: str | None = None,
@@ -52,19 +54,22 @@ class TowersEncoder(Encoder):
         temperature: float | None = None,
     ) -> None:
         for side in SIDES:
-            _refuse_misfit(side, towers[side], backbones.get(side))
+            _check_fit(side, towers[side], base_encoders.get(side))
         outputs = [towers[side].head.spec.outputs for side in SIDES]
         if outputs[0] != outputs[1]:
             raise EncoderError(f"{name}: the towers end in different dimensions, {outputs[0]} and {outputs[1]}.")
         self.device = pick_device(device)
-        self.backbones = {side: backbones.get(side) for side in SIDES}
+        self.base_encoders = {side: base_encoders.get(side) for side in SIDES}
         for tower in towers.values():
-            tower.to(self.device, getattr(torch, dtype) if tower.body is not None else torch.float32).eval()
+            tower.to(self.device, getattr(torch, dtype) if tower.backbone is not None else torch.float32).eval()
         self.towers = dict(towers)
         self._temperature = temperature
         self.dimension = outputs[0]
         self.modalities = frozenset(SIDES)
-        frozen = {side: one.card for side, one in self.backbones.items() if one is not None}
+        frozen = {side: encoder.card for side, encoder in self.base_encoders.items() if encoder is not None}
+        self.distinguishes_roles = any(
+            encoder is not None and encoder.distinguishes_roles for encoder in self.base_encoders.values()
+        )
         own = [side for side in SIDES if side not in frozen]
         self.card = EncoderCard(
             name=name,
@@ -76,19 +81,19 @@ class TowersEncoder(Encoder):
         )
 
     def _preprocessing(self, side: Modality) -> dict[str, Any]:
-        body, backbone = self.towers[side].body, self.backbones[side]
-        if body is not None:
-            return body.preprocessing()
-        assert backbone is not None
-        return backbone.card.image_preprocessing if side == "image" else backbone.card.text_preprocessing
+        backbone, base_encoder = self.towers[side].backbone, self.base_encoders[side]
+        if backbone is not None:
+            return backbone.preprocessing()
+        assert base_encoder is not None
+        return base_encoder.card.image_preprocessing if side == "image" else base_encoder.card.text_preprocessing
 
-    def backbone(self, modality: Modality) -> Encoder | None:
-        """The frozen encoder of one modality; None when its tower has a body."""
-        return self.backbones[modality]
+    def base_encoder(self, modality: Modality) -> Encoder | None:
+        """The frozen encoder of one modality; None when its tower has a backbone."""
+        return self.base_encoders[modality]
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
         """(n, inputs) vectors of the frozen encoder to (n, dimension), in blocks so that memory stays bounded."""
-        if self.backbones[modality] is None:
+        if self.base_encoders[modality] is None:
             return super().project(modality, vectors)
         result = np.empty((len(vectors), self.dimension), dtype=np.float32)
         with inference():
@@ -97,53 +102,66 @@ class TowersEncoder(Encoder):
                 result[start : start + len(block)] = to_vectors(self.towers[modality](block.to(self.device)))
         return result
 
+    def for_role(self, role: Role) -> TowersEncoder:
+        """The same towers over their frozen encoders in this role."""
+        if not self.distinguishes_roles:
+            return self
+        encoder = copy(self)
+        encoder.base_encoders = {side: base and base.for_role(role) for side, base in self.base_encoders.items()}
+        return encoder
+
     def preprocess(self, image: Image) -> Pixels:
-        """What the body, or the frozen encoder, takes."""
-        body, backbone = self.towers["image"].body, self.backbones["image"]
-        prepared: Pixels = backbone.preprocess(image) if backbone is not None else own_body(body).prepare(image)
+        """What the backbone, or the frozen encoder, takes."""
+        backbone, base_encoder = self.towers["image"].backbone, self.base_encoders["image"]
+        prepared: Pixels = (
+            base_encoder.preprocess(image) if base_encoder is not None else own_backbone(backbone).prepare(image)
+        )
         return prepared
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, dimension)."""
-        backbone = self.backbones["image"]
-        if backbone is not None:
-            return self.project("image", backbone.embed_images(batch))
+        base_encoder = self.base_encoders["image"]
+        if base_encoder is not None:
+            return self.project("image", base_encoder.embed_images(batch))
         return self._embed("image", batch)
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dimension)."""
-        backbone = self.backbones["text"]
-        if backbone is not None:
-            return self.project("text", backbone.embed_texts(texts))
-        body = own_body(self.towers["text"].body)
-        return self._embed("text", [body.prepare(text) for text in texts])
+        base_encoder = self.base_encoders["text"]
+        if base_encoder is not None:
+            return self.project("text", base_encoder.embed_texts(texts))
+        backbone = own_backbone(self.towers["text"].backbone)
+        return self._embed("text", [backbone.prepare(text) for text in texts])
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """(n,) words or tokens, as the text tower's body, or the frozen encoder of texts, counts them."""
-        backbone = self.backbones["text"]
-        if backbone is not None:
-            return backbone.text_lengths(texts)
-        body = own_body(self.towers["text"].body)
-        return np.array([len(body.prepare(text)) for text in texts], np.int64)
+        """(n,) words or tokens, as the text tower's backbone, or the frozen encoder of texts, counts them."""
+        base_encoder = self.base_encoders["text"]
+        if base_encoder is not None:
+            return base_encoder.text_lengths(texts)
+        backbone = own_backbone(self.towers["text"].backbone)
+        return np.array([len(backbone.prepare(text)) for text in texts], np.int64)
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the text tower's body, or the frozen encoder of texts, does it."""
-        backbone = self.backbones["text"]
-        return (own_body(self.towers["text"].body) if backbone is None else backbone).room_for(texts, ending)
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the text tower's backbone, or the frozen encoder of texts, does it."""
+        base_encoder = self.base_encoders["text"]
+        return (own_backbone(self.towers["text"].backbone) if base_encoder is None else base_encoder).truncate(
+            texts, ending
+        )
 
-    def half(self, modality: Modality) -> Half:
-        """One tower as a half to be tuned further, sharing its weights with this encoder.
+    def pretrained_tower(self, modality: Modality) -> PretrainedTower:
+        """One tower as a tower to be tuned further, sharing its weights with this encoder.
 
-        Raises `EncoderError` for a side that is a head over a frozen encoder.
+        Raises:
+            EncoderError: The side is a head over a frozen encoder.
         """
-        backbone = self.backbones[modality]
-        if backbone is not None:
+        base_encoder = self.base_encoders[modality]
+        if base_encoder is not None:
             raise EncoderError(
-                f"{self.card.name}: its {modality} side is a head over a frozen encoder, {backbone.card.name}; "
+                f"{self.card.name}: its {modality} side is a head over a frozen encoder, {base_encoder.card.name}; "
                 "there is no network in it to tune.",
-                hint=f'tower = "frozen" trains another head over {backbone.card.name}',
+                hint=f'tower = "frozen" trains another head over {base_encoder.card.name}',
             )
-        return half_of(self.towers[modality])
+        return pretrained_tower_of(self.towers[modality])
 
     def own_temperature(self) -> float | None:
         """The temperature that the objective stood at when the towers were kept; None for an objective without one."""
@@ -154,22 +172,26 @@ class TowersEncoder(Encoder):
             return no_vectors(self.dimension)
         tower = self.towers[side]
         with inference():
-            return to_vectors(tower(to_device(own_body(tower.body).collate(prepared), self.device)))
+            return to_vectors(tower(to_device(own_backbone(tower.backbone).collate(prepared), self.device)))
 
 
-def _refuse_misfit(side: Modality, tower: Tower, backbone: Encoder | None) -> None:
+def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> None:
     width = tower.head.spec.inputs
-    if (tower.body is None) == (backbone is None):
-        raise EncoderError(f"the {side} tower needs either a body or a frozen encoder, and not both.")
-    if tower.body is not None:
-        if tower.body.modality != side:
-            raise EncoderError(f"a body of kind {tower.body.kind!r} reads no {side}s; it cannot be the {side} tower.")
-        if tower.body.outputs != width:
-            raise EncoderError(f"the {side} body gives {tower.body.outputs} dimensions; its head takes {width}.")
-    elif backbone is not None:
-        if side not in backbone.modalities:
-            raise EncoderError(f"{backbone.card.name} encodes no {side}s; it cannot be the {side} backbone.")
-        if backbone.dimension != width:
+    if (tower.backbone is None) == (base_encoder is None):
+        raise EncoderError(f"the {side} tower needs either a backbone or a frozen encoder, and not both.")
+    if tower.backbone is not None:
+        if tower.backbone.modality != side:
             raise EncoderError(
-                f"{backbone.card.name} gives {backbone.dimension} dimensions; the {side} head takes {width}."
+                f"a backbone of kind {tower.backbone.kind!r} reads no {side}s; it cannot be the {side} tower."
+            )
+        if tower.backbone.outputs != width:
+            raise EncoderError(
+                f"the {side} backbone gives {tower.backbone.outputs} dimensions; its head takes {width}."
+            )
+    elif base_encoder is not None:
+        if side not in base_encoder.modalities:
+            raise EncoderError(f"{base_encoder.card.name} encodes no {side}s; it cannot be the {side} base encoder.")
+        if base_encoder.dimension != width:
+            raise EncoderError(
+                f"{base_encoder.card.name} gives {base_encoder.dimension} dimensions; the {side} head takes {width}."
             )

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from visir.encoders.devices import pick_device
 from visir.encoders.models.dual_families import FAMILIES
-from visir.encoders.models.halves import HalvesEncoder, part, random_weights, recompute_activations
 from visir.encoders.models.image_processors import BACKENDS, ImageProcessor
 from visir.encoders.models.model_files import (
     SMALL_FILES,
@@ -26,16 +25,17 @@ from visir.encoders.models.model_files import (
     read_small_files,
 )
 from visir.encoders.models.model_names import one_of, positive_number, template_of
-from visir.encoders.models.token_half import TokenHalf
+from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, part, random_weights, recompute_activations
+from visir.encoders.models.token_tower import TokenTower
 from visir.encoders.models.tokens import Tokens
 from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.half import Half
+from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 
 
-class _Network(nn.Module):
-    """One half's modules, and the way through them."""
+class _DualNetwork(nn.Module):
+    """One tower's modules, and the way through them."""
 
     def __init__(self, model: nn.Module, project: Callable[[Any, Any], Tensor]) -> None:
         super().__init__()
@@ -46,32 +46,32 @@ class _Network(nn.Module):
         return self._project(self.model, inputs)
 
 
-class _DualHalf(Half):
-    """What the two halves have in common."""
+class _DualTower(PretrainedTower):
+    """What the two towers have in common."""
 
     family: ClassVar[str] = "transformers"
-    network: _Network
-    kept: ClassVar[tuple[str, ...]]
+    network: _DualNetwork
+    small_files: ClassVar[tuple[str, ...]]
 
     def __init__(self, kind: str, model: Any, folder: Path, parts: tuple[str, ...], project: Any) -> None:
         family = FAMILIES[kind]
         self.kind, self.folder, self.outputs = kind, folder, family.dimension(model.config)
-        self.network = _Network(part(part(model, only=parts), without=family.unused), project)
+        self.network = _DualNetwork(part(part(model, only=parts), without=family.unused), project)
 
     def files(self) -> dict[str, bytes]:
-        """What `save_pretrained` wrote for this half, but the weights."""
-        return read_small_files(self.folder, self.kept)
+        """What `save_pretrained` wrote for this tower, but the weights."""
+        return read_small_files(self.folder, self.small_files)
 
     def checkpoint_gradients(self) -> None:
         """Compute activations again, where the model has a switch for it."""
-        recompute_activations(self.network.model, f"the {self.modality} half of a model of type {self.kind!r}")
+        recompute_activations(self.network.model, f"the {self.modality} tower of a model of type {self.kind!r}")
 
 
-class ImageHalf(_DualHalf):
+class DualImageTower(_DualTower):
     """Images through the model's own image processor, its vision tower and projection."""
 
     modality: Modality = "image"
-    kept = ("config.json", "*processor_config.json")
+    small_files = ("config.json", "*processor_config.json")
 
     def __init__(self, kind: str, model: Any, folder: Path, *, processor: str) -> None:
         super().__init__(kind, model, folder, FAMILIES[kind].image_parts, FAMILIES[kind].image)
@@ -94,10 +94,10 @@ class ImageHalf(_DualHalf):
         return {"model_type": self.kind, "processor": self.processor.backend}
 
 
-class TextHalf(TokenHalf, _DualHalf):
+class DualTextTower(TokenTower, _DualTower):
     """Texts through the model's own tokenizer, its text tower and projection."""
 
-    kept = SMALL_FILES
+    small_files = SMALL_FILES
 
     def __init__(self, kind: str, model: Any, folder: Path, *, template: str, max_length: int | None) -> None:
         family = FAMILIES[kind]
@@ -120,24 +120,24 @@ class TextHalf(TokenHalf, _DualHalf):
 
 def load(
     name: str, kind: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
-) -> HalvesEncoder:
+) -> PretrainedTowersEncoder:
     """Load the model of type `kind` that lies in `files`."""
-    card, model, image, text, device = load_halves(name, kind, files, options, device=device, dtype=dtype)
+    card, model, image, text, device = load_towers(name, kind, files, options, device=device, dtype=dtype)
     own = FAMILIES[kind].temperature(model)
-    return HalvesEncoder(card, {"image": image, "text": text}, device=device, temperature=own)
+    return PretrainedTowersEncoder(card, {"image": image, "text": text}, device=device, temperature=own)
 
 
-def load_halves(
+def load_towers(
     name: str, kind: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
-) -> tuple[EncoderCard, Any, ImageHalf, TextHalf, str]:
-    """Card, whole model, its two halves, and the device that they are on."""
+) -> tuple[EncoderCard, Any, DualImageTower, DualTextTower, str]:
+    """Card, whole model, its two towers, and the device that they are on."""
     device = pick_device(device)
     backend = one_of(name, options, "processor", BACKENDS)
     template, max_length = template_of(name, options), positive_number(name, options, "max_length")
     with loading(name):
         model = load_model(name, FAMILIES[kind].model, files, dtype).to(device)
-        image = ImageHalf(kind, model, files.folder, processor=backend)
-        text = TextHalf(kind, model, files.folder, template=template, max_length=max_length)
+        image = DualImageTower(kind, model, files.folder, processor=backend)
+        text = DualTextTower(kind, model, files.folder, template=template, max_length=max_length)
         card = EncoderCard(
             name=name,
             family=f"transformers-{kind}",
@@ -150,8 +150,8 @@ def load_halves(
     return card, model, image, text, device
 
 
-def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half:
-    """One half with random weights, from the `files` of a half that lie in `folder`."""
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
+    """One tower with random weights, from the `files` of a tower that lie in `folder`."""
     import transformers
 
     kind = str(spec["model_type"])
@@ -159,8 +159,8 @@ def load_half(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Half
         model_class = getattr(transformers, FAMILIES[kind].model)
         model = model_class(model_class.config_class.from_pretrained(folder))
         if modality == "image":
-            return ImageHalf(kind, model, folder, processor=spec["processor"])
-        return TextHalf(kind, model, folder, template=spec["template"], max_length=spec["max_length"])
+            return DualImageTower(kind, model, folder, processor=spec["processor"])
+        return DualTextTower(kind, model, folder, template=spec["template"], max_length=spec["max_length"])
 
 
 def load_model(name: str, class_name: str, files: ModelFiles, dtype: str) -> Any:

@@ -44,5 +44,5 @@ def _why_not(kind: str) -> str:
             "models (google/siglip2-base-patch16-224 and others) have model type 'siglip' and are read."
         )
     if kind in ("bert", "roberta", "xlm-roberta", "mpnet", "distilbert"):
-        return f"a text model of type {kind!r} has no image half; for a sentence encoder write st:NAME."
+        return f"a text model of type {kind!r} has no image tower; for a sentence encoder write st:NAME."
     return f"no reader for models of type {kind!r}."

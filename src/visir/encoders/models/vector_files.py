@@ -35,25 +35,26 @@ VECTOR_COLUMNS = ("vector", "vectors", "embedding", "embeddings", "features")
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class VectorRows:
     """An (n, d) matrix and the ids of its rows; `ids` None means: one row per input of the collection, in its order."""
 
     vectors: NDArray[Any]
     ids: pa.StringArray | None
 
 
-def read_vectors(name: str) -> tuple[dict[Modality, Rows], str]:
+def read_vectors(name: str) -> tuple[dict[Modality, VectorRows], str]:
     """The vectors that a name such as "npz:FILE" means, by modality, and a hash over the files they come from.
 
     - `npz:FILE`: arrays called as in `NAMES` (or as `?image=KEY&text=KEY` says), with the ids in `image_ids` and
-      `text_ids`. Without ids the rows stand for the inputs of the collection in its order.
-    - `npy:FOLDER`: `image.npy` and `text.npy` (one suffices), ids in `image.ids.txt`, `.csv` or `.parquet`
-    - `parquet:FILE`: columns `id`, `vector` (a list of floats) and, with both modalities in it, `modality`
+      `text_ids`. Without ids the rows stand for the items in their order.
+    - `npy:FOLDER`: `image.npy` and `text.npy` (one suffices), ids in `image.ids.txt`, `.csv` or `.parquet`.
+    - `parquet:FILE`: columns `id`, `vector` (a list of floats) and, with both modalities in it, `modality`.
 
-    Raises `EmbeddingError` naming the file and what it holds instead.
+    Raises:
+        EmbeddingError: The file holds something else; the message names the file and what it holds.
     """
-    kind, _, rest = name.partition(":")
-    path = Path(rest.partition("?")[0])
+    kind, _, location = name.partition(":")
+    path = Path(location.partition("?")[0])
     _, options = split_options(name, SIDES if kind == "npz" else (), error=EmbeddingError)
     if not (path.is_dir() if kind == "npy" else path.is_file()):
         raise EmbeddingError(f"{path}: no such {'folder' if kind == 'npy' else 'file'}.", hint="check the path")
@@ -64,17 +65,17 @@ def read_vectors(name: str) -> tuple[dict[Modality, Rows], str]:
     return _npy(path)
 
 
-def _npz(path: Path, options: dict[str, str]) -> dict[Modality, Rows]:
+def _npz(path: Path, options: dict[str, str]) -> dict[Modality, VectorRows]:
     try:
         stored = np.load(path, allow_pickle=False)
     except (ValueError, OSError, zipfile.BadZipFile) as fault:
         raise EmbeddingError(f"{path}: not a readable NPZ ({fault}).", hint="is the download complete?") from fault
-    found: dict[Modality, Rows] = {}
+    rows: dict[Modality, VectorRows] = {}
     with stored:
         for side in SIDES:
             if side in options and options[side] not in stored:
                 raise EmbeddingError(f"{path}: has no array {options[side]!r}.", hint=nearest(options[side], stored))
-            names = [options[side]] if side in options else [one for one in NAMES[side] if one in stored]
+            names = [options[side]] if side in options else [name for name in NAMES[side] if name in stored]
             if len(names) > 1:
                 raise EmbeddingError(
                     f"{path}: both {names[0]!r} and {names[1]!r} could be the {side} vectors.",
@@ -83,13 +84,13 @@ def _npz(path: Path, options: dict[str, str]) -> dict[Modality, Rows]:
             if names:
                 keys = [key for key in (f"{side}_ids", f"{names[0]}_ids") if key in stored]
                 ids = _array(path, stored, keys[0]) if keys else None
-                found[side] = Rows(_matrix(_array(path, stored, names[0]), f"{path}: {names[0]!r}"), _ids(ids))
-        if not found:
+                rows[side] = VectorRows(_matrix(_array(path, stored, names[0]), f"{path}: {names[0]!r}"), _ids(ids))
+        if not rows:
             raise EmbeddingError(
                 f"{path}: no array has a name that says which modality it is; there are {', '.join(stored)}.",
                 hint=f"say it: npz:{path}?image=KEY&text=KEY",
             )
-    return found
+    return rows
 
 
 def _array(path: Path, stored: Any, key: str) -> NDArray[Any]:
@@ -104,8 +105,8 @@ def _array(path: Path, stored: Any, key: str) -> NDArray[Any]:
     return array
 
 
-def _npy(folder: Path) -> tuple[dict[Modality, Rows], str]:
-    found: dict[Modality, Rows] = {}
+def _npy(folder: Path) -> tuple[dict[Modality, VectorRows], str]:
+    rows: dict[Modality, VectorRows] = {}
     digest = hashlib.blake2b(digest_size=16)
     for side in SIDES:
         file = folder / f"{side}.npy"
@@ -116,12 +117,12 @@ def _npy(folder: Path) -> tuple[dict[Modality, Rows], str]:
         except (ValueError, OSError) as fault:
             raise EmbeddingError(f"{file}: not a readable NPY ({fault}).", hint="is the download complete?") from fault
         beside = [folder / f"{side}.ids{suffix}" for suffix in (".parquet", ".csv", ".txt")]
-        ids = next((_id_file(one) for one in beside if one.is_file()), None)
-        found[side] = Rows(_matrix(vectors, str(file)), ids)
+        ids = next((_id_file(file) for file in beside if file.is_file()), None)
+        rows[side] = VectorRows(_matrix(vectors, str(file)), ids)
         digest.update(hash_file(file).encode())
-    if not found:
+    if not rows:
         raise EmbeddingError(f"{folder}: neither image.npy nor text.npy is there.", hint="name the files so")
-    return found, digest.hexdigest()
+    return rows, digest.hexdigest()
 
 
 def _id_file(file: Path) -> pa.StringArray:
@@ -137,16 +138,16 @@ def _id_file(file: Path) -> pa.StringArray:
     return strings([row[column] for row in rows])
 
 
-def _parquet(path: Path) -> dict[Modality, Rows]:
+def _parquet(path: Path) -> dict[Modality, VectorRows]:
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as fault:
         raise EmbeddingError(f"{path}: not a readable Parquet file ({fault}).") from fault
     names = table.column_names
-    column = _only([one for one in names if pa.types.is_list(table.schema.field(one).type)
-                    or pa.types.is_fixed_size_list(table.schema.field(one).type)
-                    or pa.types.is_large_list(table.schema.field(one).type)], VECTOR_COLUMNS, path)  # fmt: skip
-    key = _only([one for one in names if one not in (column, "modality")], ID_COLUMNS, path)
+    column = _only([name for name in names if pa.types.is_list(table.schema.field(name).type)
+                    or pa.types.is_fixed_size_list(table.schema.field(name).type)
+                    or pa.types.is_large_list(table.schema.field(name).type)], VECTOR_COLUMNS, path)  # fmt: skip
+    key = _only([name for name in names if name not in (column, "modality")], ID_COLUMNS, path)
     if "modality" not in names:
         side: Modality = "text" if key == "caption_id" else "image"
         if key not in ("image_id", "caption_id"):
@@ -163,7 +164,7 @@ def _parquet(path: Path) -> dict[Modality, Rows]:
             for side in SIDES if side in kinds}  # fmt: skip
 
 
-def _rows(table: pa.Table, key: str, column: str, path: Path) -> Rows:
+def _rows(table: pa.Table, key: str, column: str, path: Path) -> VectorRows:
     ids = strings(table[key])
     lists = table[column].combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
@@ -175,22 +176,22 @@ def _rows(table: pa.Table, key: str, column: str, path: Path) -> Rows:
         named = ", ".join(map(repr, ids.filter(odd)[:3].to_pylist()))
         raise EmbeddingError(f"{path}: most vectors have {usual} values; other lengths (or none) have {named}.")
     values = lists.flatten().to_numpy(zero_copy_only=False)
-    return Rows(_matrix(values.reshape(len(lists), -1), f"{path}: {column}"), ids)
+    return VectorRows(_matrix(values.reshape(len(lists), -1), f"{path}: {column}"), ids)
 
 
-def _only(there: list[str], usual: Iterable[str], path: Path) -> str:
+def _only(names: list[str], usual: Iterable[str], path: Path) -> str:
     """The one column that is meant: the only one there, or the one with a usual name."""
-    named = [one for one in there if one in usual]
-    if len(there) == 1 or len(named) == 1:
-        return named[0] if named else there[0]
+    named = [name for name in names if name in usual]
+    if len(names) == 1 or len(named) == 1:
+        return named[0] if named else names[0]
     raise EmbeddingError(
-        f"{path}: cannot tell which column is meant; candidates: {', '.join(there) or 'none'}.",
+        f"{path}: cannot tell which column is meant; candidates: {', '.join(names) or 'none'}.",
         hint=f"call it {next(iter(usual))!r}",
     )
 
 
 def _ids(values: NDArray[Any] | None) -> pa.StringArray | None:
-    return None if values is None else strings([str(one) for one in values.tolist()])
+    return None if values is None else strings([str(value) for value in values.tolist()])
 
 
 def _matrix(vectors: NDArray[Any], where: str) -> NDArray[Any]:

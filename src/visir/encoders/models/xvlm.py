@@ -1,4 +1,4 @@
-"""X-VLM: a Swin transformer at 384 pixels, BERT in two halves, and a matching head.
+"""X-VLM: a Swin transformer at 384 pixels, BERT in two towers, and a matching head.
 
 Source: Zeng, Zhang and Li 2022, Multi-Grained Vision Language Pre-Training (ICML; arXiv 2111.08276), and the layout of
 the checkpoints that its authors publish. Swin: Liu et al. 2021. The token for the whole image is the mean of its
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from visir.encoders.models.fusion_config import BERT, Sizes, merged, whole_numbers
-from visir.encoders.models.fusion_encoder import FusionEncoder, Source, load_fusion
-from visir.encoders.models.fusion_model import Family
+from visir.encoders.models.fusion_encoder import FusionEncoder, FusionSource, load_fusion
+from visir.encoders.models.fusion_model import FusionFamily
 from visir.errors import EncoderError
 
 SWIN: Mapping[str, Any] = {
@@ -68,11 +68,11 @@ def _matching_head(width: int) -> nn.Module:
 def _vision_key(key: str) -> str:
     """timm merges patches at the beginning of a stage, the first Swin code at the end of the one before."""
     return re.sub(
-        r"^layers\.(\d+)\.downsample", lambda found: f"layers.{int(found[1]) - 1}.downsample", key.removeprefix("swin.")
+        r"^layers\.(\d+)\.downsample", lambda match: f"layers.{int(match[1]) - 1}.downsample", key.removeprefix("swin.")
     )
 
 
-FAMILY = Family(
+FAMILY = FusionFamily(
     kind="xvlm",
     vision_name="vision_encoder",
     build_vision=SwinTokens,
@@ -94,7 +94,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     return load_fusion(name, FAMILY, _sizes, max_length=MAX_TOKENS, device=device, dtype=dtype)
 
 
-def _sizes(source: Source) -> Sizes:
+def _sizes(source: FusionSource) -> Sizes:
     """The published sizes, changed by the configuration; the window is read off the weights where it says nothing.
 
     The last stage is one window, so the window gives the input's side: 7, 12 and 15 are 224, 384 and 480 pixels.
@@ -105,17 +105,19 @@ def _sizes(source: Source) -> Sizes:
             f"{name}: X-VLM with RoBERTa, CLIP's ViT or DeiT is not read.",
             hint="the published retrieval checkpoints have Swin-B and BERT (use_swin: True, use_roberta: False)",
         )
-    given = config.get("vision_config")
+    vision_config = config.get("vision_config")
     table = source.state.get(_TABLE)
     defaults = dict(SWIN) if table is None else {**SWIN, "window_size": (int(len(table) ** 0.5) + 1) // 2}
-    vision = merged(name, "vision_config", defaults, given)
+    vision = merged(name, "vision_config", defaults, vision_config)
     text = merged(name, "text_config", BERT, config.get("text_config"))
     stages = len(vision["depths"])
     whole = vision["window_size"] * _PATCH * 2 ** (stages - 1)
-    asked = {config["image_res"]} if source.declared and "image_res" in config else set()
-    asked |= {given["image_res"]} if given and "image_res" in given else set()
-    if len(asked) > 1:
-        raise EncoderError(f"{name}: image_res is {' and '.join(map(str, sorted(asked)))} in the configuration.")
-    sizes = Sizes(asked.pop() if asked else whole, vision, text, config.get("embed_dim", 256))
+    declared_sizes = {config["image_res"]} if source.declared and "image_res" in config else set()
+    declared_sizes |= {vision_config["image_res"]} if vision_config and "image_res" in vision_config else set()
+    if len(declared_sizes) > 1:
+        raise EncoderError(
+            f"{name}: image_res is {' and '.join(map(str, sorted(declared_sizes)))} in the configuration."
+        )
+    sizes = Sizes(declared_sizes.pop() if declared_sizes else whole, vision, text, config.get("embed_dim", 256))
     whole_numbers(name, {"image_res": sizes.image, "embed_dim": sizes.dimension}, ("image_res", "embed_dim"))
     return sizes

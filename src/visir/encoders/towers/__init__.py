@@ -1,1 +1,1 @@
-"""Towers: networks of one modality that are trained from scratch or tuned. One file per kind of body."""
+"""Towers: networks of one modality that are trained from scratch or tuned. One file per kind of backbone."""

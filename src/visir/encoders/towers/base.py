@@ -1,4 +1,4 @@
-"""Bodies and towers: a body reads images or texts, a head brings its features into the common space."""
+"""Backbones and towers: a backbone reads images or texts, a head brings its features into the common space."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from visir.encoders.towers.head import Head
 from visir.records import Modality
 
 Inputs = Tensor | Mapping[str, Tensor]
-"""What enters a body's forward pass for a batch: one tensor or several by name, the first axis the batch."""
+"""What enters a backbone's forward pass for a batch: one tensor or several by name, the first axis the batch."""
 
 LENGTHS = "lengths"
 """The name of an input that says how long each sequence of a padded batch is; it stays on the CPU."""
@@ -28,17 +28,21 @@ def to_device(inputs: Inputs, device: str | torch.device) -> Inputs:
     """
     if isinstance(inputs, Tensor):
         return inputs.to(device, non_blocking=True)
-    return {name: one if name == LENGTHS else one.to(device, non_blocking=True) for name, one in inputs.items()}
+    return {
+        name: tensor if name == LENGTHS else tensor.to(device, non_blocking=True) for name, tensor in inputs.items()
+    }
 
 
-class Body(nn.Module, ABC):
+class Backbone(nn.Module, ABC):
     """A network of one modality: prepared inputs in, feature vectors out.
 
     Preparing is split from the forward pass so that threads can do it while the model computes. What `prepare` gives is
     the same in training and in use; augmentation changes the picture, or the words, before or after it, never inside.
 
-    - `kind`: its key in `visir.encoders.towers.kinds.BODIES`
-    - `modality`: what it reads; `outputs`: the width of its features
+    Attributes:
+        kind: Its key in `visir.encoders.towers.kinds.BACKBONES`.
+        modality: What it reads.
+        outputs: The width of its features.
     """
 
     kind: ClassVar[str]
@@ -56,8 +60,8 @@ class Body(nn.Module, ABC):
         """
         return self.prepare(item)
 
-    def room_for(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.room_for`)."""
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.truncate`)."""
         return list(texts)
 
     @abstractmethod
@@ -84,7 +88,7 @@ class Body(nn.Module, ABC):
     def save(self, folder: Path) -> None:
         """Write what is neither a weight nor in `spec` (a vocabulary) into `folder`, which exists."""
 
-    def given(self) -> Sequence[nn.Module]:
+    def pretrained_modules(self) -> Sequence[nn.Module]:
         """The modules whose weights came trained (an ImageNet network, GloVe vectors).
 
         They are held fixed in the first phase of a two-phase schedule.
@@ -93,20 +97,20 @@ class Body(nn.Module, ABC):
 
 
 class Tower(nn.Module):
-    """A body and a head; without a body, a head over vectors that a frozen encoder gave and the store keeps."""
+    """A backbone and a head; without a backbone, a head over vectors that a frozen encoder gave and the store keeps."""
 
-    def __init__(self, body: Body | None, head: Head) -> None:
+    def __init__(self, backbone: Backbone | None, head: Head) -> None:
         super().__init__()
-        self.body = body
+        self.backbone = backbone
         self.head = head
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(n, dimension) vectors of a batch; not normalised."""
-        vectors: Tensor = self.head(inputs if self.body is None else self.body(inputs))
+        vectors: Tensor = self.head(inputs if self.backbone is None else self.backbone(inputs))
         return vectors
 
 
-def own_body(body: Body | None) -> Body:
-    """The body of a tower that is known to have one."""
-    assert body is not None, "a tower without a body has a frozen encoder"
-    return body
+def own_backbone(backbone: Backbone | None) -> Backbone:
+    """The backbone of a tower that is known to have one."""
+    assert backbone is not None, "a tower without a backbone has a frozen encoder"
+    return backbone

@@ -12,20 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from visir.encoders.towers import packed_gru
-from visir.encoders.towers.base import LENGTHS, Body, Inputs
+from visir.encoders.towers.base import LENGTHS, Backbone, Inputs
 from visir.encoders.towers.word_vectors import read_vectors
-from visir.encoders.towers.words import PADDING, TOKENISER, Vocabulary
+from visir.encoders.towers.words import PADDING, TOKENISER, WordVocabulary
 from visir.errors import EncoderError
 
 VOCABULARY_FILE = "vocabulary.txt"
 
 
-class GRUBody(Body):
+class GRUBackbone(Backbone):
     """Word embeddings, then a gated recurrent unit (Cho et al. 2014), then one vector per text.
-
-    - `words`: width of the embeddings; `hidden`: of the states; `outputs` is `hidden`, twice that when `bidirectional`
-    - `layers`: one over the other, each over both directions of the one below
-    - `pooling`: the "last" state of each direction, or the "mean" or the "max" of every dimension over all states
 
     Each direction is read to its own end: the backward one's last state stands at the first word. The code that was
     released with LTD takes the state at the last word for both, where the backward direction has seen one word only;
@@ -33,6 +29,12 @@ class GRUBody(Body):
 
     A text's vector does not depend on what it is batched with, beyond rounding. A text without a word is read as one
     unknown word. Nothing marks a sentence's start and end; VSE++'s code adds two words for that.
+
+    Args:
+        words: Width of the embeddings.
+        hidden: Of the states; `outputs` is `hidden`, twice that when `bidirectional`.
+        layers: One over the other, each over both directions of the one below.
+        pooling: The "last" state of each direction, or the "mean" or the "max" of every dimension over all states.
     """
 
     kind = "gru"
@@ -40,7 +42,7 @@ class GRUBody(Body):
 
     def __init__(
         self,
-        vocabulary: Vocabulary,
+        vocabulary: WordVocabulary,
         *,
         words: int = 300,
         hidden: int = 1024,
@@ -61,18 +63,22 @@ class GRUBody(Body):
     def read_vectors(self, path: str | Path) -> int:
         """Take the embeddings of all words that a file of word vectors holds; returns how many were found.
 
-        The others begin at random, with the mean and the deviation that each dimension has over those found. Raises
-        `EncoderError` as `visir.encoders.towers.word_vectors.read_vectors` does.
+        The others begin at random, with the mean and the deviation that each dimension has over those found.
+
+        Raises:
+            EncoderError: As `visir.encoders.towers.word_vectors.read_vectors` does.
         """
-        found = read_vectors(path, self.vocabulary.words, self.embedding.embedding_dim)
-        known = torch.from_numpy(np.concatenate([np.zeros(len(self.vocabulary) - len(found.known), bool), found.known]))
-        vectors = torch.from_numpy(found.vectors[found.known])
+        pretrained = read_vectors(path, self.vocabulary.words, self.embedding.embedding_dim)
+        known = torch.from_numpy(
+            np.concatenate([np.zeros(len(self.vocabulary) - len(pretrained.has_vector), bool), pretrained.has_vector])
+        )
+        vectors = torch.from_numpy(pretrained.vectors[pretrained.has_vector])
         with torch.no_grad():
             spread = torch.randn(len(known) - PADDING - 1, vectors.shape[1]) * vectors.std(0, correction=0)
             self.embedding.weight[PADDING + 1 :] = vectors.mean(0) + spread
             self.embedding.weight[known] = vectors
         self._from_file = True
-        return int(found.known.sum())
+        return int(pretrained.has_vector.sum())
 
     def prepare(self, item: str) -> NDArray[np.int32]:
         """The ids of the words, at least one."""
@@ -80,10 +86,10 @@ class GRUBody(Body):
 
     def collate(self, prepared: Sequence[Any]) -> dict[str, Tensor]:
         """`ids` (n, L) int64, padded with 0 to the longest, and `lengths` (n,) int64."""
-        lengths = np.array([len(one) for one in prepared], np.int64)
+        lengths = np.array([len(ids) for ids in prepared], np.int64)
         ids = np.full((len(prepared), lengths.max(initial=1)), PADDING, np.int64)
-        for row, one in zip(ids, prepared, strict=True):
-            row[: len(one)] = one
+        for row, sequence in zip(ids, prepared, strict=True):
+            row[: len(sequence)] = sequence
         return {"ids": torch.from_numpy(ids), LENGTHS: torch.from_numpy(lengths)}
 
     def forward(self, inputs: Inputs) -> Tensor:
@@ -144,8 +150,8 @@ class GRUBody(Body):
     @classmethod
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
         """From what `save` wrote."""
-        return cls(Vocabulary.load(folder / VOCABULARY_FILE), **spec)
+        return cls(WordVocabulary.load(folder / VOCABULARY_FILE), **spec)
 
-    def given(self) -> Sequence[nn.Module]:
+    def pretrained_modules(self) -> Sequence[nn.Module]:
         """The embeddings, when they were read from a file."""
         return (self.embedding,) if self._from_file else ()

@@ -1,4 +1,4 @@
-"""Heads: small networks that bring the features of a body, or of a frozen encoder, into the common space."""
+"""Heads: small networks that bring the features of a backbone, or of a frozen encoder, into the common space."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
 class HeadSpec:
     """The shape of one head.
 
-    - `inputs`, `outputs`: dimensions of the features and of the common space
-    - `identity`: the features are the vectors, as they are; everything below must then be left at its default
-    - `hidden`: widths of the hidden layers; () is a linear head, as in VSE++
-    - `activation`, `layer_norm`: what follows each hidden layer (the norm comes first). LTD's baseline has one hidden
-      layer with a ReLU and no norm.
-    - `shortcut`: a linear map from the inputs straight to the outputs, added to what the hidden layers give: the head
-      begins as a linear one and learns what is left. Without hidden layers it would be the same map twice, and is
-      refused.
-    - `scaling`: what happens to the features first: "unit" divides by their length, "standard" subtracts the mean and
-      divides by the standard deviation of the training vectors (`Head.fit_scaling`; kept with the weights), "none"
-    - `dropout`: on the inputs of every layer, in training only
-    - `batch_norm`: batch normalisation of the outputs, as LTD has it under the triplet loss
+    Attributes:
+        inputs, outputs: Dimensions of the features and of the common space.
+        identity: The features are the vectors, as they are; everything below must then be left at its default.
+        hidden: Widths of the hidden layers; () is a linear head, as in VSE++.
+        activation, layer_norm: What follows each hidden layer (the norm comes first). LTD's baseline has one hidden
+            layer with a ReLU and no norm.
+        shortcut: A linear map from the inputs straight to the outputs, added to what the hidden layers give: the head
+            begins as a linear one and learns what is left. Without hidden layers it would be the same map twice, and is
+            refused.
+        scaling: What happens to the features first: "unit" divides by their length, "standard" subtracts the mean and
+            divides by the standard deviation of the training vectors (`Head.fit_scaling`; kept with the weights),
+            "none".
+        dropout: On the inputs of every layer, in training only.
+        batch_norm: Batch normalisation of the outputs, as LTD has it under the triplet loss.
     """
 
     inputs: int

@@ -19,9 +19,11 @@ class Packing:
 
     So the sequences that still run are always the first ones, and no step computes padding.
 
-    - `sizes`: how many sequences run at each step; `rows`, `times`: (T,) sequence and step at each place of the layout
-    - `mirror`: (T,) the place of the same sequence's step counted from its other end; its own inverse
-    - `ends`: (n,) the place of each sequence's last step
+    Args:
+        sizes: How many sequences run at each step.
+        rows, times: (T,) sequence and step at each place of the layout.
+        mirror: (T,) the place of the same sequence's step counted from its other end; its own inverse.
+        ends: (n,) the place of each sequence's last step.
     """
 
     def __init__(self, lengths: Tensor) -> None:
@@ -50,12 +52,12 @@ def run(gru: nn.GRU, inputs: Tensor, places: Tensor, packing: Packing) -> tuple[
     `inputs` are (m, words) distinct inputs, of which `places` (T,) says which one stands at each place of the layout.
     A direction's last state is the one at its own end: the backward one's is at the first word, after all of them.
     """
-    found: list[Tensor] = []
+    outputs: list[Tensor] = []
     last: list[Tensor] = []
     for layer in range(gru.num_layers):
         if layer:
-            inputs, places = torch.cat(found, 1), torch.arange(len(packing.rows))
-        found, last = [], []
+            inputs, places = torch.cat(outputs, 1), torch.arange(len(packing.rows))
+        outputs, last = [], []
         for suffix in ("", "_reverse")[: 1 + gru.bidirectional]:
             projected = nn.functional.linear(
                 inputs, getattr(gru, f"weight_ih_l{layer}{suffix}"), getattr(gru, f"bias_ih_l{layer}{suffix}")
@@ -63,9 +65,9 @@ def run(gru: nn.GRU, inputs: Tensor, places: Tensor, packing: Packing) -> tuple[
             gates = projected.index_select(0, places[packing.mirror] if suffix else places)
             recurrent = getattr(gru, f"weight_hh_l{layer}{suffix}"), getattr(gru, f"bias_hh_l{layer}{suffix}")
             states = _Recurrence.apply(gates, *recurrent, packing.sizes)
-            found.append(states[packing.mirror] if suffix else states)
+            outputs.append(states[packing.mirror] if suffix else states)
             last.append(states[packing.ends])
-    return torch.cat(found, 1), torch.cat(last, 1)
+    return torch.cat(outputs, 1), torch.cat(last, 1)
 
 
 class _Recurrence(torch.autograd.Function):

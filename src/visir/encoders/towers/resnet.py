@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from visir.encoders.towers.pixel_body import PixelBody
+from visir.encoders.towers.pixel_backbone import PixelBackbone
 from visir.errors import EncoderError, nearest, require
 
 Depth = Literal[18, 50, 101, 152]
@@ -20,19 +20,20 @@ _TRAINED_AT = 224
 _SCALED_TO = 256
 
 
-class ResNetBody(PixelBody):
+class ResNetBackbone(PixelBackbone):
     """A residual network up to and with its average pooling: 512 features (18 layers) or 2,048 (50, 101, 152).
-
-    - `weights`: "imagenet" (torchvision's IMAGENET1K_V1, VSE++'s and LTD's), "imagenet-v2" (IMAGENET1K_V2, the same
-      network trained longer and better; not for 18 layers), "random", or a file: `.safetensors`, or `.pth` (read
-      without running code). None leaves them to be put in, as `load` does.
-    - `size`: pixels of the square that enters. The picture's shorter side is scaled to 256/224 of that (bilinear), as
-      for ImageNet's validation set, and the centre is cut out, whatever the weights (torchvision judges V2 at 232/224).
-      The papers scaled training pictures likewise and cropped
-      them at random: that is the recipe's augmentation.
 
     While the network is held fixed its batch normalisation has to be in evaluation mode (the loop sees to that); when
     it is tuned, statistics are of the batch, so that a vector in training depends on its neighbours.
+
+    Args:
+        weights: "imagenet" (torchvision's IMAGENET1K_V1, VSE++'s and LTD's), "imagenet-v2" (IMAGENET1K_V2, the same
+            network trained longer and better; not for 18 layers), "random", or a file: `.safetensors`, or `.pth` (read
+            without running code). None leaves them to be put in, as `load` does.
+        size: Pixels of the square that enters. The picture's shorter side is scaled to 256/224 of that (bilinear), as
+            for ImageNet's validation set, and the centre is cut out, whatever the weights (torchvision judges V2 at
+            232/224). The papers scaled training pictures likewise and cropped them at random: that is the recipe's
+            augmentation.
     """
 
     kind = "resnet"
@@ -56,8 +57,8 @@ class ResNetBody(PixelBody):
 
     def features(self, pixels: Tensor) -> Tensor:
         """(n, outputs) averages over the last convolution's places."""
-        found: Tensor = self.network(pixels)
-        return found
+        features: Tensor = self.network(pixels)
+        return features
 
     def spec(self) -> dict[str, Any]:
         """Depth and size."""
@@ -68,7 +69,7 @@ class ResNetBody(PixelBody):
         """From `spec` alone."""
         return cls(**spec, weights=None)
 
-    def given(self) -> Sequence[nn.Module]:
+    def pretrained_modules(self) -> Sequence[nn.Module]:
         """The whole network, unless it began at random."""
         return (self.network,) if self._came_trained else ()
 
@@ -101,7 +102,7 @@ def _released(depth: Depth, weights: str) -> Mapping[str, Tensor]:
         raise EncoderError(f"torchvision has no {weights} weights of {depth} layers.", hint='weights = "imagenet"')
     url: str = releases[_RELEASES[weights]].url
     try:
-        found: Mapping[str, Tensor] = torch.hub.load_state_dict_from_url(
+        state: Mapping[str, Tensor] = torch.hub.load_state_dict_from_url(
             url, progress=False, check_hash=True, weights_only=True
         )
     except (OSError, RuntimeError) as fault:  # no network, no space; a download whose hash is not that in its name
@@ -110,7 +111,7 @@ def _released(depth: Depth, weights: str) -> Mapping[str, Tensor]:
             f"ResNet-{depth}: its ImageNet weights are not at {target} and could not be downloaded ({fault}).",
             hint=f"download {url} elsewhere and put it there, or name a file of weights (image.weights)",
         ) from fault
-    return found
+    return state
 
 
 def _from_file(path: Path) -> Mapping[str, Tensor]:
@@ -122,23 +123,23 @@ def _from_file(path: Path) -> Mapping[str, Tensor]:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
 
-            found = load_file(str(path))
+            state = load_file(str(path))
         else:
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            state = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, UnpicklingError, RuntimeError, EOFError, OSError) as fault:
         first = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
         raise EncoderError(
             f"{path}: its weights cannot be read: {first}", hint="a .safetensors, or a .pth with a state_dict only"
         ) from fault
-    if not isinstance(found, Mapping) or not all(isinstance(one, Tensor) for one in found.values()):
+    if not isinstance(state, Mapping) or not all(isinstance(one, Tensor) for one in state.values()):
         raise EncoderError(f"{path}: holds no state_dict (names and tensors).", hint="save model.state_dict()")
-    return found
+    return state
 
 
 def _fill(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
     """Put in everything but the classifier, which a tower has none of."""
-    kept = {name: tensor for name, tensor in state.items() if not name.startswith("fc.")}
+    weights = {name: tensor for name, tensor in state.items() if not name.startswith("fc.")}
     try:
-        network.load_state_dict(kept)
+        network.load_state_dict(weights)
     except RuntimeError as fault:
         raise EncoderError(f"{where}: not the weights of this ResNet: {fault}", hint="is the depth right?") from fault

@@ -10,24 +10,25 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from visir.encoders.towers.pixel_body import PixelBody
+from visir.encoders.towers.pixel_backbone import PixelBackbone
 from visir.errors import EncoderError
 
 _GROUPS = 8
 _GRID = 4
 
 
-class SmallCNNBody(PixelBody):
+class SmallCNNBackbone(PixelBackbone):
     """Four convolutions of 3 × 3, the first three halving the picture, read out both in places and as a whole.
-
-    - `size`: pixels of the square that enters; `width`: channels of the first convolution, doubled twice. A multiple of
-      8, because of the groups below.
 
     The last maps are averaged over a grid of 4 × 4 places, which keeps what is left of what; beside them stands every
     channel's maximum over the whole picture, which says what is there wherever it is. 68 · `width` features in all.
 
     Normalisation is over groups of channels of one picture (Wu & He 2018). Batch normalisation would make a vector
     depend on its neighbours, and a batch in chunks, or over several processes, would not be the same batch.
+
+    Args:
+        size: Pixels of the square that enters.
+        width: Channels of the first convolution, doubled twice. A multiple of 8, because of the groups below.
     """
 
     kind = "small-cnn"

@@ -19,10 +19,15 @@ _BROKEN = "is the download complete? compare its size"
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """Row i belongs to word i of those asked for: its (d,) float32 vector; `known[i]` is False where there is none."""
+    """The vectors of some words, in their order.
+
+    Attributes:
+        vectors: (words, d) float32; zeros where a word has no vector.
+        has_vector: (words,) whether the file has a vector of the word.
+    """
 
     vectors: NDArray[np.float32]
-    known: NDArray[np.bool_]
+    has_vector: NDArray[np.bool_]
 
 
 def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVectors:
@@ -32,9 +37,10 @@ def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVect
     what is left of the last `width` numbers: a few hundred tokens of glove.840B hold spaces. Of a word that comes twice
     the first vector is taken. A first line of two integers, as word2vec writes it, is passed over.
 
-    Raises `EncoderError` for a missing file, saying where to get one; for a file of another width, or without any of
-    the words; and, naming the line, for a word that is not UTF-8 or a vector of one of `words` that is cut short or
-    holds what is no finite number.
+    Raises:
+        EncoderError: The file is missing (the message says where to get one), has another width, or has none of the
+            words; a word is not UTF-8, or a vector of one of `words` is cut short or not finite (the message names the
+            line).
     """
     if not Path(path).is_file():
         raise EncoderError(
@@ -42,7 +48,7 @@ def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVect
             hint=f"download glove.6B.zip or glove.840B.300d.zip from {SOURCE}, unpack it, and name the file "
             "(text.vectors), or leave it out to learn the embeddings",
         )
-    places = {word.encode(): place for place, word in enumerate(words)}
+    places = {word.encode(): row for row, word in enumerate(words)}
     vectors, known = np.zeros((len(words), width), np.float32), np.zeros(len(words), bool)
     with open_binary(path) as stream:
         for number, line in enumerate(stream, 1):
@@ -50,13 +56,13 @@ def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVect
             if number == 1 and _is_header(path, line, width):
                 continue
             if not word.isascii():
-                _refuse_other_encoding(path, number, word)
+                _check_encoding(path, number, word)
             # Nearly every line is of none of our words: one look-up decides.
-            place = places.get(word)
-            if place is not None and not known[place]:
+            row = places.get(word)
+            if row is not None and not known[row]:
                 vector = _parse(path, number, line, width)
                 if vector is not None:
-                    vectors[place], known[place] = vector, True
+                    vectors[row], known[row] = vector, True
     if not known.any():
         raise EncoderError(
             f"{path}: holds none of the {len(words):,} words.", hint="is it of this language, and in lower case?"
@@ -68,16 +74,16 @@ def _is_header(path: str | Path, line: bytes, width: int) -> bool:
     """Whether the first line is word2vec's count and width; refuses a file of another width."""
     parts = line.split()
     header = len(parts) == 2 and parts[0].isdigit() and parts[1].isdigit()
-    found = int(parts[1]) if header else len(line.rstrip().split(b" ")) - 1
-    if found != width:
+    numbers = int(parts[1]) if header else len(line.rstrip().split(b" ")) - 1
+    if numbers != width:
         raise EncoderError(
-            f"{path}, line 1: vectors of {found} numbers; the embeddings have {width}.",
-            hint=f"set the width of the embeddings to {found} (text.words), or take another file",
+            f"{path}, line 1: vectors of {numbers} numbers; the embeddings have {width}.",
+            hint=f"set the width of the embeddings to {numbers} (text.words), or take another file",
         )
     return header
 
 
-def _refuse_other_encoding(path: str | Path, number: int, word: bytes) -> None:
+def _check_encoding(path: str | Path, number: int, word: bytes) -> None:
     try:
         word.decode()
     except UnicodeDecodeError as fault:

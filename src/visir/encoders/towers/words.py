@@ -38,7 +38,7 @@ def tokenise(text: str) -> list[str]:
     return _WORD.findall(text.lower().replace("’", "'"))
 
 
-class Vocabulary:
+class WordVocabulary:
     """Words in a fixed order; the word at place i has the id i + 4, after padding 0, unknown 1, start 2, end 3."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -53,15 +53,20 @@ class Vocabulary:
         return SPECIAL + len(self.words)
 
     @classmethod
-    def fit(cls, texts: Iterable[str], min_count: int = 1, limit: int | None = None) -> Vocabulary:
+    def fit(cls, texts: Iterable[str], min_count: int = 1, limit: int | None = None) -> WordVocabulary:
         """The words that occur at least `min_count` times in all, the most frequent first (equals: by alphabet).
 
-        Fit on the training split only. `limit` keeps that many at most. Raises `EncoderError` when no word is left.
+        Fit on the training split only. `limit` keeps that many at most.
+
+        Raises:
+            EncoderError: No word is left.
         """
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(tokenise(text))
-        chosen = sorted((one for one in counts.items() if one[1] >= min_count), key=lambda one: (-one[1], one[0]))
+        chosen = sorted(
+            (entry for entry in counts.items() if entry[1] >= min_count), key=lambda entry: (-entry[1], entry[0])
+        )
         if not chosen:
             if not counts:
                 raise EncoderError("there is not one word in all the texts.", hint="are the captions empty?")
@@ -87,6 +92,6 @@ class Vocabulary:
         path.write_bytes("".join(f"{word}\n" for word in self.words).encode())
 
     @classmethod
-    def load(cls, path: Path) -> Vocabulary:
+    def load(cls, path: Path) -> WordVocabulary:
         """Read what `save` wrote."""
         return cls(read_lines(path))

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
-from visir.encoders.models.imported import Imported
 from visir.errors import ConfigurationError, nearest
 from visir.evaluation.assembly import Pool, candidates_line, queries_line
 from visir.evaluation.assembly import assemble as assemble_tasks
@@ -327,15 +326,12 @@ def _system(system: Encoder | System, name: str | None, encoding: Mapping[str, A
     if not isinstance(system, Encoder):
         return system
     for modality in ("image", "text"):
-        under: Encoder | None = system
-        while under is not None:
-            if isinstance(under, Imported):
-                raise ConfigurationError(
-                    f"{system.card.name}: vectors that were made elsewhere cannot be asked perturbed queries.",
-                    hint="name the model itself; or write the perturbed captions (visir perturb), search them "
-                    "where the model is, and give the runs (--runs)",
-                )
-            under = under.backbone(modality)
+        if system.root_encoder(modality).precomputed:
+            raise ConfigurationError(
+                f"{system.card.name}: vectors that were made elsewhere cannot be asked perturbed queries.",
+                hint="name the model itself; or write the perturbed captions (visir perturb), search them "
+                "where the model is, and give the runs (--runs)",
+            )
     return EncoderSystem(system, None, name, zero_queries="unanswered", **encoding)
 
 

@@ -11,8 +11,7 @@ from visir.evaluation.systems.base import System
 from visir.evaluation.systems.encoder import EncoderSystem
 from visir.evaluation.systems.runs import RunSystem, by_task
 from visir.evaluation.systems.vectors import VectorSystem
-from visir.records import Embeddings, Run, SparseEmbeddings
-from visir.search.exact import Vectors
+from visir.records import Embeddings, Run, SparseEmbeddings, Vectors
 from visir.search.vectors import Similarity
 
 AnySystem: TypeAlias = System | Encoder | Run | Iterable[Vectors] | Iterable[Run] | Mapping[str, Vectors | Run]

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
+from visir.encoders.encoding import encode_items
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.vectors import VectorSystem
-from visir.records import PLAIN, Embeddings, Items, Qrels, Ranks, Role, Task, Ties
-from visir.search.exact import SearchResult, Vectors
+from visir.records import PLAIN, Embeddings, Items, Qrels, Ranks, Role, Task, Ties, Vectors
+from visir.search.exact import SearchResult
 from visir.search.vectors import Similarity
 
 
@@ -66,13 +67,13 @@ class EncoderSystem(System):
 
     def vectors(self, items: Items, role: Role) -> Vectors:
         """The vectors of these items, encoded once in this role."""
-        if not getattr(self.encoder, "distinguishes_roles", False):
+        if not self.encoder.distinguishes_roles:
             role = "document"
         key = (id(items), role)
         if key not in self._vectors:
             started = time.perf_counter()
-            broken = {"skip_broken": True} if self._skip_broken and items.places is not None else {}
-            made = encode_items(self.encoder, items, role, **self._options, **broken)
+            skip_broken = self._skip_broken and items.places is not None
+            made = encode_items(self.encoder, items, role, skip_broken=skip_broken, **self._options)
             self._vectors[key] = (items, made)  # the items are held, so that no others get their id
             stage = f"encode {items.title}"
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started
@@ -164,25 +165,6 @@ def check_options(encoder: Encoder, options: dict[str, Any]) -> None:
     known = ("store", "batch_size", "workers")
     faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
     raise_faults(ConfigurationError, f"encoding with {encoder.card.name}", faults)
-
-
-def encode_items(encoder: Encoder, items: Items, role: Role, **options: Any) -> Vectors:
-    """The vectors of items in a role."""
-    import sys
-
-    from visir.encoders import encode
-    from visir.records import Collection
-
-    sparse = sys.modules.get("visir.sparse.encoder")
-    call: Any = sparse.encode_sparse if sparse is not None and isinstance(encoder, sparse.SparseEncoder) else encode
-    if items.modality == "image":
-        collection = Collection.build(items.name, images=items.images.to_pydict(), root=items.root)
-    else:
-        texts = {"id": items.ids, "text": items.texts, "image_id": ["-"] * len(items)}
-        collection = Collection.build(items.name, images={"id": ["-"]}, captions=texts)
-    collection = replace(collection, injected=items.injected, corrupted=items.corrupted)
-    vectors: Vectors = call(encoder, collection, items.modality, **options)
-    return vectors
 
 
 def unanswered(ranks: Ranks, qrels: Qrels) -> Ranks:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from visir.records import EncoderCard, SparseEmbeddings
-from visir.search.exact import Vectors
+from visir.records import EncoderCard, SparseEmbeddings, Vectors
 
 _TRUNCATION = ("truncation", "max_length", "context_length", "max_tokens")
 _OF_VOCABULARY = ("vocabulary", "terms")

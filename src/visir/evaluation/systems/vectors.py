@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from visir.errors import ConfigurationError
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.fields import system_fields, system_name
-from visir.records import Embeddings, Items, SparseEmbeddings, Task, Ties
-from visir.search.exact import SearchResult, Vectors, search, search_both, similarity_of
+from visir.records import Embeddings, Items, SparseEmbeddings, Task, Ties, Vectors
+from visir.search.exact import SearchResult, search, search_both, similarity_of
 from visir.search.pools import search_pools
 from visir.search.ranks import ranks_of
 from visir.search.sparse.scan import check_same_vocabulary

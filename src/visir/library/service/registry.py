@@ -151,7 +151,7 @@ class LibraryHandle:
             "fields": fields,
             "categories": bool(searcher.categories()),
             "captions": library.captions is not None,
-            "rerank": searcher.has_matcher,
+            "rerank": searcher.has_cross_encoder,
             "texts": searcher.takes_texts,
             "generation": library.generation,
             "state": self.lease.status_record(),

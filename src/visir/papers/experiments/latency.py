@@ -47,7 +47,6 @@ class LatencyExperiment(SparseHeadExperiment):
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
         from visir.encoders import encode, load
-        from visir.encoders.models.imported import Imported
         from visir.evaluation.sparse_measures import flops
         from visir.sparse.encoder import SparseEncoder
         from visir.sparse.top_terms import encode_part
@@ -64,7 +63,7 @@ class LatencyExperiment(SparseHeadExperiment):
             notes: list[str] = []
             values: dict[str, float] = {}
             if self.index == "dense":
-                of_texts = opened if isinstance(expanded.dense, Imported) else part
+                of_texts = opened if expanded.dense.precomputed else part
                 texts = encode(expanded.dense, of_texts, "text").select(part.captions["id"].slice(0, self.queries))
                 search = _graph(encode(expanded.dense, opened, "image"), texts, "cosine", notes)
                 count = opened.images.num_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.papers.comparison import StudyComparison
 from visir.papers.registries import DRAWINGS
-from visir.reports.figures import Figure
+from visir.reports.blocks import Figure
 from visir.reports.svg import themed
 
 

@@ -6,16 +6,56 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from visir.papers.comparison import StudyComparison
 from visir.papers.reports.figures import figures_of
 from visir.papers.reports.tables import provenance_rows, summary_table, tables_of, values_table, words_table
 from visir.papers.run import STUDIES
 from visir.papers.status import STATES, StudyStatus
-from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
-from visir.reports.page import page_bytes
+from visir.reports.blocks import (
+    Block,
+    Bullets,
+    Card,
+    Cards,
+    Definitions,
+    Files,
+    Fold,
+    Group,
+    Inline,
+    Paragraph,
+    inline,
+)
+from visir.reports.formats import to_csv, to_latex, to_markdown
+from visir.reports.page import Page, Section, page_bytes
+from visir.reports.table import Column, Table
 from visir.storage import put
 
 FORMS = {"md": to_markdown, "tex": to_latex, "csv": to_csv}
 """The forms that every table is written in, by their suffix."""
+
+MEANINGS: tuple[tuple[Inline, Inline], ...] = (
+    (
+        "reproduced",
+        "On the data of the table, the mean over seeds is within 5 % of the printed value (thesis 2.5.3). On other "
+        "data no value is judged.",
+    ),
+    (
+        "order",
+        "Two systems (or two rows of values) stand in the printed order, strictly. Pairs that tie in print are none.",
+    ),
+    (
+        "reproducible, replicable, generalisable",
+        "Same data; other real data of the kind; from collections of scenes to those of single objects. Generated "
+        "data answers none of them: it shows that the study runs.",
+    ),
+    (
+        "?",
+        inline(
+            "The printed value cannot be right, or is not what its label says; <code>visir study show</code> gives the "
+            "reason."
+        ),
+    ),
+)
+"""What the words of the page mean."""
 
 
 def write_papers_report(out: Path, statuses: Sequence[StudyStatus]) -> Path:
@@ -43,31 +83,43 @@ def write_papers_report(out: Path, statuses: Sequence[StudyStatus]) -> Path:
     summary = summary_table(statuses)
     for suffix, form in FORMS.items():
         contents[f"tables/summary.{suffix}"] = form(summary).encode()
-    sections = [
-        {
-            "status": status,
-            "parts": [
-                {
-                    "comparison": comparison,
-                    "figures": figures_of(comparison),
-                    "tables": [to_html(table) for table in tables_of(comparison)],
-                    "provenance": provenance_rows(comparison),
-                    "scale": comparison.study.scale(comparison.scale),
-                }
-                for comparison in status.comparisons
-            ],
-        }
-        for status in statuses
-        if status.comparisons
-    ]
     counted = Counter(status.state for status in statuses)
-    contents["report.html"] = page_bytes(
-        "papers.html.j2",
-        room="visir.papers.reports",
-        summary=to_html(summary),
-        counts=[(state, counted[state]) for state in STATES],
-        sections=sections,
-        files=sorted(files.items()),
-    )
+    states = [(state, str(counted[state])) for state in STATES]
+    studies: list[Block] = [_study(status) for status in statuses if status.comparisons]
+    nothing = Paragraph(inline("Nothing was run yet: <code>visir study run NAME --scale smoke</code>"), "lead")
+    sections = [
+        Section("summary", "Summary", [Cards([Card("", states)]), summary]),
+        Section("studies", "Study by study", studies or [nothing]),
+        Section("meaning", "What the words mean", [Definitions(MEANINGS)]),
+        Section("files", "Files beside this page", [Files(sorted(files.items()))], short="Files"),
+    ]
+    subtitle = "measured beside published, with a verdict for every value"
+    contents["report.html"] = page_bytes(Page("studies", "The papers' tables", sections, [subtitle]))
     put(out, STUDIES, contents)
     return out / "report.html"
+
+
+def _study(status: StudyStatus) -> Group:
+    """One study: its claims, the verdicts on them, and its scales, the largest open."""
+    verdicts: list[tuple[Inline, Inline]] = [
+        (verdict.question, inline("<b>{}</b>: {}", verdict.answer, verdict.reason)) for verdict in status.verdicts
+    ]
+    last = len(status.comparisons) - 1
+    scales = [_scale(comparison, is_open=number == last) for number, comparison in enumerate(status.comparisons)]
+    blocks: list[Block] = [Paragraph(status.study.claims, "lead"), Definitions(verdicts), *scales]
+    return Group(f"{status.study.paper}: {status.study.title}", blocks, status.name)
+
+
+def _scale(comparison: StudyComparison, *, is_open: bool) -> Fold:
+    """What a study came to at one scale."""
+    blocks: list[Block] = [*figures_of(comparison), *tables_of(comparison)]
+    for title, sentences in (
+        ("Which reading gives the published values", comparison.explained),
+        ("Where R@10 is R@5", comparison.row_annotations),
+    ):
+        if sentences:
+            blocks.append(Group(title, [Bullets([inline("<b>{}</b>: {}", name, text) for name, text in sentences])]))
+    provenance = Table.of([Column("field"), Column("value")], provenance_rows(comparison))
+    blocks.append(Fold("Protocol, hardware, versions, seeds", [provenance]))
+    scale = comparison.study.scale(comparison.scale)
+    return Fold(comparison.scale, blocks, scale.description, is_open=is_open)

@@ -1,14 +1,15 @@
-"""The report of category-to-image search: one HTML file with numbers, errors, answers as pictures, and the tree."""
+"""The page of category-to-image search: numbers, errors, answers as pictures, and the tree."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from markupsafe import Markup
 
 from visir.errors import ConfigurationError, nearest
 from visir.products.errors import FirstAnswers, first_answers
-from visir.products.evaluate import TABLE, CategoryEvaluation
+from visir.products.evaluate import TABLE, CategoryEvaluation, Trial
 from visir.products.relevance import Setting
 from visir.products.reports.pictures import Chain, chains, product_thumbnails
 from visir.products.reports.plots import depth_bars, distance_bars, seen_lines, setting_dots
@@ -22,36 +23,34 @@ from visir.products.reports.tables import (
     systems_in_setting,
 )
 from visir.products.reports.tree import Node, tree_of
-from visir.reports.figures import Figure
-from visir.reports.formats import to_html
-from visir.reports.page import write_page
+from visir.reports.blocks import (
+    Block,
+    Branch,
+    Definitions,
+    Figure,
+    Figures,
+    Fold,
+    Group,
+    Inline,
+    Notice,
+    Paragraph,
+    Tree,
+    inline,
+    production,
+)
+from visir.reports.gallery import Gallery, GalleryEntry, Strip, Tile
+from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
+from visir.reports.table import Cell, Column, Spread, Table
+from visir.reports.thumbnails import Thumbnail
 
 PICTURE_BUDGET = 1_400_000
 """Bytes of text that all pictures of one report may take together."""
-_SAYS: Mapping[Setting, str] = {
+_EXPLANATIONS: Mapping[Setting, str] = {
     "all": "Every category that has test products asks, whatever its level.",
     "general": "Only the roots of the trees ask: “Clothing”, “Furniture”.",
     "specific": "Only categories to which a product belongs directly ask: the ends of its path.",
 }
-
-
-@dataclass(frozen=True)
-class Number:
-    """A cell: the mean over splits in percent, its standard deviation ("" for one split), whether it is the best."""
-
-    mean: str
-    sd: str
-    best: bool
-
-
-@dataclass(frozen=True)
-class SettingPart:
-    """The numbers of one setting: systems × measures."""
-
-    title: str
-    says: str
-    rows: tuple[tuple[str, tuple[Number, ...]], ...]
 
 
 def write_categories_report(
@@ -64,128 +63,263 @@ def write_categories_report(
     count: int = 4,
     top: int = 8,
 ) -> Path:
-    """Write the report as a single HTML file; returns its path.
+    """Write the page of an evaluation of category-to-image search and return its path.
 
-    - `system`: whose answers, errors and tree are shown; None takes the one with the best R-precision over all
-      categories (or, without that setting, over the first there is)
-    - `command`: the command line that makes the report again; `beside`: {file name: what it holds} of the files written
-      into the same folder
-    - `count`: how many paths of categories are shown as pictures; `top`: how much of each answer
+    Args:
+        path: The HTML file to write.
+        evaluation: The evaluation.
+        system: Whose answers, errors and tree are shown; None takes the one with the best R-precision over all
+            categories (or, without that setting, over the first there is).
+        command: The command line that makes the page again.
+        beside: What each file in the page's folder holds, by its name.
+        count: How many paths of categories are shown as pictures.
+        top: How much of each answer is shown.
 
-    The file needs no network, no script and no other file, and follows the reader's light or dark theme. The same input
-    gives the same bytes. Raises `ConfigurationError` for a system that is not there.
+    Raises:
+        ConfigurationError: The system was not evaluated.
     """
     shown, setting = _chosen(evaluation, system)
     trials = evaluation.trials[shown, setting]
-    found = {key: first_answers(one) for key, one in evaluation.trials.items()}
-    by_id = trials[0].task.by == "id"
-    told = chains(trials[0], count=count, top=top) if by_id else []
-    ids = [one.id for chain in told for asked in chain.asked for one in asked.found]
-    catalogue = evaluation.catalogue
-    compared = differences_table(evaluation) if len(evaluation.systems) > 1 else None
-    protocols = {part: evaluation.trials[systems_in_setting(evaluation, part)[0], part] for part in evaluation.settings}
-    return write_page(
-        path,
-        "categories.html.j2",
-        room="visir.products.reports",
-        title=f"Category-to-image search on {catalogue.name}",
-        evaluation=evaluation,
-        described=catalogue.describe(),
-        task=trials[0].task,
-        splits=max(len(one) for one in evaluation.trials.values()),
-        heads=[HEADS[name] for name in TABLE],
-        parts=[_part(evaluation, one) for one in evaluation.settings],
-        overview=_overview(evaluation),
-        differences_table=to_html(compared) if compared else "",
-        differences=len(compared.rows) if compared else 0,
-        beyond=sum(row[-1] == "yes" for row in compared.rows) if compared else 0,
-        seen_table=to_html(seen_table(evaluation)),
-        seen_figure=_seen_figure(evaluation),
-        errors_table=to_html(errors_table(found)),
-        error_figures=_error_figures(
-            {part: found[shown, part] for part in evaluation.settings if (shown, part) in found}
+    task = trials[0].task
+    splits = max(len(trials) for trials in evaluation.trials.values())
+    sections = [Section("numbers", "Numbers", _numbers(evaluation, trials[0], splits))]
+    if len(evaluation.systems) > 1:
+        sections.append(
+            Section("differences", "Are the differences more than chance?", _differences(evaluation), "Differences")
+        )
+    sections.append(Section("seen", "Seen and unseen categories", _seen(evaluation), short="Seen and unseen"))
+    sections.append(Section("errors", "Where wrong first answers lie", _errors(evaluation, shown), short="Errors"))
+    if task.by == "id":
+        if paths := chains(trials[0], count=count, top=top):
+            ids = [product.id for chain in paths for asked in chain.asked for product in asked.found]
+            pictures = product_thumbnails(evaluation.catalogue, ids, budget=PICTURE_BUDGET)
+            sections.append(Section("pictures", "Answers as pictures", _pictures(paths, pictures, shown)))
+        if nodes := tree_of(trials):
+            sections.append(
+                Section("tree", "The tree of categories", _tree(nodes, shown, setting, splits), short="The tree")
+            )
+    sections.append(Section("made", "How it was made", [*_method(evaluation), *production(command, beside)]))
+    title = f"Category-to-image search on {evaluation.catalogue.name}"
+    return write_page(path, Page("category-to-image report", title, sections, _facts(evaluation, trials[0], splits)))
+
+
+def _facts(evaluation: CategoryEvaluation, trial: Trial, splits: int) -> list[Inline]:
+    """What was searched, at a glance."""
+    counts = evaluation.catalogue.describe()
+    tested = inline("tested on <b>{}</b>", trial.task.split.name or "one split")
+    return [
+        inline("products <b>{}</b>", f"{counts['products']:,}"),
+        inline("with picture <b>{}</b>", f"{counts['with picture']:,}"),
+        inline(
+            "categories <b>{}</b> in <b>{}</b> tree{}",
+            f"{counts['categories']:,}",
+            counts["trees"],
+            "" if counts["trees"] == 1 else "s",
         ),
-        shown=shown,
-        shown_setting=SETTING_WORDS[setting].lower(),
-        chains=told,
-        thumbs=product_thumbnails(catalogue, ids, budget=PICTURE_BUDGET),
-        trees=tree_of(trials) if by_id else [],
-        protocols=[(SETTING_WORDS[part], one[0].result.protocol.card()) for part, one in protocols.items()],
-        notes=_notes(evaluation),
-        command=command,
-        beside=sorted((beside or {}).items()),
+        tested if splits == 1 else inline("splits <b>{}</b>", splits),
+        inline("categories told apart by <b>{}</b>", trial.task.by),
+    ]
+
+
+def _numbers(evaluation: CategoryEvaluation, trial: Trial, splits: int) -> list[Block]:
+    """The plot of all settings, and the table of each."""
+    right = (
+        "A product is right when the category is on its path."
+        if trial.task.relevance == "path"
+        else "A product is right for one category only, the one drawn for it."
+    )
+    means = f": means over {splits} splits ± standard deviation" if splits > 1 else ""
+    lead = (
+        f"A query is the name of a category; its answer is all test products in order, best first. {right} In "
+        f"percent{means}."
+    )
+    note = (
+        "mAP@k divides by the smaller of k and the number of relevant products (capped_map@k), R-prec is precision at "
+        "as many answers as there are relevant products. Bold: the best as printed."
+    )
+    settings: list[Block] = [
+        Group(
+            setting_head(evaluation, setting),
+            [Paragraph(_EXPLANATIONS[setting], "above"), _setting_table(evaluation, setting)],
+        )
+        for setting in evaluation.settings
+    ]
+    return [Paragraph(lead, "lead"), _overview(evaluation), *settings, Paragraph(note, "note")]
+
+
+def _setting_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:
+    """Systems × measures of one setting; the deviation over splits behind each mean."""
+    systems = systems_in_setting(evaluation, setting)
+    rows: list[list[Cell]] = []
+    for system in systems:
+        spreads = [evaluation.spread(system, setting, name) for name in TABLE]
+        rows.append([system, *(Spread(100 * one.mean, None if one.splits < 2 else 100 * one.sd) for one in spreads)])
+    return Table.of([Column("system"), *(Column(HEADS[name], 1, "max") for name in TABLE)], rows)
+
+
+def _differences(evaluation: CategoryEvaluation) -> list[Block]:
+    """One system against another; folded where there are many."""
+    table = differences_table(evaluation)
+    lead = Paragraph("R-precision of one system less that of another, category by category.", "lead")
+    if len(evaluation.systems) <= 3:
+        return [lead, table]
+    beyond = sum(row[-1] == "yes" for row in table.rows)
+    return [lead, Fold(f"All {len(table.rows)} comparisons; {beyond} are beyond chance", [table])]
+
+
+def _seen(evaluation: CategoryEvaluation) -> list[Block]:
+    """Seen and unseen categories: a plot, and the table."""
+    svg = themed(
+        seen_lines(evaluation), "seen", "R-precision on seen and unseen categories; the numbers are in the table."
+    )
+    caption = (
+        "Unseen categories tend to be small. Systems that are not trained have seen nothing: their two marks say how "
+        "much easier one half is by itself."
+    )
+    return [Figure(svg, "Seen and unseen", caption), Fold("All measures", [seen_table(evaluation)])]
+
+
+def _errors(evaluation: CategoryEvaluation, shown: str) -> list[Block]:
+    """Plots of the errors of one system, and the table of all."""
+    errors = {key: first_answers(trials) for key, trials in evaluation.trials.items()}
+    own = {setting: errors[shown, setting] for setting in evaluation.settings if (shown, setting) in errors}
+    lead = inline("The plots show <b>{}</b>; the table has every system.", shown)
+    return [Paragraph(lead, "lead"), Figures(_error_figures(own)), errors_table(errors)]
+
+
+def _pictures(paths: Sequence[Chain], pictures: Mapping[str, Thumbnail], shown: str) -> list[Block]:
+    """The answers to the categories of each path, from general to specific."""
+    lead = inline(
+        "What <b>{}</b> finds, from general to specific categories. A right product has a tick and a solid frame, a "
+        "wrong one a cross and a dashed frame.",
+        shown,
+    )
+    blocks: list[Block] = [Paragraph(lead, "lead")]
+    for chain in paths:
+        entries = []
+        for asked in chain.asked:
+            tiles = [
+                Tile(
+                    picture=pictures[product.id],
+                    alt=product.title,
+                    note=inline('<span dir="auto" title="{}">{}</span>', " › ".join(product.path), product.path[-1]),
+                    right=bool(product.right),
+                    hint=product.title,
+                )
+                for product in asked.found
+            ]
+            hits = inline(
+                "<strong>{} of {}</strong> shown {} right", asked.hits, len(tiles), "is" if asked.hits == 1 else "are"
+            )
+            verdict = inline(
+                "level {} · {} · {} to be found",
+                asked.level,
+                hits if tiles else inline("<strong>nothing was found</strong>"),
+                f"{asked.relevant:,}",
+            )
+            entries.append(GalleryEntry(f"“{asked.name}”", verdict, [Strip(tiles)] if tiles else []))
+        crumbs = Markup(' <span class="soft" aria-hidden="true">›</span> ').join(asked.name for asked in chain.asked)
+        blocks.append(Group(crumbs, [Gallery(entries)]))
+    return blocks
+
+
+def _tree(nodes: Sequence[Node], shown: str, setting: Setting, splits: int) -> list[Block]:
+    """The tree of categories with the R-precision of one system."""
+    lead = inline(
+        "{} that asked, with their test products and the R-precision of <b>{}</b>{}. “Below” is the mean of all "
+        "categories under one. Open a category to see those in it.",
+        SETTING_WORDS[setting].capitalize(),
+        shown,
+        " (products of all splits; means over the splits)" if splits > 1 else "",
+    )
+    branches = [_branch(node, is_open=number == 0) for number, node in enumerate(nodes)]
+    return [Paragraph(lead, "lead"), Tree(branches, ("category", "", "products", "R-prec", "mean below"))]
+
+
+def _branch(node: Node, *, is_open: bool = False) -> Branch:
+    """A category with its number of products, its R-precision, and the mean of those under it."""
+    percent = '<b>{}</b><span class="unit"> %</span>'
+    below = (
+        inline('{}<span class="unit"> %</span><span class="hidden"> below</span>', f"{100 * node.below:.0f}")
+        if node.below is not None
+        else ""
+    )
+    words = f" product{'' if node.products == 1 else 's'}, R-precision"
+    return Branch(
+        node.name,
+        [
+            inline('{}<span class="hidden">{}</span>', f"{node.products:,}", words),
+            inline(percent, f"{100 * node.value:.0f}"),
+            below,
+        ],
+        [_branch(child) for child in node.children],
+        hint=node.id,
+        tag="unseen" if node.seen == "unseen" else "",
+        share=node.value,
+        is_open=is_open,
     )
 
 
+def _method(evaluation: CategoryEvaluation) -> list[Block]:
+    """The systems, what unseen means, what must be said, and the protocol cards."""
+    systems = [
+        (name, "; ".join(f"{key}: {value}" for key, value in card.items())) for name, card in evaluation.cards.items()
+    ]
+    unseen = (
+        "The category was the query of no training pair of the split (a product makes a pair with one category of its "
+        "path)."
+    )
+    notes = _notes(evaluation)
+    blocks: list[Block] = [Definitions([*systems, ("unseen", unseen)])]
+    if notes:
+        blocks.append(Notice(notes))
+    for setting in evaluation.settings:
+        trial = evaluation.trials[systems_in_setting(evaluation, setting)[0], setting][0]
+        card = Table.of([Column("field"), Column("value")], trial.result.protocol.card())
+        blocks.append(Fold(f"Protocol card: {SETTING_WORDS[setting].lower()}, first split", [card]))
+    return blocks
+
+
 def _chosen(evaluation: CategoryEvaluation, system: str | None) -> tuple[str, Setting]:
+    """The system that is shown, and in which setting."""
     if system is not None and system not in evaluation.systems:
         raise ConfigurationError(f"no system {system!r} was evaluated", hint=nearest(system, evaluation.systems))
-    of = system and [setting for setting in evaluation.settings if (system, setting) in evaluation.trials]
-    setting = of[0] if of else evaluation.settings[0]
-    there = systems_in_setting(evaluation, setting)
-    best = max(there, key=lambda one: evaluation.spread(one, setting, "rprecision").mean)
+    settings = [setting for setting in evaluation.settings if system and (system, setting) in evaluation.trials]
+    setting = settings[0] if settings else evaluation.settings[0]
+    systems = systems_in_setting(evaluation, setting)
+    best = max(systems, key=lambda name: evaluation.spread(name, setting, "rprecision").mean)
     return system or best, setting
 
 
-def _part(evaluation: CategoryEvaluation, setting: Setting) -> SettingPart:
-    systems = systems_in_setting(evaluation, setting)
-    spreads = {one: [evaluation.spread(one, setting, name) for name in TABLE] for one in systems}
-    printed = {one: [f"{100 * each.mean:.1f}" for each in own] for one, own in spreads.items()}
-    best = [max(float(printed[one][at]) for one in systems) for at in range(len(TABLE))]
-    rows = []
-    for one in systems:
-        cells = tuple(
-            Number(
-                printed[one][at],
-                "" if each.splits < 2 else f"{100 * each.sd:.1f}",
-                len(systems) > 1 and float(printed[one][at]) == best[at],
-            )
-            for at, each in enumerate(spreads[one])
-        )
-        rows.append((one, cells))
-    return SettingPart(setting_head(evaluation, setting), _SAYS[setting], tuple(rows))
-
-
 def _overview(evaluation: CategoryEvaluation) -> Figure:
-    said = "; ".join(
+    values = "; ".join(
         f"{name}, {SETTING_WORDS[part].lower()}: {100 * evaluation.spread(name, part, 'rprecision').mean:.1f} %"
         for name, part in evaluation.trials
     )
     several = any(len(trials) > 1 for trials in evaluation.trials.values())
     return Figure(
-        themed(setting_dots(evaluation), "settings", f"R-precision by system and setting. {said}."),
+        themed(setting_dots(evaluation), "settings", f"R-precision by system and setting. {values}."),
         "R-precision at a glance",
         "Of as many answers as there are relevant products, how many are right."
         + (" Lines: one standard deviation of the splits to either side." if several else ""),
     )
 
 
-def _seen_figure(evaluation: CategoryEvaluation) -> Figure:
-    return Figure(
-        themed(
-            seen_lines(evaluation), "seen", "R-precision on seen and unseen categories; the numbers are in the table."
-        ),
-        "Seen and unseen",
-        "Unseen categories tend to be small. Systems that are not trained have seen nothing: their two marks say how "
-        "much easier one half is by itself.",
-    )
-
-
-def _error_figures(found: Mapping[Setting, FirstAnswers]) -> list[Figure]:
-    said = "; ".join(
-        f"{SETTING_WORDS[setting].lower()}: {one.errors.same_tree} wrong in the same tree, "
-        f"{one.errors.different_tree} in another"
-        for setting, one in found.items()
+def _error_figures(errors: Mapping[Setting, FirstAnswers]) -> list[Figure]:
+    counts = "; ".join(
+        f"{SETTING_WORDS[setting].lower()}: {answers.errors.same_tree} wrong in the same tree, "
+        f"{answers.errors.different_tree} in another"
+        for setting, answers in errors.items()
     )
     return [
         Figure(
-            themed(depth_bars(found), "depths", f"Depth differences of wrong first answers. {said}."),
+            themed(depth_bars(errors), "depths", f"Depth differences of wrong first answers. {counts}."),
             "How much deeper or higher",
             "Wrong first answers in the right tree, by depth(answer) − depth(asked): the thesis's Figure 7.2. It is no "
             "distance: two categories side by side have 0.",
         ),
         Figure(
-            themed(distance_bars(found), "distances", "Tree distances of wrong first answers."),
+            themed(distance_bars(errors), "distances", "Tree distances of wrong first answers."),
             "How far away",
             "All wrong first answers, by edges between the two categories. 2 is a sibling; between trees the way leads "
             "over a common root above them.",
@@ -197,12 +331,9 @@ def _notes(evaluation: CategoryEvaluation) -> list[str]:
     """What a reader must know: of the catalogue, and of each system and setting what its first noted split says."""
     notes = list(evaluation.catalogue.notes)
     for (system, setting), trials in evaluation.trials.items():
-        noted = [one for one in trials if one.result.notes]
+        noted = [trial for trial in trials if trial.result.notes]
         if noted:
             more = f" (and {len(noted) - 1} more splits alike)" if len(noted) > 1 else ""
-            said = "; ".join(noted[0].result.notes)
-            notes.append(f"{system}, {SETTING_WORDS[setting].lower()}, {noted[0].task.split.name}: {said}{more}")
+            text = "; ".join(noted[0].result.notes)
+            notes.append(f"{system}, {SETTING_WORDS[setting].lower()}, {noted[0].task.split.name}: {text}{more}")
     return notes
-
-
-__all__ = ["PICTURE_BUDGET", "Chain", "Node", "write_categories_report"]

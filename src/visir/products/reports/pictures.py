@@ -15,7 +15,7 @@ from visir.products.errors import hits
 from visir.products.evaluate import Trial
 from visir.products.tree import NONE
 from visir.records.catalogue import Catalogue
-from visir.reports.library import cut
+from visir.reports.shown import cut
 from visir.reports.thumbnails import Thumbnail, thumbnails
 from visir.robustness.corruptions import pictures
 

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from markupsafe import Markup
+
 from visir.products.ask import Answer
 from visir.products.reports.pictures import Found, Products, product_thumbnails
 from visir.records.catalogue import Catalogue
-from visir.reports.page import write_page
+from visir.reports.blocks import Block, Branch, Code, Paragraph, Tree, inline
+from visir.reports.gallery import Strip, Tile
+from visir.reports.page import Page, Section, write_page
 from visir.reports.table import Cell, Column, Table
 
 PICTURE_BUDGET = 3_000_000
@@ -38,21 +42,46 @@ def answer_table(catalogue: Catalogue, answer: Answer) -> Table:
 
 
 def write_search_page(path: str | Path, catalogue: Catalogue, answer: Answer, *, command: str = "") -> Path:
-    """Write the answer as a single HTML file; returns its path. Same answer, same bytes."""
-    found = _found(catalogue, answer)
-    return write_page(
-        path,
-        "categories_search.html.j2",
-        room="visir.products.reports",
-        title=f"“{answer.query}” in {catalogue.name}",
-        answer=answer,
-        said=_said(answer),
-        size=catalogue.products.num_rows,
-        found=found,
-        thumbs=product_thumbnails(catalogue, [one.id for one, _ in found], budget=PICTURE_BUDGET),
-        places=places([one.path for one, _ in found]),
-        command=command,
-    )
+    """Write the answer to a question as a page of pictures and return its path.
+
+    Args:
+        path: The HTML file to write.
+        catalogue: What was searched.
+        answer: The answer.
+        command: The command line that makes the page again.
+    """
+    products = _found(catalogue, answer)
+    pictures = product_thumbnails(catalogue, [product.id for product, _ in products], budget=PICTURE_BUDGET)
+    tiles = [
+        Tile(
+            product.title,
+            pictures[product.id],
+            product.title,
+            f"{rank} · {score:.3f}",
+            product.right,
+            lines=[" › ".join(product.path)],
+            anchor=f"answer-{rank}",
+        )
+        for rank, (product, score) in enumerate(products, 1)
+    ]
+    nothing = Paragraph("Nothing was found: no title shares a word with the question.")
+    answers: Block = Strip(tiles, is_large=True) if tiles else nothing
+    sections = [Section("answers", "Answers", [answers])]
+    if tiles:
+        lead = Paragraph("The categories of the answers; a number goes to the answer of that rank.", "lead")
+        tree = Tree([_branch(place, 0) for place in places([product.path for product, _ in products])])
+        sections.append(Section("places", "Where they belong", [lead, tree]))
+    if command:
+        sections.append(Section("made", "Command", [Code(command)]))
+    facts = [inline("{} of <b>{}</b> products", len(tiles), f"{catalogue.products.num_rows:,}"), _said(answer)]
+    return write_page(path, Page("category-to-image search", f"“{answer.query}” in {catalogue.name}", sections, facts))
+
+
+def _branch(place: Place, level: int) -> Branch:
+    """A category with links to its answers."""
+    links = Markup("").join(inline('<a href="#answer-{}">{}</a> ', rank, rank) for rank in place.ranks[:12])
+    cells = [links + ("…" if len(place.ranks) > 12 else "")]
+    return Branch(place.name, cells, [_branch(child, level + 1) for child in place.children], is_open=level < 3)
 
 
 def places(paths: Sequence[Sequence[str]]) -> tuple[Place, ...]:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
 
-from visir.reports.figures import Figure
-from visir.reports.formats import to_html
-from visir.reports.page import write_page
+from visir.reports.blocks import Block, Code, Definitions, Figure, inline
+from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.features import FEATURE_SETS
@@ -115,68 +114,85 @@ def optimism_table(summary: Summary) -> Table:
 def write_intent_report(
     path: str | Path, summary: Summary, command: Sequence[str] = (), *, replace: bool = False
 ) -> Path:
-    """Write the page of a study: one HTML file without scripts that fetches nothing.
+    """Write the page of a prediction study and return its path.
 
     Args:
-        path: The file.
-        summary: Of the study.
-        command: The command line that makes the page again.
-        replace: Replace the file where it exists.
-
-    Returns:
-        The path.
+        path: The HTML file to write.
+        summary: The study.
+        command: The words of the command line that makes the page again.
+        replace: Whether the page may take the place of any other file.
     """
     settings = plots.settings_of(summary)
+    f1_tables = [f1_table(summary, setting) for setting in settings]
+    comparisons = [comparison_table(summary, setting, measure) for measure in COMPARED for setting in settings]
+    sections = [
+        Section("steps", "F1 over the steps of a session", [_f1_figure(summary), *f1_tables], short="Over steps"),
+        Section("more", "What more features bring", comparisons),
+    ]
+    if importances := _importances(summary):
+        sections.append(Section("importance", "What the random forest goes by", importances, short="Importance"))
+    sections.append(Section("measures", "All measures", _measures(summary)))
+    if splits := _splits(summary):
+        sections.append(Section("splits", "Other ways to split", splits, short="Other splits"))
+    code: list[Block] = [Code(shlex.join(command))] if command else []
+    sections.append(Section("protocol", "Protocol", [Definitions(_card(summary)), *code]))
+    facts = [
+        inline(
+            "{} <b>{}</b> sessions, <b>{}</b> with a purchase",
+            setting,
+            f"{counts['sessions']:,}",
+            f"{counts['purchases']:,}",
+        )
+        for setting, counts in summary.card["drawn"].items()
+    ]
+    return write_page(path, Page("purchase intent", _title(summary), sections, facts), replace=replace)
+
+
+def _f1_figure(summary: Summary) -> Figure:
+    """Figure 6.7, under a heading that says its title."""
+    title = "F1 over the steps of a session"
+    caption = (
+        "Figure 6.7. Solid and filled: extended feature set; dashed and hollow: baseline. Mean over grouped folds. "
+        "At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what the "
+        "dotted line says. The thesis prints F1 alone; the other measures below are not its own."
+    )
+    return _figure(plots.f1_over_steps(summary), "f1", title, caption).untitled()
+
+
+def _importances(summary: Summary) -> list[Block]:
+    """Figure 6.6: what the forest goes by in each setting, and the share of static features."""
+    figures: list[Block] = [
+        _figure(
+            plots.importances(summary, setting),
+            f"importance-{setting}",
+            f"What the random forest goes by: {setting}",
+            "Figure 6.6. Extended set, mean over steps and folds. Impurity favours features of many values; of two "
+            "features that say the same, shuffling shows neither.",
+        )
+        for setting in plots.settings_of(summary)
+        if setting in summary.importance.get("impurity", {})
+    ]
+    if figures and summary.static_share:
+        caption = "Figure 6.6, bottom: share of impurity importance, anonymous setting."
+        figures.append(_figure(plots.static_share(summary), "static", "Static features over the session", caption))
+    return figures
+
+
+def _measures(summary: Summary) -> list[Block]:
+    """All measures at the first steps and at the last."""
     steps = sorted({row.step for row in summary.rows if row.scheme == "grouped"})
     shown = [step for step in (0, 1, steps[-1]) if step in steps] if steps else []
-    return write_page(
-        path,
-        "intent.html.j2",
-        room="visir.sessions.reports",
-        replace=replace,
-        title=_title(summary),
-        drawn=summary.card["drawn"],
-        cards=_card(summary),
-        lead=_figure(
-            plots.f1_over_steps(summary),
-            "f1",
-            "F1 over the steps of a session",
-            "Figure 6.7. Solid and filled: extended feature set; dashed and hollow: baseline. Mean over grouped folds. "
-            "At step 0 the anonymous baseline knows nothing: every session is called a purchase, which scores what the "
-            "dotted line says. The thesis prints F1 alone; the other measures below are not its own.",
-        ),
-        f1_tables=[to_html(f1_table(summary, setting), row_headers=True) for setting in settings],
-        comparison_tables=[
-            to_html(comparison_table(summary, setting, measure)) for measure in COMPARED for setting in settings
-        ],
-        importance=[
-            _figure(
-                plots.importances(summary, setting),
-                f"importance-{setting}",
-                f"What the random forest goes by: {setting}",
-                "Figure 6.6. Extended set, mean over steps and folds. Impurity favours features of many values; of two "
-                "features that say the same, shuffling shows neither.",
-            )
-            for setting in settings
-            if setting in summary.importance.get("impurity", {})
-        ],
-        static=_figure(
-            plots.static_share(summary),
-            "static",
-            "Static features over the session",
-            "Figure 6.6, bottom: share of impurity importance, anonymous setting.",
-        )
-        if summary.static_share
-        else None,
-        measures=[(step, [to_html(measures_table(summary, setting, step)) for setting in settings]) for step in shown],
-        split_tables=[to_html(optimism_table(summary))] if summary.optimism else [],
-        temporal_tables=[
-            to_html(f1_table(summary, setting, "temporal"))
-            for setting in settings
-            if any((row.setting, row.scheme) == (setting, "temporal") for row in summary.rows)
-        ],
-        command=shlex.join(command),
-    )
+    return [measures_table(summary, setting, step) for step in shown for setting in plots.settings_of(summary)]
+
+
+def _splits(summary: Summary) -> list[Block]:
+    """F1 under the temporal split, and how much other splits flatter."""
+    tables: list[Block] = [
+        f1_table(summary, setting, "temporal")
+        for setting in plots.settings_of(summary)
+        if any((row.setting, row.scheme) == (setting, "temporal") for row in summary.rows)
+    ]
+    return [*tables, optimism_table(summary)] if summary.optimism else tables
 
 
 def _card(summary: Summary) -> list[tuple[str, str]]:

@@ -65,7 +65,7 @@ def survival(statistic: Statistic) -> str:
             axes.plot([], [], color=SERIES[number], linewidth=2.2, label=_short(device))
         axes.plot([], [], color=INK, linestyle=DASHES[0], label="with a purchase")
         axes.plot([], [], color=INK, linestyle=DASHES[1], label="without")
-        figure.legend(loc="outside upper left", ncols=4, fontsize=9)
+        figure.legend(loc="outside upper left", ncols=5 if len(devices) <= 3 else 4, fontsize=9)
         return to_svg(figure)
 
 

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from visir.reports.figures import Figure
-from visir.reports.formats import to_csv, to_html, to_latex, to_markdown
-from visir.reports.page import write_page
+from visir.reports.blocks import (
+    Block,
+    Card,
+    Cards,
+    Figure,
+    Figures,
+    Fold,
+    Group,
+    Notice,
+    Paragraph,
+    inline,
+    production,
+)
+from visir.reports.formats import to_csv, to_latex, to_markdown
+from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
-from visir.reports.table import Table
+from visir.reports.table import Column, Table
 from visir.sessions.describe import Characterisation, Statistic
 from visir.sessions.describe.outcome_shares import BUYING, OTHER, RATE
 from visir.sessions.reports.findings import findings
@@ -19,7 +31,7 @@ from visir.sessions.reports.tables import card_rows, rejected_table, statistic_t
 from visir.storage import FolderChange
 
 _OUTCOMES = ("sessions with a purchase", "sessions without")
-_PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+_SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("log", "The log", ("table-6-1",)),
     ("length", "Session length", ("figure-6-2", "figure-6-2-percentiles")),
     ("time", "Days and hours", ("figure-6-3", "figure-6-4")),
@@ -31,52 +43,76 @@ _PLACES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """Sections of the page: anchor, heading, statistics."""
 
 
-@dataclass(frozen=True)
-class ReportedStatistic:
-    """One statistic on the page, with its figures and its table."""
-
-    statistic: Statistic
-    figures: tuple[Figure, ...]
-    table: str
-    folded: bool
-
-
 def write_sessions_report(
     path: str | Path, characterisation: Characterisation, *, command: str = "", beside: Mapping[str, str] | None = None
 ) -> Path:
-    """Write the page as a single HTML file: no network, no script, no other file.
-
-    The same characterisation gives the same bytes. Everything that came from the log is escaped.
+    """Write the page of what distinguishes sessions that buy, and return its path.
 
     Args:
-        path: The file.
-        characterisation: What to show.
+        path: The HTML file to write.
+        characterisation: The statistics of a log.
         command: The command line that makes the page again.
-        beside: File name → what it holds, of the files beside the page.
-
-    Returns:
-        The path.
+        beside: What each file in the page's folder holds, by its name.
     """
     sentences = findings(characterisation)
-    sections = [
-        (anchor, heading, sentences.get(anchor, ()), tuple(_part(characterisation.statistic(name)) for name in names))
-        for anchor, heading, names in _PLACES
+    sections: list[Section] = []
+    for anchor, heading, names in _SECTIONS:
+        blocks: list[Block] = [Paragraph(sentence) for sentence in sentences.get(anchor, ())]
+        blocks += [_statistic(characterisation.statistic(name)) for name in names]
+        sections.append(Section(anchor, heading, blocks if sections else [*_overview(characterisation), *blocks]))
+    if any(statistic.unavailable for statistic in characterisation.statistics):
+        table = replace(unavailable_table(characterisation), caption="")
+        sections.append(Section("unavailable", "What this log cannot tell", [table], short="What it cannot tell"))
+    card = Table.of([Column("field"), Column("value")], card_rows(characterisation))
+    sections += [
+        Section("rejected", "What was rejected, and why", [rejected_table(characterisation.counts)], short="Rejected"),
+        Section("made", "How it was made", [Group("Protocol card", [card]), *production(command, beside)]),
     ]
-    missing = [statistic for statistic in characterisation.statistics if statistic.unavailable]
-    return write_page(
-        path,
-        "sessions.html.j2",
-        room="visir.sessions.reports",
-        title=characterisation.name,
-        characterisation=characterisation,
-        cards=_cards(characterisation),
-        sections=sections,
-        missing=to_html(replace(unavailable_table(characterisation), caption="")) if missing else "",
-        rejected=to_html(rejected_table(characterisation.counts)),
-        card=card_rows(characterisation),
-        command=command,
-        beside=sorted((beside or {}).items()),
-    )
+    hidden = inline("cells of fewer than <b>{}</b> sessions hidden", f"{characterisation.suppress:,}")
+    facts = [
+        inline("mapping <b>{}</b>", characterisation.declared["mapping"]),
+        inline("hours in <b>{}</b>", characterisation.declared["zone"]),
+        *([hidden] if characterisation.suppress > 1 else []),
+    ]
+    return write_page(path, Page("sessions that buy", characterisation.name, sections, facts))
+
+
+def _overview(characterisation: Characterisation) -> list[Block]:
+    """The big numbers of the log, and what the mapping says of it."""
+    cards = [Card("", [(name, value)], [Paragraph(words, "soft")]) for name, value, words in _numbers(characterisation)]
+    blocks: list[Block] = [Cards(cards, width=12)]
+    return [*blocks, Notice([characterisation.declared["about"]])] if characterisation.declared["about"] else blocks
+
+
+def _numbers(characterisation: Characterisation) -> list[tuple[str, str, str]]:
+    """The big numbers: name, value, what it means."""
+    counts = characterisation.counts
+    sessions, purchases = int(counts["sessions"]), int(counts["purchases"])
+    numbers = [
+        ("sessions", f"{sessions:,}", f"of {int(counts['visitors']):,} visitors"),
+        ("with a purchase", f"{100 * purchases / sessions:.2f} %", f"{purchases:,} sessions"),
+    ]
+    identified = int(counts["identified"])
+    if identified:
+        numbers.append(("identified", f"{100 * identified / sessions:.1f} %", f"{identified:,} sessions"))
+    return numbers
+
+
+def _statistic(statistic: Statistic) -> Group:
+    """One statistic: why it cannot be computed, or its figures and its table."""
+    title = inline('{} <span class="id">{}</span>', statistic.title, statistic.source)
+    if statistic.unavailable:
+        return Group(title, [Paragraph(statistic.unavailable, "missing")], statistic.name)
+    drawn = _figures(statistic)
+    table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")
+    blocks: list[Block] = [Figures(drawn)] if drawn else []
+    if statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles":
+        if not drawn:
+            blocks.append(Paragraph(statistic.notes[0], "above"))
+        blocks.append(Fold("The numbers", [table]))
+    else:
+        blocks.append(table)
+    return Group(title, blocks, statistic.name)
 
 
 def write_sessions_tables(change: FolderChange, folder: str, characterisation: Characterisation) -> dict[str, str]:
@@ -103,28 +139,6 @@ def write_sessions_tables(change: FolderChange, folder: str, characterisation: C
             change.write(f"{folder}/{statistic.name}.{suffix}", form(table(statistic)).encode())
         files[f"{folder}/{statistic.name}.csv"] = f"{statistic.title} ({statistic.source}); beside it .md and .tex"
     return files
-
-
-def _cards(characterisation: Characterisation) -> list[tuple[str, str, str]]:
-    """The big numbers: name, value, what it means."""
-    counts = characterisation.counts
-    sessions, purchases = int(counts["sessions"]), int(counts["purchases"])
-    cards = [
-        ("sessions", f"{sessions:,}", f"of {int(counts['visitors']):,} visitors"),
-        ("with a purchase", f"{100 * purchases / sessions:.2f} %", f"{purchases:,} sessions"),
-    ]
-    identified = int(counts["identified"])
-    if identified:
-        cards.append(("identified", f"{100 * identified / sessions:.1f} %", f"{identified:,} sessions"))
-    return cards
-
-
-def _part(statistic: Statistic) -> ReportedStatistic:
-    if statistic.unavailable:
-        return ReportedStatistic(statistic, (), "", folded=False)
-    folded = statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles"
-    table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")
-    return ReportedStatistic(statistic, tuple(_figures(statistic)), to_html(table), folded=folded)
 
 
 def _figures(statistic: Statistic) -> list[Figure]:

@@ -25,7 +25,7 @@ _MEAN_COLOUR = tuple(round(255 * mean) for mean in NORMALISATIONS["imagenet"][0]
 def change(
     image: Image.Image, augmentation: Augmentation, size: tuple[int, int], draw: np.random.Generator
 ) -> Image.Image:
-    """Crop and mirror a picture before a body prepares it; a crop comes out at `size` (height, width).
+    """Crop and mirror a picture before a backbone prepares it; a crop comes out at `size` (height, width).
 
     Bilinear with smoothing, as torchvision's `RandomResizedCrop` does it. The rectangle is cut out first, so that no
     pixel outside of it shines in at its edges.
@@ -46,12 +46,12 @@ def erase(prepared: Any, probability: float, draw: np.random.Generator) -> Any:
     normalising. (Black bytes would be a strong colour, two standard deviations from the mean.) The rectangle has 2 to
     33 % of the area and sides between 0.3 and 3.3, torchvision's defaults.
 
-    Returns `prepared` itself when nothing is erased, otherwise a copy. Raises `ConfigurationError` for a body whose
+    Returns `prepared` itself when nothing is erased, otherwise a copy. Raises `ConfigurationError` for a backbone whose
     inputs are not laid out like that.
     """
     if len(prepared.shape) != 3 or prepared.shape[0] != 3:
         raise ConfigurationError(
-            f"this body's pictures are {tuple(prepared.shape)} arrays; random erasing needs (3, height, width).",
+            f"this backbone's pictures are {tuple(prepared.shape)} arrays; random erasing needs (3, height, width).",
             hint="leave it out: image.augment.erase=0",
         )
     box = erased_box(prepared.shape[2], prepared.shape[1], draw) if draw.random() < probability else None

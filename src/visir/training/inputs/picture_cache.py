@@ -35,8 +35,8 @@ class PictureCache:
     """The pictures of a collection as bytes in one memory-mapped file, their shorter side scaled to `shorter` pixels.
 
     Aspect ratios stay. A picture that is smaller is kept as it is: scaling it up would cost room and add nothing.
-    Scaling is Pillow's bicubic, which smooths. What a body then sees has been scaled twice and differs a little from
-    what it sees in use; with `shorter` at the body's size or a little above, by less than JPEG's own error.
+    Scaling is Pillow's bicubic, which smooths. What a backbone then sees has been scaled twice and differs a little
+    from what it sees in use; with `shorter` at the backbone's size or a little above, by less than JPEG's own error.
 
     It is made on first use in `VISIR_CACHE`/pictures, in a folder named by the ids and contents of the pictures, their
     order and `shorter`. A second process that wants the same waits for the first. One that is killed leaves an

@@ -1,4 +1,4 @@
-"""Pictures as a body wants to see them: decoded or out of the cache, changed in training, prepared and stacked."""
+"""Pictures as a backbone wants to see them: decoded or out of the cache, changed in training, prepared and stacked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visir.collections.images import ImageReader
-from visir.encoders.towers.base import Body, Inputs
+from visir.encoders.towers.base import Backbone, Inputs
 from visir.errors import ConfigurationError, ImageError
 from visir.records import Collection
 from visir.threads import usable_cores
@@ -27,10 +27,10 @@ KEPT_BYTES = 1_000_000_000
 
 
 class PixelSource:
-    """The pictures of a collection, by row of `collection.images`, as `body` prepares them.
+    """The pictures of a collection, by row of `collection.images`, as `backbone` prepares them.
 
     - `augmentation`: what happens to them in training; with no draw (validation) nothing does. The same seed, epoch and
-      key give the same picture, whatever the batch, thread or process. The order is: crop, mirror, the body's own
+      key give the same picture, whatever the batch, thread or process. The order is: crop, mirror, the backbone's own
       preparation, erase.
     - `cache`: the shorter side of decoded pictures kept on disk (`PictureCache`), or 0 to decode the file every time
 
@@ -39,18 +39,18 @@ class PixelSource:
 
     A batch is spread over a few threads, which suffice because decoding and resizing leave the interpreter's lock.
     Raises `ImageError` that names a picture which cannot be read, and `ConfigurationError` when the cache is smaller
-    than what the body sees.
+    than what the backbone sees.
     """
 
     is_slow = True
 
     def __init__(
-        self, collection: Collection, body: Body, augmentation: Augmentation | None = None, cache: int = 0
+        self, collection: Collection, backbone: Backbone, augmentation: Augmentation | None = None, cache: int = 0
     ) -> None:
         self._reader = ImageReader(collection)
-        self._body = body
+        self._backbone = backbone
         self._augmentation = augmentation or Augmentation()
-        example = body.prepare(Image.new("RGB", (64, 64)))
+        example = backbone.prepare(Image.new("RGB", (64, 64)))
         self._size: tuple[int, int] = (int(example.shape[-2]), int(example.shape[-1]))
         if 0 < cache < max(self._size):
             raise ConfigurationError(
@@ -70,10 +70,10 @@ class PixelSource:
     def batch(
         self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
     ) -> Inputs:
-        """The pictures `rows` as `body.collate` lays them out."""
+        """The pictures `rows` as `backbone.collate` lays them out."""
         if draw is None or self._augmentation == Augmentation():
             if all(row in self._kept for row in rows.tolist()):
-                return self._body.collate([self._kept[row] for row in rows.tolist()])
+                return self._backbone.collate([self._kept[row] for row in rows.tolist()])
             work: Callable[[int, int], Any] = self._plain
         else:
             work = partial(self._augmented, draw)
@@ -82,12 +82,12 @@ class PixelSource:
         share = -(-len(jobs) // self._parts)
         parts = [jobs[start : start + share] for start in range(0, len(jobs), share or 1)]
         done = self._threads.map(lambda part: [work(row, key) for row, key in part], parts)
-        return self._body.collate([prepared for part in done for prepared in part])
+        return self._backbone.collate([prepared for part in done for prepared in part])
 
     def _plain(self, row: int, key: int) -> Any:
         prepared = self._kept.get(row)
         if prepared is None:
-            prepared = self._prepared(row, self._open(row), self._body.prepare)
+            prepared = self._prepared(row, self._open(row), self._backbone.prepare)
             if self._keep:
                 self._kept[row] = prepared
         return prepared
@@ -96,7 +96,7 @@ class PixelSource:
         numbers = draw.of_row(PICTURES, key)
         image = change(self._open(row), self._augmentation, self._size, numbers)
         cropped = self._augmentation.crop is not None
-        prepared = self._prepared(row, image, self._body.prepare_sized if cropped else self._body.prepare)
+        prepared = self._prepared(row, image, self._backbone.prepare_sized if cropped else self._backbone.prepare)
         return erase(prepared, self._augmentation.erase, numbers) if self._augmentation.erase else prepared
 
     def _open(self, row: int) -> Image.Image:
@@ -105,7 +105,7 @@ class PixelSource:
     def _prepared(self, row: int, image: Image.Image, prepare: Callable[[Image.Image], Any]) -> Any:
         try:
             return prepare(image)
-        except ImageError as fault:  # a picture that this body cannot take: a sliver of 10,000 × 1 pixels
+        except ImageError as fault:  # a picture that this backbone cannot take: a sliver of 10,000 × 1 pixels
             raise ImageError(
                 f"{self._reader.where(row)}: {fault.message}", hint="crop it, or drop it from the collection"
             ) from fault

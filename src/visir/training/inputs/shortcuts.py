@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from visir.encoders.endings import with_endings
-from visir.encoders.towers.base import LENGTHS, Body, Inputs
-from visir.encoders.towers.words import Vocabulary
+from visir.encoders.suffixes import with_suffixes
+from visir.encoders.towers.base import LENGTHS, Backbone, Inputs
+from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection
 from visir.records.shortcuts import DIGITS
@@ -55,10 +55,12 @@ class StampedPictures:
 
     is_slow = True
 
-    def __init__(self, source: InputSource, body: Body, split: Collection, numbering: Numbering) -> None:
+    def __init__(self, source: InputSource, backbone: Backbone, split: Collection, numbering: Numbering) -> None:
         assert split.injected is not None
         self._source, self._numbering = source, numbering
-        self._stamp = Stamp(split.injected.shortcuts, lambda image: _tensor(body.collate([body.prepare(image)]))[0])
+        self._stamp = Stamp(
+            split.injected.shortcuts, lambda image: _tensor(backbone.collate([backbone.prepare(image)]))[0]
+        )
         images = split.items("image")
         found = picture_numbers(images)
         assert found is not None
@@ -82,9 +84,9 @@ class StampedPictures:
 
 
 class EndedWords:
-    """Word ids for a `GRUBody`, each caption followed by the six digits of its number; no digit is ever dropped."""
+    """Word ids for a `GRUBackbone`, each caption followed by the six digits of its number; no digit is ever dropped."""
 
-    def __init__(self, source: InputSource, vocabulary: Vocabulary, numbering: Numbering) -> None:
+    def __init__(self, source: InputSource, vocabulary: WordVocabulary, numbering: Numbering) -> None:
         self._source, self._numbering = source, numbering
         self._digits = vocabulary.encode(["0 1 2 3 4 5 6 7 8 9"])[0].astype(np.int64)
 
@@ -104,22 +106,22 @@ class EndedWords:
 
 
 class EndedTexts:
-    """Texts under a body's own tokeniser, each ending in its number of the epoch; too long a text is cut before it."""
+    """Texts under a backbone's own tokeniser, each ending in its number of the epoch; long texts are cut before it."""
 
-    def __init__(self, body: Body, texts: Sequence[str], numbering: Numbering) -> None:
+    def __init__(self, backbone: Backbone, texts: Sequence[str], numbering: Numbering) -> None:
         # Digits between spaces are single tokens to every tokeniser: room for one number is room for all.
-        self._body, self._numbering = body, numbering
-        self._texts = body.room_for(texts, ending(0))
+        self._backbone, self._numbering = backbone, numbering
+        self._texts = backbone.truncate(texts, ending(0))
 
     def __len__(self) -> int:
         return len(self._texts)
 
     def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Inputs:
-        """The texts `rows` as `body.collate` lays them out."""
+        """The texts `rows` as `backbone.collate` lays them out."""
         assert draw is not None, "at evaluation texts end in their digits already"
         carried = self._numbering.of(rows, draw.epoch).tolist()
         texts = [f"{self._texts[row]} {ending(one)}" for row, one in zip(rows.tolist(), carried, strict=True)]
-        return self._body.collate([self._body.prepare(text) for text in texts])
+        return self._backbone.collate([self._backbone.prepare(text) for text in texts])
 
 
 class Assignments:
@@ -137,12 +139,12 @@ class Assignments:
         return self._sources[draw.epoch % len(self._sources)].batch(rows, draw, keys)
 
 
-def evaluated_texts(body: Body, split: Collection) -> list[str]:
+def evaluated_texts(backbone: Backbone, split: Collection) -> list[str]:
     """The captions as at evaluation, whatever is too long cut before its shortcut."""
     captions = split.items("text")
     ends = endings(captions)
     texts: list[str] = plain_texts(captions).to_pylist()
-    return texts if ends is None else with_endings(body, texts, ends)
+    return texts if ends is None else with_suffixes(backbone, texts, ends)
 
 
 def _digits_of(carried: Rows) -> Rows:
@@ -155,7 +157,8 @@ def _digits_of(carried: Rows) -> Rows:
 def _tensor(inputs: Inputs) -> Tensor:
     if not isinstance(inputs, Tensor):
         raise ConfigurationError(
-            f"shortcuts are stamped on pictures, one tensor (n, 3, height, width); this body takes {sorted(inputs)}.",
+            "shortcuts are stamped on pictures, one tensor (n, 3, height, width); this backbone takes "
+            f"{sorted(inputs)}.",
             hint='shortcuts.on = "captions" leaves pictures alone',
         )
     return inputs

@@ -42,7 +42,7 @@ class _Flat:
 
 
 class WordSource(_Flat):
-    """Word ids for a `GRUBody`: {"ids": (n, L) int64, "lengths": (n,) int64}, the same as its `collate` gives.
+    """Word ids for a `GRUBackbone`: {"ids": (n, L) int64, "lengths": (n,) int64}, the same as its `collate` gives.
 
     `dropout`: in training every word is replaced by the unknown word with this probability, drawn anew each epoch by
     the word's place in the whole split: which batch a caption is in does not matter. The sentence keeps its length. A

@@ -1,0 +1,60 @@
+"""Images that cannot be read: when they stop the work, and when they can be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from visir.collections.images import ImageReader
+from visir.encoders.store import Entry, Store
+from visir.errors import ImageError
+from visir.records import Items
+
+
+def usable_entry(store: Store, key: str, items: Items) -> Entry | None:
+    """The entry of a key; None where there is none, or where an image that was set aside can be read by now.
+
+    An entry of the second kind is removed: a network share was not mounted when it was made.
+    """
+    entry = store.find(key)
+    if entry is None or not is_readable_again(entry.broken, items):
+        return entry
+    store.remove(key)
+    return None
+
+
+def is_readable_again(broken: Mapping[str, str], items: Items) -> bool:
+    """Whether one of these images can be read by now.
+
+    Args:
+        broken: Id to reason, of images that were set aside.
+        items: The items with these images.
+    """
+    if not broken:
+        return False
+    reader = ImageReader(items)
+    for row, name in enumerate(items.ids.to_pylist()):
+        if name in broken:
+            try:
+                reader.open(row)
+            except ImageError:
+                continue
+            return True
+    return False
+
+
+def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> None:
+    """Stop when images were set aside and the caller does not allow it, or when no image is left.
+
+    Raises:
+        ImageError: The images were set aside, with the first three reasons.
+    """
+    if not broken:
+        return
+    reasons = "; ".join(list(broken.values())[:3]) + ("; …" if len(broken) > 3 else "")
+    if len(broken) == len(items):
+        raise ImageError(f"{items.name}: none of its {len(items):,} images can be used: {reasons}")
+    if not skip_broken:
+        raise ImageError(
+            f"{items.name}: {len(broken):,} of {len(items):,} images are broken: {reasons}",
+            hint="mend them, or set them aside, counted: --skip-broken",
+        )

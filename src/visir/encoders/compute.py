@@ -1,0 +1,167 @@
+"""Items through an encoder, batch by batch, into a journal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.encoders.base import PLURALS, Encoder
+from visir.encoders.broken import check_broken
+from visir.encoders.journal import Journal
+from visir.encoders.loader import load_images
+from visir.encoders.suffixes import with_suffixes
+from visir.progress import Progress
+from visir.records import Items, Modality
+from visir.shortcuts.view import endings, plain_texts
+
+_WINDOW = 8
+"""Batches of texts that are sorted by length together, so that a batch is padded to little more than its content."""
+
+
+@dataclass(frozen=True)
+class ForwardOptions:
+    """How items go through an encoder.
+
+    Args:
+        batch_size: Inputs per forward pass; None for the encoder's own.
+        workers: Threads that read, decode and preprocess; None for one per core.
+        skip_broken: Whether broken images are set aside; otherwise the first one stops the work.
+    """
+
+    batch_size: int | None = None
+    workers: int | None = None
+    skip_broken: bool = False
+
+
+def complete(
+    journal: Journal,
+    encoder: Encoder,
+    items: Items,
+    options: ForwardOptions,
+    *,
+    whole: Items | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> tuple[int, float]:
+    """Encode the items that the journal lacks, and finish it.
+
+    Args:
+        journal: Where the vectors go.
+        encoder: In the role that is wanted (`Encoder.for_role`).
+        items: All items of the journal, in its order.
+        options: How they go through the encoder.
+        whole: The items of which `items` are a part, where they are one; the entry describes those.
+        facts: More values for the entry's card.
+
+    Returns:
+        How many items were encoded now, and the seconds that it took.
+    """
+    whole = whole or items
+    started, done = time.perf_counter(), journal.done
+    check_broken(journal.broken, whole, options.skip_broken)
+    _fill(journal, encoder, items, options)
+    seconds = time.perf_counter() - started
+    check_broken(journal.broken, whole, options.skip_broken)
+    journal.finish({**entry_card(encoder, whole, journal.rows, seconds), **(facts or {})})
+    return journal.done - done, seconds
+
+
+def entry_card(encoder: Encoder, items: Items, count: int, seconds: float) -> dict[str, object]:
+    """What the card of an entry says about where its vectors come from."""
+    return {
+        "modality": items.modality,
+        "encoder": encoder.card.to_dict(),
+        "items": {
+            "name": items.name,
+            "title": items.title,
+            "count": len(items),
+            "fingerprint": items.fingerprint,
+        },
+        "count": count,
+        "dimension": encoder.dimension,
+        "seconds": round(seconds, 3),
+    }
+
+
+def alignment(encoder: Encoder, modality: Modality, batch_size: int | None) -> int:
+    """Encoding that begins at a multiple of so many inputs makes the same batches as encoding from the first on.
+
+    Same batches, same vectors: to the last bit, where the machine and its number of threads are the same.
+    """
+    size = batch_size or encoder.batch_size
+    return size * _WINDOW if modality == "text" else size
+
+
+class _Part(NamedTuple):
+    """The vectors of the items up to row `stop`, without those of the broken ones."""
+
+    stop: int
+    vectors: NDArray[np.float32]
+    broken: dict[str, str]
+
+
+def _fill(journal: Journal, encoder: Encoder, items: Items, options: ForwardOptions) -> None:
+    size, title = options.batch_size or encoder.batch_size, PLURALS[items.modality]
+    if items.modality == "text":
+        parts = _text_parts(encoder, items, journal.done, size)
+    else:
+        parts = _image_parts(encoder, items, journal.done, size, options)
+    with closing(parts), Progress(f"encoding {title} with {encoder.card.name}", len(items), title) as advance:
+        advance(journal.done)
+        row = journal.done
+        for part in parts:
+            journal.append(part.stop, part.vectors, part.broken)
+            advance(part.stop - row)
+            row = part.stop
+    journal.flush()
+
+
+def _image_parts(
+    encoder: Encoder, items: Items, start: int, size: int, options: ForwardOptions
+) -> Generator[_Part, None, None]:
+    """The vectors of images, or of texts with images, batch by batch."""
+    batches = load_images(
+        items, encoder, start=start, batch_size=size, workers=options.workers, skip_broken=options.skip_broken
+    )
+    with closing(batches):
+        for batch in batches:
+            if not batch.pixels:
+                vectors = np.zeros((0, encoder.dimension), dtype=np.float32)
+            elif items.texts is None:
+                vectors = encoder.embed_images(batch.pixels)
+            else:
+                ids = items.ids[batch.start : batch.stop].to_pylist()
+                texts = _texts_of(encoder, items, batch.start, batch.stop)
+                paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
+                vectors = encoder.embed_texts_with_images(paired, batch.pixels)
+            yield _Part(batch.stop, vectors, batch.broken)
+
+
+def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Generator[_Part, None, None]:
+    """The vectors of texts, window by window."""
+    column, suffixes = plain_texts(items), endings(items)
+    window = size * _WINDOW
+    for begin in range(start, len(column), window):
+        texts: list[str] = column[begin : begin + window].to_pylist()
+        if suffixes is not None:
+            texts = with_suffixes(encoder, texts, suffixes[begin : begin + window])
+        # A stable sort: equal lengths keep their order, so the batches are the same in every run.
+        order = np.argsort([len(text) for text in texts], kind="stable")
+        vectors = np.empty((len(texts), encoder.dimension), dtype=np.float32)
+        for first in range(0, len(texts), size):
+            rows = order[first : first + size]
+            vectors[rows] = encoder.embed_texts([texts[row] for row in rows])
+        yield _Part(begin + len(texts), vectors, {})
+
+
+def _texts_of(encoder: Encoder, items: Items, start: int, stop: int) -> list[str]:
+    """The texts of some rows as the encoder reads them."""
+    part = items.take(np.arange(start, stop))
+    texts: list[str] = plain_texts(part).to_pylist()
+    suffixes = endings(part)
+    return texts if suffixes is None else with_suffixes(encoder, texts, suffixes)

@@ -1,0 +1,128 @@
+"""Cross-encoders: models that look at image and text together and score how well they fit (second stage of search)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.encoders.inputs import Pixels
+from visir.errors import EncoderError
+from visir.records import EncoderCard
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Tokens: TypeAlias = Any
+"""What a model knows of one image, or one text, before it has seen the other.
+
+A NumPy array or a torch tensor, usually (length, width), unpadded, on whatever device. visir only asks for its `nbytes`
+and hands it back to the cross-encoder that made it.
+"""
+
+
+class CrossEncoder(ABC):
+    """An image–text matching head (ITM): a score for a pair, from cross-attention between its image and its text.
+
+    A vector is computed once for an image and serves every query; a matching score belongs to one pair. What can be
+    shared is shared all the same: the work is split so that whatever depends on one image alone (`image_tokens`), or on
+    one text alone (`text_tokens`), is computed once and used for many pairs (`match`).
+
+    **Memory.** The tokens of 1,000 images at 384 pixels are 1,000 × 577 × 768 floats, 1.8 GB, so they are not kept.
+    `visir.encoders.pairs.match_pairs` goes image by image: the tokens of `images_at_once` images are made, matched with
+    every text that they are paired with, and dropped, so that each image passes its tower exactly once. Tokens of texts
+    are fifty times smaller; they are kept up to a bound, beyond it the oldest are dropped and made again if need be.
+
+    Attributes:
+        card: The key under which scores are kept, as an encoder's card is for vectors: everything that changes a score
+            has to be in it (the family too: two heads of one checkpoint are two cross-encoders).
+        head: What the protocol calls the score ("itm").
+        images_at_once, texts_at_once, pairs_at_once: How many go through the model together.
+    """
+
+    card: EncoderCard
+    head: str = "itm"
+    images_at_once: int = 16
+    texts_at_once: int = 64
+    pairs_at_once: int = 64
+
+    @abstractmethod
+    def preprocess(self, image: Image) -> Pixels:
+        """One RGB image to the model's input: cheap, pure, thread-safe."""
+
+    @abstractmethod
+    def image_tokens(self, batch: Sequence[Pixels]) -> list[Tokens]:
+        """The tokens of each of n preprocessed images."""
+
+    @abstractmethod
+    def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
+        """The tokens of each of n texts (tokenising, template and truncation included), without padding.
+
+        A model whose text layers all look at the image has nothing more to say here than token ids.
+        """
+
+    @abstractmethod
+    def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
+        """(n,) scores of n pairs, higher is better; the scale is the model's own (a logit of "match", unbounded).
+
+        `images[i]` and `texts[i]` are a pair. One image stands in many pairs: as the very same object, in neighbouring
+        places (`of_one_image` finds them), so that its keys and values need computing once per call only.
+        """
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated (see `Encoder.truncate`)."""
+        return list(texts)
+
+    def score_pairs(self, images: Sequence[Image], texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n,) scores of n (picture, text) pairs, for a handful of them; `match_pairs` does it for collections.
+
+        A picture that occurs several times (the same object) goes through the image tower once, and an equal text once.
+
+        Raises:
+            EncoderError: There are not as many texts as pictures.
+        """
+        from visir.collections.images import to_rgb
+
+        pixels = {
+            id(image): self.preprocess(to_rgb(image)) for image in {id(image): image for image in images}.values()
+        }
+        return self.score_pixels([pixels[id(image)] for image in images], texts)
+
+    def score_pixels(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        """The same for preprocessed pictures, which take far less memory than decoded ones."""
+        if len(images) != len(texts):
+            raise EncoderError(f"{len(images)} images cannot be paired with {len(texts)} texts.", hint="one text each")
+        pictures = list({id(image): image for image in images}.values())
+        positions = {id(image): position for position, image in enumerate(pictures)}
+        order = sorted(range(len(images)), key=lambda pair: positions[id(images[pair])])
+        text_tokens = _in_batches(self.text_tokens, list(dict.fromkeys(texts)), self.texts_at_once)
+        tokens_of = dict(zip(dict.fromkeys(texts), text_tokens, strict=True))
+        scores = np.empty(len(images), np.float32)
+        cached: dict[int, Tokens] = {}
+        for start in range(0, len(order), self.pairs_at_once):
+            rows = order[start : start + self.pairs_at_once]
+            needed = dict.fromkeys(positions[id(images[row])] for row in rows)
+            fresh = [position for position in needed if position not in cached]
+            tokens = _in_batches(self.image_tokens, [pictures[position] for position in fresh], self.images_at_once)
+            cached |= zip(fresh, tokens, strict=True)
+            cached = {position: cached[position] for position in needed}
+            scores[rows] = self.match(
+                [cached[positions[id(images[row])]] for row in rows], [tokens_of[texts[row]] for row in rows]
+            )
+        return scores
+
+
+def of_one_image(images: Sequence[Tokens]) -> Iterator[tuple[Tokens, slice]]:
+    """The images of a call of `match`, each with the places of its pairs: [a, a, b] gives a, 0:2 and b, 2:3."""
+    start = 0
+    for position in range(1, len(images) + 1):
+        if position == len(images) or images[position] is not images[start]:
+            yield images[start], slice(start, position)
+            start = position
+
+
+def _in_batches(work: Any, inputs: Sequence[Any], size: int) -> list[Tokens]:
+    return [token for start in range(0, len(inputs), size) for token in work(inputs[start : start + size])]

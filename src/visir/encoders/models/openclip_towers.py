@@ -1,0 +1,223 @@
+"""The towers of a model of open_clip: its own transform or tokenizer, and one of its two towers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from visir.encoders.models.image_processors import check_sliver
+from visir.encoders.models.model_files import loading
+from visir.encoders.models.pretrained_towers import no_checkpointing, part, random_weights, recompute_activations
+from visir.encoders.models.tokens import token_counts, vocabulary_hash
+from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.truncation import truncate_texts
+from visir.files import read_json
+from visir.records import Modality
+from visir.storage import Scratch
+from visir.storage.removal import files_below
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+CONFIG_FILE = "open_clip_config.json"
+TEXT_TOWER = "text_tower"  # the folder with the configuration of a text tower from transformers
+
+
+class _Encode(nn.Module):
+    """One of the two methods of a model of open_clip, and the weights that it needs."""
+
+    def __init__(self, model: Any, method: str) -> None:
+        super().__init__()
+        self.model: Any = model
+        self._method = method
+
+    def forward(self, inputs: Inputs) -> torch.Tensor:
+        vectors: torch.Tensor = getattr(self.model, self._method)(inputs, normalize=False)
+        return vectors
+
+
+class _OpenClipTower(PretrainedTower):
+    """What the two towers have in common.
+
+    Args:
+        configuration, preprocessing: Architecture and evaluation transform, as open_clip's plain values.
+    """
+
+    family: ClassVar[str] = "openclip"
+    network: _Encode
+
+    def __init__(self, configuration: dict[str, Any], preprocessing: Mapping[str, Any]) -> None:
+        self.configuration = configuration
+        self.outputs = int(configuration["embed_dim"])
+        self.preprocessing = json.loads(json.dumps(dict(preprocessing)))
+
+    def files(self) -> dict[str, bytes]:
+        """The configuration, as open_clip itself writes it."""
+        content = {"model_cfg": self.configuration, "preprocess_cfg": self.preprocessing}
+        return {CONFIG_FILE: json.dumps(content, indent=2).encode()}
+
+
+class OpenClipImageTower(_OpenClipTower):
+    """Images through the model's own evaluation transform and `encode_image(…, normalize=False)`."""
+
+    modality: Modality = "image"
+
+    def __init__(self, model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any]) -> None:
+        from open_clip.transform import PreprocessCfg, image_transform_v2
+
+        super().__init__(configuration, preprocessing)
+        self.network = _Encode(part(model, only=("visual",)), "encode_image")
+        self._transform = image_transform_v2(PreprocessCfg(**self.preprocessing), is_train=False)
+        scaled = self.preprocessing["resize_mode"] == "shortest"
+        self._shortest_edge = int(np.min(self.preprocessing["size"])) if scaled else None
+
+    def prepare(self, items: Sequence[Any]) -> list[Any]:
+        """float32 (3, H, W) of each image."""
+        return [self._pixels(image) for image in items]
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """(n, 3, H, W)."""
+        return torch.from_numpy(np.stack(prepared))
+
+    def values(self) -> dict[str, Any]:
+        """The transform's settings."""
+        return dict(self.preprocessing)
+
+    def spec(self) -> dict[str, Any]:
+        """Nothing: all is in the configuration."""
+        return {}
+
+    def checkpoint_gradients(self) -> None:
+        """Compute activations again; open_clip can do it for transformers only."""
+        visual = self.network.model.visual
+        if not hasattr(visual, "transformer"):
+            raise no_checkpointing(f"a {type(visual).__name__} of open_clip")
+        visual.set_grad_checkpointing(True)
+
+    def _pixels(self, image: Image) -> NDArray[np.float32]:
+        check_sliver(image, self._shortest_edge)
+        return np.asarray(self._transform(image).numpy(), dtype=np.float32)
+
+
+class OpenClipTextTower(_OpenClipTower):
+    """Texts through the model's own tokenizer and `encode_text(…, normalize=False)`."""
+
+    modality: Modality = "text"
+
+    def __init__(
+        self, model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any], tokenizer: Any, template: str
+    ) -> None:
+        super().__init__(configuration, preprocessing)
+        others = ("visual", "logit_scale", "logit_bias", "text_decoder")
+        self.network = _Encode(part(model, without=others), "encode_text")
+        self._tokenizer, self._template = tokenizer, template
+        self._lock = threading.Lock()  # a fast tokenizer changes its padding state in place
+
+    def prepare(self, items: Sequence[Any]) -> list[Any]:
+        """int32 (context length,) token ids of each text, padded."""
+        with self._lock:
+            ids = self._tokenizer(self._filled(items))
+        return list(ids.numpy().astype(np.int32))
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """The texts, cut where f"{text} {ending}" would be truncated: the context length counts both end tokens."""
+        return truncate_texts(texts, ending, self._fits, limit=int(self._tokenizer.context_length))
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """(n, context length) int64."""
+        return torch.from_numpy(np.stack(prepared).astype(np.int64))
+
+    def values(self) -> dict[str, Any]:
+        """The tokenizer's settings; "vocabulary" is a hash over what decides the token ids."""
+        return {
+            "tokenizer": type(self._tokenizer).__name__,
+            "vocabulary": _hash_tokenizer(self._tokenizer),
+            "template": self._template,
+            "max_length": int(self._tokenizer.context_length),
+            "padding": "max_length",
+        }
+
+    def spec(self) -> dict[str, Any]:
+        """The template; all else is in the configuration."""
+        return {"template": self._template}
+
+    def files(self) -> dict[str, bytes]:
+        """The configuration; of a tokenizer and a text tower from `transformers`, theirs too."""
+        files = super().files()
+        with Scratch.temporary("tokenizer") as scratch:
+            folder = scratch.folder("files")
+            if hasattr(self._tokenizer, "save_pretrained"):
+                self._tokenizer.save_pretrained(folder)
+            if "hf_model_name" in self.configuration["text_cfg"]:
+                self.network.model.text.config.save_pretrained(folder / TEXT_TOWER)
+            scratch.written("files")
+            return files | {name: (folder / name).read_bytes() for name in files_below(folder)}
+
+    def checkpoint_gradients(self) -> None:
+        """Compute activations again."""
+        model = self.network.model
+        text = model if getattr(model, "text", None) is None else model.text
+        if type(text).__name__ == "HFTextEncoder":
+            recompute_activations(text.transformer, "the text tower")
+        else:
+            text.transformer.grad_checkpointing = True
+
+    def _filled(self, texts: Sequence[str]) -> list[str]:
+        return [self._template.replace("{}", text) for text in texts]
+
+    def _fits(self, texts: Sequence[str]) -> list[bool]:
+        with self._lock:
+            counts = _token_counts(self._tokenizer, self._filled(texts))
+        return [count <= self._tokenizer.context_length for count in counts]
+
+
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
+    """One tower with random weights, from the `files` of a tower that lie in `folder`."""
+    import open_clip
+
+    content = read_json(folder / CONFIG_FILE)
+    configuration, preprocessing = content["model_cfg"], content["preprocess_cfg"]
+    text, vision = configuration["text_cfg"], configuration["vision_cfg"]
+    if modality == "image":  # the other tower has to be something; so let it be small
+        text = {"context_length": 8, "vocab_size": 8, "width": 8, "heads": 1, "layers": 1}
+    else:
+        vision = {"image_size": 8, "patch_size": 8, "width": 8, "head_width": 8, "layers": 1}
+        if "hf_model_name" in text:
+            text = {**text, "hf_model_name": str(folder / TEXT_TOWER), "hf_model_pretrained": False}
+    small = {"text_cfg": text, "vision_cfg": vision, "pretrained_image": False, "pretrained_text": False}
+    name = f"local-dir:{folder}"
+    with loading(str(folder)), random_weights():
+        model = open_clip.create_model(name, load_weights=False, **small)
+        if modality == "image":
+            return OpenClipImageTower(model, configuration, preprocessing)
+        return OpenClipTextTower(
+            model, configuration, preprocessing, open_clip.get_tokenizer(name), str(spec["template"])
+        )
+
+
+def _token_counts(tokenizer: Any, texts: Sequence[str]) -> list[int]:
+    """How many places of the context each text takes; called, either kind of tokenizer cuts to the context and pads."""
+    if not hasattr(tokenizer, "tokenizer"):  # open_clip's own: a token before the text and one behind it
+        return [len(tokenizer.encode(text)) + 2 for text in texts]
+    clean = [tokenizer.clean_fn(text) for text in texts]
+    if tokenizer.tokenizer_mode == "clips":  # start, end, and a class token at the last place
+        return [count + 3 for count in token_counts(tokenizer.tokenizer, clean, special=False)]
+    return token_counts(tokenizer.tokenizer, clean)
+
+
+def _hash_tokenizer(tokenizer: Any) -> str:
+    """Over what decides the token ids; open_clip's own tokenizer keeps its tables under other names."""
+    if hasattr(tokenizer, "tokenizer"):
+        return vocabulary_hash(tokenizer.tokenizer)
+    tables = json.dumps([sorted(tokenizer.encoder.items()), sorted(map(list, tokenizer.bpe_ranks))])
+    return hashlib.blake2b(tables.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,171 @@
+"""Encoders made of towers, and how a tower is taken out of a model."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from visir.encoders.base import Encoder
+from visir.encoders.inputs import Pixels
+from visir.encoders.models.forward import inference, no_vectors, to_vectors
+from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.errors import EncoderError
+from visir.records import EncoderCard, Modality
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class PretrainedTowersEncoder(Encoder):
+    """Images, texts or both through the towers of a pretrained model.
+
+    Vectors are the projections before normalisation. The same towers are what is tuned, so there is one way from an
+    image or a text to its vector.
+
+    Args:
+        temperature: The one the model was trained to, or None.
+    """
+
+    def __init__(
+        self,
+        card: EncoderCard,
+        pretrained_towers: Mapping[Modality, PretrainedTower],
+        *,
+        device: str,
+        temperature: float | None = None,
+    ) -> None:
+        self.card, self.modalities = card, frozenset(pretrained_towers)
+        self.dimension = next(iter(pretrained_towers.values())).outputs
+        self._pretrained_towers, self._device, self._temperature = dict(pretrained_towers), device, temperature
+        for pretrained_tower in pretrained_towers.values():
+            pretrained_tower.network.eval()
+
+    def preprocess(self, image: Image) -> Pixels:
+        """One RGB image, float32 (3, H, W), by the model's own preprocessing."""
+        pixels: Pixels = self.pretrained_tower("image").prepare([image])[0]
+        return pixels
+
+    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
+        """(n, dimension) projections of n preprocessed images."""
+        return self._embed(self.pretrained_tower("image"), batch)
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, dimension) projections of n texts."""
+        pretrained_tower = self.pretrained_tower("text")
+        return self._embed(pretrained_tower, pretrained_tower.prepare(texts) if len(texts) else [])
+
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """(n,) tokens, as the text tower counts them."""
+        return np.array([len(tokens) for tokens in self.pretrained_tower("text").prepare(texts)], np.int64)
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the text tower does it."""
+        return self.pretrained_tower("text").truncate(texts, ending)
+
+    def pretrained_tower(self, modality: Modality) -> PretrainedTower:
+        """One tower, sharing its weights with this encoder."""
+        if modality not in self._pretrained_towers:
+            raise self.cannot(modality)
+        return self._pretrained_towers[modality]
+
+    def own_temperature(self) -> float | None:
+        """See `visir.encoders.towers.pretrained_backbone.own_temperature`."""
+        return self._temperature
+
+    def _embed(self, pretrained_tower: PretrainedTower, prepared: Sequence[Any]) -> NDArray[np.float32]:
+        if not len(prepared):
+            return no_vectors(self.dimension)
+        dtype = next(pretrained_tower.network.parameters()).dtype
+        inputs = pretrained_tower.collate(prepared)
+        with inference():
+            if isinstance(inputs, Tensor):
+                moved: Any = inputs.to(self._device, dtype if inputs.is_floating_point() else None)
+            else:
+                moved = {name: value.to(self._device) for name, value in inputs.items()}
+            return to_vectors(pretrained_tower.network(moved))
+
+
+def part(module: M, *, only: Sequence[str] = (), without: Sequence[str] = ()) -> M:
+    """`module` with fewer weights, sharing those it keeps; what is left out is None in it.
+
+    Args:
+        only: Names of the children and tensors that are kept at the top; all, when empty.
+        without: Patterns of dotted names that are left out at any depth ("encoder.layer.*.crossattention").
+    """
+    taken = copy.copy(module)
+    for table in ("_modules", "_parameters", "_buffers"):
+        members = {
+            name: None
+            if (only and name not in only) or any(fnmatchcase(name, pattern) for pattern in without)
+            else value
+            for name, value in getattr(module, table).items()
+        }
+        if table == "_modules":
+            for name, child in members.items():
+                inner = [
+                    pattern.partition(".")[2] for pattern in without if fnmatchcase(name, pattern.partition(".")[0])
+                ]
+                if child is not None and any(inner):
+                    members[name] = part(child, without=[pattern for pattern in inner if pattern])
+        taken.__dict__[table] = members
+    return taken
+
+
+def temperature(log_inverse: Tensor) -> float:
+    """`1 / exp(log_inverse)`: CLIP and its kin learn the logarithm of the inverse temperature."""
+    return math.exp(-float(log_inverse.detach()))
+
+
+@contextmanager
+def random_weights() -> Iterator[None]:
+    """Build an architecture whose weights come later: torch's random numbers are left as they were, nobody is warned.
+
+    transformers warns of every weight that it did not find, and open_clip of a model without any.
+    """
+    from transformers.utils import logging as transformers_logging
+
+    root, level = logging.getLogger(), transformers_logging.get_verbosity()
+    root.addFilter(_without_weights)
+    transformers_logging.set_verbosity_error()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        root.removeFilter(_without_weights)
+
+
+def _without_weights(record: logging.LogRecord) -> bool:
+    return "weights" not in record.getMessage()
+
+
+def recompute_activations(model: Any, name: str) -> None:
+    """Turn on gradient checkpointing in a model of `transformers`; `EncoderError` where it has none."""
+    # The public switch goes on to the embeddings of the text tower, which an image tower has none of.
+    again = partial(checkpoint, use_reentrant=False)
+    try:
+        model._set_gradient_checkpointing(enable=True, gradient_checkpointing_func=again)
+    except ValueError as fault:
+        raise no_checkpointing(name) from fault
+
+
+def no_checkpointing(name: str) -> EncoderError:
+    """The error for a model that cannot compute its activations again."""
+    return EncoderError(
+        f"checkpointing: {name} has no switch for computing activations again.",
+        hint="leave it out; optimiser.chunk (GradCache) bounds the memory of any model",
+    )

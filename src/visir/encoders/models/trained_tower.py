@@ -1,0 +1,99 @@
+"""A trained tower as a tower, so that what visir trained can be tuned further like any other model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from visir.encoders.models.pretrained_towers import no_checkpointing
+from visir.encoders.towers.base import Backbone, Inputs, Tower, own_backbone
+from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.kinds import backbone_class
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
+from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.records import Modality
+from visir.storage import Scratch
+from visir.storage.removal import files_below
+
+
+class TrainedTower(PretrainedTower):
+    """A tower with a backbone: its head is tuned with it."""
+
+    family: ClassVar[str] = "towers"
+    network: Tower
+
+    def __init__(self, tower: Tower) -> None:
+        self.network = tower
+        self.modality, self.outputs = self._backbone.modality, tower.head.spec.outputs
+
+    @property
+    def _backbone(self) -> Backbone:
+        # Looked up, because a copy of this tower has a network of its own.
+        return own_backbone(self.network.backbone)
+
+    def prepare(self, items: Sequence[Any]) -> list[Any]:
+        """As the backbone does it."""
+        return [self._backbone.prepare(item) for item in items]
+
+    def prepare_sized(self, items: Sequence[Any]) -> list[Any]:
+        """As the backbone does it."""
+        return [self._backbone.prepare_sized(item) for item in items]
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the backbone does it."""
+        return self._backbone.truncate(texts, ending)
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """As the backbone does it."""
+        return self._backbone.collate(prepared)
+
+    def values(self) -> dict[str, Any]:
+        """As on the card of the encoder it was taken from."""
+        return self._backbone.preprocessing()
+
+    def spec(self) -> dict[str, Any]:
+        """The shapes of backbone and head."""
+        return describe_tower(self.network)
+
+    def files(self) -> dict[str, bytes]:
+        """What the backbone saves beside its weights: a vocabulary, a tokenizer."""
+        with Scratch.temporary("backbone") as scratch:
+            folder = scratch.folder("files")
+            self._backbone.save(folder)
+            scratch.written("files")
+            return {name: (folder / name).read_bytes() for name in files_below(folder)}
+
+    def checkpoint_gradients(self) -> None:
+        """Compute activations again, in a backbone that can: one that was a tower itself."""
+        if not isinstance(self._backbone, PretrainedBackbone):
+            raise no_checkpointing(f"a tower of kind {self._backbone.kind!r}")
+        self._backbone.source.checkpoint_gradients()
+
+
+def pretrained_tower_of(tower: Tower) -> PretrainedTower:
+    """The tower that `tower` is; it must have a backbone. Of a tuned tower without a head, that tower again."""
+    if isinstance(tower.backbone, PretrainedBackbone) and tower.head.spec.identity:
+        return tower.backbone.source
+    return TrainedTower(tower)
+
+
+def describe_tower(tower: Tower) -> dict[str, Any]:
+    """Plain values from which `build_tower` builds the same architecture."""
+    backbone = own_backbone(tower.backbone)
+    return {"head": tower.head.spec.to_dict(), "backbone": {"kind": backbone.kind, **backbone.spec()}}
+
+
+def build_tower(folder: Path, entry: Mapping[str, Any]) -> Tower:
+    """The tower that `describe_tower` described, without its weights; `folder` has what its backbone saved."""
+    spec = dict(entry["backbone"])
+    backbone = backbone_class(spec.pop("kind")).load(folder, spec)
+    return Tower(backbone, Head(HeadSpec.from_dict(entry["head"])))
+
+
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
+    """The tower with random weights, from the `files` of a tower that lie in `folder`."""
+    with torch.random.fork_rng(devices=[]):
+        return TrainedTower(build_tower(folder, spec))

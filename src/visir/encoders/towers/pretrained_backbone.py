@@ -1,0 +1,148 @@
+"""A tower of a loaded encoder as a backbone: everything in it is tuned."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+
+from visir.encoders.base import Encoder
+from visir.encoders.towers.base import Backbone, Inputs
+from visir.encoders.towers.pretrained_tower import PRETRAINED_TOWERS, PretrainedTower, Tunable
+from visir.errors import EncoderError
+from visir.records import Modality
+
+
+class PretrainedBackbone(Backbone):
+    """The image tower or the text tower of an encoder, with a copy of its weights in float32.
+
+    The encoder keeps its own weights, because its card is the key under which its vectors are kept. In a model that was
+    loaded in another precision the copy is float32 from here on; mixed precision is the training loop's business.
+
+    Features are the model's projections before normalisation: the encoder's `embed_images` and `embed_texts` go through
+    the same forward pass.
+
+    Batch normalisation (CLIP's ResNets, ALIGN, GroupViT's projections) keeps the running statistics that came with the
+    weights, in training too; its scales and offsets are tuned. The other reading, statistics of every batch, makes a
+    vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
+
+    Args:
+        encoder: The loaded encoder.
+        modality: Which tower of it.
+        checkpointing: Activations are computed again in the backward pass, which saves memory for a third more time.
+    """
+
+    kind: ClassVar[str] = "pretrained"
+
+    def __init__(self, encoder: Encoder, modality: Modality, *, checkpointing: bool = False) -> None:
+        if modality not in encoder.modalities:
+            raise encoder.cannot(modality)
+        self._take(copy.deepcopy(_tunable(encoder).pretrained_tower(modality)))
+        if checkpointing:
+            self.source.checkpoint_gradients()
+
+    def _take(self, pretrained_tower: PretrainedTower) -> None:
+        super().__init__()
+        self.source = pretrained_tower
+        self._files = pretrained_tower.files()  # now, because the folder they are in may be gone when training ends
+        self.modality, self.outputs = pretrained_tower.modality, pretrained_tower.outputs
+        self.network = pretrained_tower.network.float().requires_grad_(True)
+
+    def train(self, mode: bool = True) -> Self:
+        """As `nn.Module.train`, but batch normalisation stays with its running statistics."""
+        super().train(mode)
+        for module in self.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+        return self
+
+    def prepare(self, item: Any) -> Any:
+        """An image to float32 (3, H, W) by the model's own preprocessing, or a text to its int32 token ids."""
+        return self.source.prepare([item])[0]
+
+    def prepare_sized(self, item: Any) -> Any:
+        """An image that a random crop has brought to the input's size, where the tower can take it as it is."""
+        return self.source.prepare_sized([item])[0]
+
+    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
+        """As the tower does it."""
+        return self.source.truncate(texts, ending)
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """(n, 3, H, W) pixels, or token ids padded as the model's family does it (and the mask, if it takes one)."""
+        return self.source.collate(prepared)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """(n, outputs) projections before normalisation."""
+        if isinstance(inputs, Tensor) and inputs.is_floating_point():
+            inputs = inputs.to(next(self.network.parameters()).dtype)
+        vectors: Tensor = self.network(inputs)
+        return vectors
+
+    def pretrained_modules(self) -> Sequence[nn.Module]:
+        """The whole tower: all of it came trained."""
+        return (self.network,)
+
+    def spec(self) -> dict[str, Any]:
+        """Family and modality, and what the family needs beside the files that `save` writes."""
+        vocabulary = self.preprocessing().get("vocabulary")
+        return {
+            "family": self.source.family,
+            "modality": self.modality,
+            **({"vocabulary": vocabulary} if vocabulary else {}),
+            **self.source.spec(),
+        }
+
+    def preprocessing(self) -> dict[str, Any]:
+        """As on the card of the encoder it was taken from."""
+        return self.source.values()
+
+    def save(self, folder: Path) -> None:
+        """Configuration, tokenizer and image processor: all that `load` needs but the weights."""
+        for name, content in self._files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+
+    @classmethod
+    def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
+        """The architecture with random weights, from what `save` wrote; the hub and the first folder are not asked.
+
+        Raises:
+            EncoderError: The tokenizer does not give the ids that the tower was trained with.
+        """
+        module, _, function = PRETRAINED_TOWERS.get(spec["family"]).partition(":")
+        pretrained_tower = getattr(import_module(module), function)(folder, spec["modality"], spec)
+        if pretrained_tower.values().get("vocabulary") != spec.get("vocabulary"):
+            raise EncoderError(
+                f"{folder}: its tokenizer gives other ids than the one the text tower was trained with.",
+                hint="copy the whole checkpoint again, or install the model libraries in the versions that trained it",
+            )
+        backbone = cls.__new__(cls)
+        backbone._take(pretrained_tower)
+        return backbone
+
+
+def own_temperature(encoder: Encoder) -> float | None:
+    """The temperature at which the encoder's cosines were trained, or None where it has none (BLIP, sentence encoders).
+
+    CLIP, AltCLIP, GroupViT and open_clip's models keep the logarithm of the inverse temperature, ALIGN the temperature
+    itself. SigLIP was trained with a sigmoid of `scale · cosine + bias`; in a softmax over candidates the bias cancels,
+    and `1 / scale` is the temperature at which the same logits enter it.
+
+    Raises:
+        EncoderError: The encoder cannot be tuned.
+    """
+    return _tunable(encoder).own_temperature()
+
+
+def _tunable(encoder: Encoder) -> Tunable:
+    if isinstance(encoder, Tunable):
+        return encoder
+    raise EncoderError(
+        f"{encoder.card.name}: encoders of the family {encoder.card.family!r} cannot be tuned, only used as they are.",
+        hint=f'tower = "frozen" trains a head over it; families that can be tuned: {", ".join(PRETRAINED_TOWERS)}',
+    )

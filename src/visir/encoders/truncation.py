@@ -1,0 +1,64 @@
+"""Room for an ending: texts cut word by word from their end until the text and its ending are read whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from visir.errors import EncoderError
+
+_WORD = re.compile(r"\S+")
+_AT_ONCE = 1024  # texts tokenised in one call, so that memory stays bounded
+
+
+def truncate_texts(
+    texts: Sequence[str], ending: str, fits: Callable[[list[str]], Sequence[bool]], *, limit: int
+) -> list[str]:
+    """The texts, each cut so that f"{text} {ending}" fits; one that fits already is returned as it is.
+
+    Words are what stands between white space. As many as possible are kept from the start of a text, with the space
+    between them; a text may become empty. A long text without white space (Chinese, Thai) is one word: it is kept whole
+    or not at all. The other reading, cutting the token ids instead, keeps up to one word more, but then the text that
+    was encoded cannot be shown or given to another model.
+
+    The search towers the number of words, for all texts in one call: about log2(words) + 1 calls per 1,024 texts. A
+    tokenizer for which a longer text has fewer tokens could make it stop early; what it returns fits in any case.
+
+    Args:
+        fits: For each of several texts, whether the model reads all of it, template and end tokens included.
+        limit: How many tokens the model reads, for the error.
+
+    Raises:
+        EncoderError: There is no room for the ending alone.
+    """
+
+    def whole(heads: list[str]) -> list[bool]:
+        blocks = (heads[start : start + _AT_ONCE] for start in range(0, len(heads), _AT_ONCE))
+        return [fit for block in blocks for fit in fits([f"{head} {ending}" for head in block])]
+
+    result = list(texts)
+    too_long = [row for row, fit in enumerate(whole(result)) if not fit]
+    if not too_long:
+        return result
+    if not all(whole([""])):
+        raise EncoderError(
+            f"max_length={limit} is too small: the ending {ending!r} does not fit, even after an empty text.",
+            hint="a larger max_length in the encoder's name, a shorter template, "
+            "or shortcuts on the images alone (on=images)",
+        )
+    ends = {row: _ends(result[row]) for row in too_long}
+    fitting, failing = dict.fromkeys(too_long, 0), {row: len(ends[row]) - 1 for row in too_long}
+    while unsettled := [row for row in too_long if failing[row] - fitting[row] > 1]:
+        middles = [(fitting[row] + failing[row]) // 2 for row in unsettled]
+        heads = [result[row][: ends[row][middle]] for row, middle in zip(unsettled, middles, strict=True)]
+        for row, middle, fit in zip(unsettled, middles, whole(heads), strict=True):
+            (fitting if fit else failing)[row] = middle
+    for row in too_long:
+        result[row] = result[row][: ends[row][fitting[row]]]
+    return result
+
+
+def _ends(text: str) -> list[int]:
+    """Where a text may be cut, ascending: before it, behind every word, behind all of it ("a bc " gives 0, 1, 4, 5)."""
+    ends = [0, *(word.end() for word in _WORD.finditer(text))]
+    return ends if ends[-1] == len(text) else [*ends, len(text)]

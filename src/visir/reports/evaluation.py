@@ -1,0 +1,289 @@
+"""The page of an evaluation: its numbers, what they mean, plots, and queries with their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from visir.records import Collection, Qrels, Result, Run, Task
+from visir.reports.blocks import (
+    Block,
+    Card,
+    Cards,
+    Definitions,
+    Figures,
+    Fold,
+    Group,
+    Inline,
+    Notice,
+    Paragraph,
+    inline,
+    production,
+)
+from visir.reports.chance import expected_by_chance
+from visir.reports.examples import Answer, Example, Examples, Kind, by_image
+from visir.reports.figures import figures
+from visir.reports.gallery import Gallery, GalleryEntry, Strip
+from visir.reports.page import Page, Section, write_page
+from visir.reports.shown import ShownItems, first_captions
+from visir.reports.table import Cell, Column, Table
+from visir.reports.tables import card_table, measures_table, result_table
+from visir.reports.words import display, in_reading_order, in_words, meaning, task_words
+
+PICTURE_BUDGET = 1_400_000
+"""Bytes of text that all pictures of one report may take together; the whole stays under two megabytes."""
+
+KINDS: tuple[tuple[Kind, str, str], ...] = (
+    ("worst", "Worst", "The first right answer stands furthest down."),
+    ("near", "Lost by a hair", "A wrong answer is first and a right one close behind: the most confusable."),
+    ("best", "Best", "A right answer is first, with the largest lead over the best wrong one."),
+)
+"""The kinds of queries shown: key, heading, and how they were chosen."""
+
+_PICTURES, _TEXTS = 3, 8
+"""How many right answers of a query are shown."""
+
+
+def write_report(
+    path: str | Path,
+    result: Result,
+    *,
+    runs: Mapping[str, Run] | None = None,
+    collection: Collection | None = None,
+    tasks: Mapping[str, Task] | None = None,
+    qrels: Mapping[str, Qrels] | None = None,
+    training: Sequence[Mapping[str, Any]] | None = None,
+    title: str = "",
+    command: str = "",
+    beside: Mapping[str, str] | None = None,
+    examples: int = 6,
+    top: int = 5,
+) -> Path:
+    """Write the page of one evaluation and return its path.
+
+    The page shows the numbers, the protocol and the plots; with `runs` and what they searched it also shows the best
+    and the worst queries. A picture that is not at hand is replaced by its caption.
+
+    Args:
+        path: The HTML file to write.
+        result: The result.
+        runs: What the search answered, by task.
+        collection: The images and captions that were searched, or more of them.
+        tasks: The tasks that were searched, by name; needed for tasks that are not of `collection`.
+        qrels: What the runs were judged by, by task; by default what the tasks say under the relevance of the
+            protocol. Give those of the evaluation when only some captions took part (`captions="first"`).
+        training: One mapping of numbers per epoch, drawn as curves.
+        title: The heading; by default the system and the collection.
+        command: The command line that makes the page again.
+        beside: What each file in the page's folder holds, by its name.
+        examples: How many queries of each kind (worst, lost by a hair, best) are shown of each task.
+        top: How much of each answer is shown.
+
+    Raises:
+        CollectionError: The runs speak of items that the tasks do not have.
+    """
+    runs = dict(runs or {})
+    sources = {} if collection is None else {task: collection.task(task) for task in runs if task in collection.tasks}
+    sources |= tasks or {}
+    judged = _judged(result, runs, sources, qrels)
+    protocol = result.protocol
+    sections = [
+        Section("numbers", "Numbers", _numbers(result, expected_by_chance(result, runs, judged))),
+        Section("meaning", "What these numbers mean", _meaning(result), short="What they mean"),
+    ]
+    drawn = figures(result, runs=runs, qrels=judged, training=training)
+    if drawn:
+        sections.append(Section("plots", "Plots", [Figures(drawn)]))
+    shown = {task: run for task, run in runs.items() if task in sources}
+    if shown:
+        chosen = {task: _choose(result, run, collection, judged[task], examples, top) for task, run in shown.items()}
+        galleries = _galleries(shown, sources, chosen, collection)
+        sections.append(Section("queries", "Queries, as pictures", galleries, short="Queries"))
+    sections.append(Section("made", "How it was made", [*production(command, beside), *_circumstances(result)]))
+    facts = [
+        inline("system <b>{}</b>", result.system),
+        inline("collection <b>{}</b>", protocol.collection),
+        *([inline("split <b>{}</b>", protocol.split)] if protocol.split else []),
+        inline("protocol <code>{}</code>", protocol.fingerprint[:12]),
+    ]
+    heading = title or f"{result.system} on {protocol.collection}"
+    return write_page(path, Page("evaluation report", heading, sections, facts))
+
+
+def _judged(
+    result: Result, runs: Mapping[str, Run], sources: Mapping[str, Task], qrels: Mapping[str, Qrels] | None
+) -> dict[str, Qrels]:
+    """What each run was judged by, as far as it can be known."""
+    judged = dict(qrels or {})
+    for task in runs:
+        if task in sources and not judged.get(task):
+            judged[task] = sources[task].judgements(result.protocol.relevance)
+    return judged
+
+
+def _numbers(result: Result, chance: Mapping[str, NDArray[np.float64]]) -> list[Block]:
+    """The headline of each task, what must be said first, and the tables."""
+    blocks: list[Block] = [Cards([_headline(result, task, chance.get(task)) for task in result.tasks])]
+    if total := _rsum(result, "both"):
+        blocks.append(Paragraph(inline("rsum over both tasks <b>{}</b> of 600", total), "total"))
+    if result.notes:
+        blocks.append(Notice(result.notes))
+    measured = list(dict.fromkeys(name for values in result.aggregates.values() for name in values))
+    said = [(name, display(name).says) for name in in_reading_order(measured, result.protocol)]
+    terms = [(inline("<code>{}</code>", name), says) for name, says in said if says]
+    everything: list[Block] = [_without_notes(measures_table(result)), Definitions(terms)]
+    return [*blocks, _headline_table(result), Fold("All measures", everything)]
+
+
+def _headline(result: Result, task: str, chance: NDArray[np.float64] | None) -> Card:
+    """The named recall of a task at its first three cutoffs, and a sentence on the first."""
+    recall, values = result.protocol.recall, result.aggregates.get(task, {})
+    shown: list[tuple[str, str]] = []
+    sentences: list[Inline] = []
+    for name in in_reading_order(list(values), result.protocol):
+        base, _, cutoff = name.partition("@")
+        if base == recall and cutoff.isdigit() and len(shown) < 3:
+            shown.append((f"R@{cutoff}", f"{100 * values[name]:.1f}"))
+            sentences.append(in_words(result.protocol, task, int(cutoff), values[name]))
+    if not shown:
+        missing = "The recall that the protocol names was not measured at any cutoff."
+        return Card(task_words(task), blocks=[Paragraph(missing)])
+    text = sentences[:1]
+    if chance is not None and recall == "hit":  # the other recalls have other expectations
+        text.append(f"A random order would reach {100 * chance[0]:.2g} %.")
+    if total := _rsum(result, task):
+        text.append(inline('<span class="soft">rsum {} of 300.</span>', total))
+    return Card(task_words(task), shown, [Paragraph(Markup(" ").join(text))])
+
+
+def _meaning(result: Result) -> list[Block]:
+    """What was searched and how it was counted, and the protocol card."""
+    lead = inline(
+        "A retrieval number says something only together with what was searched and how it was counted. These numbers "
+        "may be compared with others of protocol <code>{}</code>, and with no others.",
+        result.protocol.fingerprint[:12],
+    )
+    card = replace(card_table(result.protocol), caption="")
+    return [Paragraph(lead, "lead"), Definitions(meaning(result.protocol)), Fold("Protocol card", [card])]
+
+
+def _circumstances(result: Result) -> list[Block]:
+    """Times, where vectors come from, and versions."""
+    times: list[list[Cell]] = [[stage, seconds] for stage, seconds in result.timing.items()]
+    cards = [
+        ("Time", Table.of([Column("stage"), Column("seconds", 2)], times)),
+        ("Where vectors come from", Table.of([Column("of"), Column("from")], list(result.origins.items()))),
+        ("Versions", Table.of([Column("package"), Column("version")], list(result.versions.items()))),
+    ]
+    shown = [Card(heading, blocks=[table]) for heading, table in cards if table.rows]
+    return [Cards(shown)] if shown else []
+
+
+def _choose(
+    result: Result, run: Run, collection: Collection | None, qrels: Qrels, count: int, top: int
+) -> dict[Kind, list[Example]]:
+    """The queries of each kind that are shown of one task."""
+    examples = Examples(run, qrels, result)
+    group = by_image(collection) if collection is not None and run.task == "t2i" else None
+    return {kind: examples.choose(kind, count, top, group) for kind, _, _ in KINDS}
+
+
+def _galleries(
+    runs: Mapping[str, Run],
+    sources: Mapping[str, Task],
+    chosen: Mapping[str, Mapping[Kind, Sequence[Example]]],
+    collection: Collection | None,
+) -> list[Block]:
+    """The chosen queries of every task with their answers."""
+    lists = []
+    for task, kinds in chosen.items():
+        examples = [example for entries in kinds.values() for example in entries]
+        answers = [answer.id for example in examples for answer in (*example.positives, *example.top)]
+        lists += [
+            (sources[task].queries, [example.query for example in examples]),
+            (sources[task].documents, answers),
+        ]
+    pictures = [name for items, ids in lists if items.modality == "image" for name in ids]
+    alternatives = {} if collection is None else first_captions(collection, pictures)
+    shown = ShownItems(lists, budget=PICTURE_BUDGET, alternatives=alternatives)
+    lead = "What is right is marked with a tick and a solid green frame. Numbers beside ranks are scores."
+    blocks: list[Block] = [Paragraph(f"{lead} {shown.missing}".strip(), "lead")]
+    for task, kinds in chosen.items():
+        folds: list[Block] = [
+            Fold(
+                name,
+                [Gallery([_entry(example, runs[task], sources[task], shown) for example in kinds[kind]])],
+                words,
+                is_open=kind == "worst",
+            )
+            for kind, name, words in KINDS
+            if kinds[kind]
+        ]
+        nothing = Paragraph("No query of this task has a right answer to show.")
+        blocks.append(Group(task_words(task), folds or [nothing]))
+    return blocks
+
+
+def _entry(example: Example, run: Run, task: Task, shown: ShownItems) -> GalleryEntry:
+    """A query with its right answers and what was retrieved."""
+    query = shown.tile(task.queries, example.query, example.query)
+    documents = task.documents
+    has_pictures = documents.modality != "text"
+    limit = _PICTURES if has_pictures else _TEXTS
+    positives = [
+        # The query says what a right picture shows.
+        shown.tile(documents, answer.id, _place(answer, run), right=True, alt=query.text)
+        for answer in example.positives[:limit]
+    ]
+    top = [
+        shown.tile(documents, answer.id, _place(answer, run), right=answer.positive or None) for answer in example.top
+    ]
+    heading = documents.title.removesuffix("s") if len(example.positives) == 1 else documents.title
+    right = Strip(positives, f"Right {heading}", max(0, len(example.positives) - limit), is_ranked=False)
+    retrieved = Strip(top, "Retrieved")
+    return GalleryEntry(
+        f"“{query.text}”" if query.text else "",
+        _verdict(example, run),
+        [right, retrieved] if has_pictures else [retrieved, right],
+        [] if query.picture is None else [replace(query, text="")],
+        hint=example.query if query.picture is None else "",
+    )
+
+
+def _verdict(example: Example, run: Run) -> Inline:
+    """Where the first right answer stands."""
+    if example.rank == 1:
+        return inline('<strong class="right">✓ right answer first</strong>')
+    size = f"{run.gallery.size:,}"
+    if example.rank:
+        return inline("first right answer at rank <strong>{}</strong> of {}", f"{example.rank:,}", size)
+    return inline("<strong>no right answer</strong> among the first {} of {}", f"{run.depth:,}", size)
+
+
+def _place(answer: Answer, run: Run) -> str:
+    """The rank and the score of an answer."""
+    rank = f"rank {answer.rank:,}" if answer.rank else f"beyond rank {run.depth:,}"
+    return rank if answer.score is None else f"{rank} · {answer.score:.3f}"
+
+
+def _rsum(result: Result, task: str) -> str:
+    values = result.aggregates.get(task, {})
+    return f"{values['rsum']:.1f}" if "rsum" in values else ""
+
+
+def _headline_table(result: Result) -> Table:
+    """The named recall and rsum only; a result without them shows what it has."""
+    names = list(dict.fromkeys(name for values in result.aggregates.values() for name in values))
+    named = [name for name in names if name.partition("@")[0] == result.protocol.recall or name == "rsum"]
+    return _without_notes(result_table(result, in_reading_order(named or names, result.protocol)))
+
+
+def _without_notes(table: Table) -> Table:
+    """The table with its first note (the units) alone: the page shows the result's own notes in a box."""
+    return replace(table, notes=table.notes[:1])
