@@ -1,4 +1,4 @@
-"""Whether a library is as it was written: looked at when it is opened, and completely by `visir index check`.
+"""Checks that a library is as it was written: at opening, and completely by `visir index check`.
 
 The library's manifest has size and hash of the database, each index's manifest those of its files. None of these files
 ever changes, so what differs is damaged. Whether database and indexes belong together is seen by their ids: every
@@ -69,7 +69,7 @@ def check_together(folder: Path, database: Database, ids: Mapping[str, Iterable[
 
 
 def _mend(folder: Path, part: str = "the part that is named") -> str:
-    """The way on from a damaged library: the part may hold files of others, so that nobody is told to delete it."""
+    """The hint for a damaged library. It tells nobody to delete the part, which may hold files of others."""
     return f"move {part} out of {folder} and run visir index {folder}: it is made anew; or copy the library again"
 
 
@@ -104,7 +104,7 @@ def check_before_change(folder: Path) -> None:
         "": manifest,
         **{name: Manifest.read(folder / name, INDEX) for name in names},
     }.items():
-        # A database that somebody deleted is made anew.
+        # A deleted database is made anew.
         faults = [fault for fault in manifest_of_folder.faults(folder / name) if name or "is missing" not in fault]
         place = folder / (name or LibraryCard.of(manifest).database)
         raise_faults(

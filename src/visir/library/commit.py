@@ -1,4 +1,4 @@
-"""How a change of a library comes to count: a new database, then indexes without what the database no longer knows.
+"""Committing a change of a library: a new database, then indexes without what the database no longer holds.
 
 Order, so that a kill at any moment shows nothing wrong: every picture of the database is in every index at all times.
 """
@@ -52,7 +52,7 @@ def _free_name(change: FolderChange, generation: int) -> str:
 def clean_indexes(change: FolderChange, card: LibraryCard, indexes: Indexes | None = None) -> bool:
     """Delete from the indexes what the database does not know (any more); whether there was anything.
 
-    It is committed too, so that whoever serves the library takes the indexes as they are now.
+    It is committed too, so that a service takes the indexes as they are now.
     """
     indexes = indexes or Indexes(change.folder, card.kinds, card.settings, change=change)
     database = Database.open(change.folder / card.database)

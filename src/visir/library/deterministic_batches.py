@@ -65,7 +65,7 @@ class DeterministicTextEncoder:
         return np.stack([vectors[text] for text in texts])
 
     def learn(self, texts: Sequence[str]) -> None:
-        """Find out with these texts which shapes can be used, so that nobody's question pays for it.
+        """Find out with these texts which shapes can be used, so that no query pays for it.
 
         `COMPARED` texts or more of one length settle all shapes of it.
         """

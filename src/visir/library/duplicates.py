@@ -1,4 +1,4 @@
-"""Which pictures are there more than once: exactly, by content, and nearly, by a perceptual hash."""
+"""Duplicates: pictures of equal content, and pictures with nearly equal perceptual hashes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Hashes:
 
     @classmethod
     def of(cls, database: Database) -> Hashes:
-        """Those of all pictures that have one and can be told apart by it."""
+        """The hashes of all pictures that have a distinctive one."""
         rows = database.rows("SELECT id, phash FROM items WHERE phash IS NOT NULL ORDER BY id")
         return cls([item for item, _ in rows], [phash for _, phash in rows])
 

@@ -1,4 +1,4 @@
-"""What a camera wrote into a photo: when it was taken, by which camera, and whether it lies on its side."""
+"""What a camera wrote into a photo: time, camera, and whether the photo is rotated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Exif:
 
 
 def read_exif(image: Image.Image) -> Exif:
-    """The facts of an opened photo, None where it tells none. What makes no sense (month 0, bytes) is as if absent."""
+    """The facts of an opened photo, None where it has none. Impossible values (month 0, bytes) count as absent."""
     try:
         exif = image.getexif()
         about = exif.get_ifd(IFD.Exif)

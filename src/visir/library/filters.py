@@ -1,4 +1,4 @@
-"""Conditions on what is known of a picture: "width >= 800", "taken >= 2024-05", "camera contains canon".
+"""Conditions on the fields of a picture: "width >= 800", "taken >= 2024-05", "camera contains canon".
 
 A condition is a field, an operation and a value. It is read from text (`parse`, for the command line) or from a record
 (`FieldCondition.of`, for the service), checked against the fields that the library has, and becomes a range of a column
@@ -85,7 +85,7 @@ class Field:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a field stands: a column of a table, whose rows belong to items by `key`."""
+    """A column of a table; its rows belong to items by `key`."""
 
     type: FieldType
     table: str
@@ -170,7 +170,7 @@ def read_condition(condition: object) -> FieldCondition:
 
 
 def fields_of(rows: RowReader) -> dict[str, Field]:
-    """Every field that this library's pictures can be asked for, the source's own behind the usual ones.
+    """Every field that conditions can name: those of every library, then the source's own.
 
     A field of the source is a number where all its values are numbers, a date where all are dates or moments of ISO
     8601, from the day on ("2024-05-31", "2024-05-31T18:00"), and text otherwise.
@@ -206,7 +206,7 @@ def satisfying(
     """Which items satisfy all conditions (all do without any), and lie in `category` or below it.
 
     - A picture satisfies a condition when one of its files, captions or values does; `!=` holds when none of them is
-      equal, and so for a picture that has no such field at all (a photo without a camera is none by Canon).
+      equal, and so for a picture that has no such field at all (a photo without a camera is not by Canon).
     - Text is compared without regard to case or to how accents are written; `contains` finds any part of it.
     - Dates are compared as far as the condition's own is written: "taken = 2024-05" is all of May, "taken <= 2024-05"
       goes to its end, "taken > 2024-05" begins in June. They are in UTC where the camera knew its zone, and as the

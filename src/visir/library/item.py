@@ -1,4 +1,4 @@
-"""What a library knows of one picture."""
+"""One picture of a library."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Library:
         return self.items([id])[0]
 
     def items(self, ids: Iterable[str]) -> list[Item]:
-        """Several, in this order. Raises `UnknownItemError` that names the unknown ones."""
+        """Several items, in this order. Raises `UnknownItemError` that names the unknown ones."""
         item_ids = list(ids)
         rows = {row[0]: row for row in self.database.of(f"SELECT {_ITEM} FROM items WHERE id IN", item_ids)}
         unknown = [item for item in item_ids if item not in rows]
@@ -151,7 +151,7 @@ class Library:
         ]
 
     def existing(self, ids: Iterable[str]) -> set[str]:
-        """Those of these ids that the library has."""
+        """The ids that the library has."""
         return {item for (item,) in self.database.of("SELECT id FROM items WHERE id IN", ids)}
 
     def caption(self, id: str) -> tuple[str, str]:
@@ -182,7 +182,7 @@ class Library:
         return hashes.near(id)
 
     def thumbnail(self, id: str) -> bytes | None:
-        """A WebP picture of at most 320 × 320 pixels; None where there is none, or where it was damaged on disk."""
+        """A WebP picture of at most 320 × 320 pixels; None when it is missing or damaged."""
         digest = self.database.value("SELECT thumbnail FROM items WHERE id = ?", (id,))
         if digest is None:
             return None
@@ -221,14 +221,14 @@ class Library:
 
     @cached_property
     def columns(self) -> FieldColumns:
-        """What conditions compare, in memory once they were asked for."""
+        """The columns that conditions compare, read at first use."""
         from visir.library.columns import FieldColumns
 
         return FieldColumns(self.database.rows)
 
     @property
     def fields(self) -> Mapping[str, Field]:
-        """What conditions can be about."""
+        """The fields that conditions can name."""
         from visir.library.filters import fields_of
 
         fields: Mapping[str, Field] = self.columns.once("fields", lambda: fields_of(self.database.rows))

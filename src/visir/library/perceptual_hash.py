@@ -1,4 +1,4 @@
-"""Near duplicates: pictures that a person would call the same one, told by a perceptual hash.
+"""Near duplicates: a perceptual hash finds pictures that a person would call the same.
 
 The hash is a pHash of 256 bits: the picture in grey at 64 × 64 pixels, its discrete cosine transform, and of the
 16 × 16 lowest frequencies whether each is above their median. Resizing, recompression and small changes of colour turn

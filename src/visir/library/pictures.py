@@ -22,7 +22,7 @@ _QUALITY, _EFFORT = 80, 2
 
 @dataclass(frozen=True)
 class Facts:
-    """What `items` holds of a picture; all but `bytes` None where there are no pixels."""
+    """What the table `items` holds of a picture; all but `bytes` are None where there are no pixels."""
 
     width: int | None = None
     height: int | None = None

@@ -1,4 +1,4 @@
-"""What a library is, or is to be: its models, kinds of index and source, agreed before anything is read."""
+"""The plan of an update: models, kinds of index and source, settled before anything is read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plan_library(
     images: Sequence[str | Path],
     settings: Mapping[str, Any] | None = None,
 ) -> LibraryCard:
-    """What the library in `folder` is to be: what it is, with what was asked of it.
+    """The card of the library in `folder` after the update: what it is now, with what the caller requests.
 
     Raises `LibraryError` when that does not fit, `ConfigurationError` for settings that are wrong or of no index.
     """

@@ -19,7 +19,7 @@ from visir.search.fusion import Fusion
 System: TypeAlias = Literal["dense", "sparse", "hybrid"]
 DEEPEST = 1000
 """How far down an answer can be paged (offset + k): beyond it the systems' lists would have to be fused deeper, and
-nobody looks there."""
+no one pages that far."""
 MOST_RERANKED = 100
 
 
@@ -65,7 +65,7 @@ class QueryFields(BaseModel):
 
     @property
     def search_text(self) -> str | None:
-        """The text that is searched with: the category's name where nothing else is asked."""
+        """The text to search with: the category's name where the query has nothing else."""
         if self.text is not None and self.text.strip():
             return self.text
         if self.image is None and self.item is None and self.category:

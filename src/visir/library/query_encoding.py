@@ -49,7 +49,7 @@ class EncodedQuery:
 class QueryEncoder:
     """The models of a library, loaded at first use; they encode queries and score pairs. Thread-safe.
 
-    Where the sparse head stands on the very model of the dense index, a text is encoded once for both.
+    Where the sparse head is built on the model of the dense index, a text is encoded once for both.
     """
 
     def __init__(self, models: LibraryModels) -> None:

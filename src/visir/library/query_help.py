@@ -1,4 +1,4 @@
-"""What each field of a query means, said once: for Python, for HTTP (OpenAPI) and for the command line.
+"""What each field of a query means: one text for Python, HTTP (OpenAPI) and the command line.
 
 This file imports nothing, because the command line reads it whenever it starts.
 """

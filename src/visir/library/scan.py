@@ -133,7 +133,7 @@ def _take(
 
 
 def _without_thumbnail(folder: Path, database: Database) -> set[str]:
-    """Items whose thumbnail has gone: somebody deleted it, or it was not copied. They are read again."""
+    """Items whose thumbnail has gone: it was deleted, or not copied. They are read again."""
     listed = database.rows("SELECT id FROM items WHERE thumbnail IS NOT NULL")
     existing = {path.stem for path in (folder / THUMBNAILS).glob("*/*.webp")} if listed else set()
     return {item for (item,) in listed} - existing

@@ -1,4 +1,4 @@
-"""What a library is made of: a place or a collection, opened, with a mark for everything in it that can change."""
+"""The source of a library: an opened place or collection, with a mark for everything in it that can change."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SourceEntry:
 
 
 class PhotoSource:
-    """An opened collection, as a library looks at it."""
+    """An opened collection, as a library reads it."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
@@ -182,7 +182,7 @@ def is_empty(path: Path) -> bool:
     """Whether a folder has nothing in it: a place for a disk, for example, that is not mounted."""
     try:
         return path.is_dir() and not any(path.iterdir())
-    except OSError:  # there, and not to be looked into: whoever reads it says why
+    except OSError:  # it cannot be listed: reading it gives the reason
         return False
 
 

@@ -143,7 +143,7 @@ def update(
     request = (source, model, head, kind, name, split, images, settings)
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
     check_apart(folder, source)
-    # What is wrong with the words of the command is said before anything is made or waited for.
+    # Errors in the arguments are raised before anything is made or waited for.
     before = plan_library(folder, *request)
     check_source_available(folder, before.source, before.images)
     opened = PhotoSource.open(before.source, images=before.images, split=before.split)
@@ -162,7 +162,7 @@ def update(
 
 
 def _check_models(models: LibraryModels) -> None:
-    """What is wrong with them is said now, not after an hour of reading."""
+    """Raise the errors of the models now, not after an hour of reading."""
     for encoder in (models.dense, models.sparse):
         if encoder is None:
             continue

@@ -40,10 +40,14 @@ _STORE = f"{WORK}/vectors"
 
 @dataclass
 class Indexes:
-    """The indexes of a library while it is being changed: made when the first vector comes, opened when there is one.
+    """The indexes of a library while it is being changed: made with the first vector, opened where there is one.
 
-    `change`: of the library; needed where an index may have to be made
-    `kinds`, `settings`: from "dense", "sparse" and "captions" to the kind of index that is to be made, and how
+    Attributes:
+        folder: The library's.
+        kinds: From "dense", "sparse" and "captions" to the kind of index.
+        settings: From the same to its settings.
+        opened: Those that are open.
+        change: Of the library; needed where an index may have to be made.
     """
 
     folder: Path
@@ -70,8 +74,8 @@ class Indexes:
             return
         if index is None:
             settings = self.settings.get(system, {})
-            kind = KINDS.get(self.kinds[system]).index()  # not `kinds.build`: nobody has named these settings now
-            assert self.change is not None, "this index is to be made, and nobody changes the library"
+            kind = KINDS.get(self.kinds[system]).index()  # not `kinds.build`: the command line names no settings here
+            assert self.change is not None, "an index can only be made by a change of the library"
             self.opened[system] = kind.build(vectors, self.change.own_folder(system), **settings)
             return
         existing = self.ids(system)

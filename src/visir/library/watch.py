@@ -30,8 +30,8 @@ def watch(
 ) -> None:
     """Call `changed` whenever something changed where the library's pictures lie; returns when `stop` is set.
 
-    Hidden files and the library's own folder count for nothing. Changes on a network share are not told by the system
-    to those who watch from another machine: run `visir index` from time to time there.
+    Hidden files and the library's own folder are ignored. The system does not report
+    changes that another machine makes on a network share: run `visir index` from time to time there.
 
     Whatever `changed` raises, and a place that is away for a while, goes to `callback` once, and is tried again, at
     first after a second and then more seldom.

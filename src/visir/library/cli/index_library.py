@@ -144,7 +144,7 @@ def check_command(library: LibraryFolder) -> None:
 
 
 def print_library(folder: Path) -> None:
-    """What `visir index info` says of a library."""
+    """Print a library for `visir index info`."""
     from rich.table import Table
 
     from visir.console import Console
@@ -178,7 +178,7 @@ def print_library(folder: Path) -> None:
 
 
 def default_folder(place: str) -> Path:
-    """Where a library of this place goes when nobody says: `Photos.visir` in the current folder."""
+    """The default folder of a library of this place: `Photos.visir` in the current folder."""
     path = Path(place)
     if path.exists():
         stem = path.absolute().name.split(".")[0] or path.absolute().name

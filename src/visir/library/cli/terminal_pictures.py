@@ -17,15 +17,16 @@ _SIXEL = ("foot", "mlterm", "yaft")
 _CHUNK = 4096
 """Characters of one kitty escape sequence, at most."""
 _CELL = (10, 20)
-"""Pixels of a character cell, about: sixels are drawn pixel by pixel, and a terminal is seldom asked how large."""
+"""Pixels of a character cell, about: sixels are drawn pixel by pixel, and the real size is seldom known."""
 _COLOURS = 255
 
 
 def graphics_protocol(environment: Mapping[str, str], is_terminal: bool) -> GraphicsProtocol | None:
-    """How pictures can be shown, told by the environment alone; None where the output is no terminal, or a dumb one.
+    """How pictures can be shown, from the environment alone; None without a terminal, or with a dumb one.
 
-    A terminal is not asked: it answers on standard input, which may belong to somebody else. Within tmux and screen,
-    which let no graphics through, half blocks are drawn; these need colours, so `NO_COLOR` means no pictures there.
+    The terminal is not queried: it would answer on standard input, which may belong to another program. Within tmux and
+    screen, which let no graphics through, half blocks are drawn; these need colours, so `NO_COLOR` means no pictures
+    there.
     """
     term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if not is_terminal or term in ("", "dumb"):

@@ -39,8 +39,8 @@ Every refusal has one shape, `{"error": {code, message, hint}}`; the hint is the
 def create_app(settings: ServiceSettings, *, log: ServiceLog | None = None) -> FastAPI:
     """The service over these libraries, which are opened, and whose models are loaded, here.
 
-    What it needs is told by `settings` alone: nothing is read from the environment, no port is opened, and two
-    applications in one process know nothing of each other. Raises `LibraryError` for a folder that is no library,
+    Only `settings` configure it: nothing is read from the environment, no port is opened, and two applications in one
+    process are independent. Raises `LibraryError` for a folder that is no library,
     `TokenError` for a folder of tokens that cannot be read, `ConfigurationError` for libraries of one name.
     """
     log = log or ServiceLog(queries=settings.log_queries)
@@ -117,7 +117,7 @@ def _refusals(app: FastAPI, log: ServiceLog) -> None:
         return HttpError(fault.status_code, message, hint=hint, headers=fault.headers).response()
 
     async def disconnected(_: Request, __: Exception) -> Response:
-        return Response(status_code=499)  # nobody is there to read it; the log says so
+        return Response(status_code=499)  # no one reads it; the log has the status
 
     app.add_exception_handler(HttpError, refused)
     app.add_exception_handler(VisirError, mended)

@@ -15,11 +15,11 @@ Input = TypeVar("Input")
 Output = TypeVar("Output")
 
 Work = Callable[[Sequence[Input]], Sequence[Output | Exception]]
-"""From what is asked to what is answered, in the same order: an exception for one that cannot be answered."""
+"""From inputs to outputs, in the same order: an exception for an input that cannot be answered."""
 
 
 class _WaitingRequest(Generic[Input, Output]):
-    """One that waits, and where its answer goes."""
+    """An input that waits, and the future for its output."""
 
     __slots__ = ("future", "input", "loop")
 
@@ -30,18 +30,24 @@ class _WaitingRequest(Generic[Input, Output]):
 
 
 class Batcher(Generic[Input, Output]):
-    """Hands what waits to `work`, up to `size` at once, and each its own answer.
+    """Hands waiting inputs to `work`, up to `size` at once, and gives each its own output.
 
-    The thread takes what has come in as soon as it is idle: a request that comes alone does not wait for others. While
-    it works, requests gather by themselves; that is where batches come from. Clients that were just answered tend to
-    ask again at once, so behind a batch of several the thread waits up to `wait` seconds for as many as there were
-    before.
+    The thread takes what has come in as soon as it is idle: an input that comes alone does not wait for others. While
+    it works, inputs gather by themselves; that is where batches come from. Clients that just got an answer tend to ask
+    again at once, so behind a batch of several the thread waits up to `wait` seconds for as many as there were before.
 
-    Work says what is wrong with one of a batch by giving back an exception in its place. Where it raises one instead,
-    the batch is asked again one by one, so that only the one at fault is told.
+    `work` reports what is wrong with one input by an exception in its place. Where it raises one instead, the inputs of
+    the batch are tried one by one, so that only the one at fault gets the error.
 
-    One thread, because the work inside is matrix products that release the interpreter's lock: a second would only
-    compete for the cores.  It ends with the process, or at `close`.
+    There is one thread, because the work inside is matrix products that release the interpreter's lock: a second would
+    only compete for the cores. It ends with the process, or at `close`.
+
+    Args:
+        work: From inputs to outputs.
+        name: Of the thread.
+        size: The most inputs of one batch.
+        queue: How many inputs may wait.
+        wait: Seconds to wait for more inputs behind a batch of several.
     """
 
     def __init__(

@@ -25,12 +25,12 @@ class _LeaseState:
 class Lease:
     """How long a library is served that could not be compared with the disk.
 
-    Whoever looks at the disk and finds there what is served renews the lease. If nobody does (what lies there cannot be
+    A look at the disk that finds there what is served renews the lease. If none does (what lies there cannot be
     read, the disk is away or hangs, the task that looks is dead), it runs out, and the library is not served until
     somebody does: so a photo that was deleted on disk is never shown for longer than `seconds`, whatever goes wrong.
 
     Args:
-        seconds: How long; None for ever, where nobody looks.
+        seconds: How long; None for ever, where the disk is not looked at.
         generation: What is served.
     """
 
@@ -46,7 +46,7 @@ class Lease:
             self._state = _LeaseState(latest, _now(), generation, generation)
 
     def failed(self, fault: str, on_disk: int | None) -> None:
-        """A look found something else on disk (of this generation, if it can be told) that cannot be served."""
+        """A look found something else on disk (of this generation, if known) that cannot be served."""
         with self._lock:
             self._state = replace(self._state, looked=_now(), on_disk=on_disk, fault=fault)
 

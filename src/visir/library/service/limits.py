@@ -13,10 +13,15 @@ REMEMBERED_CALLERS = 10_000
 
 
 class RateLimiter:
-    """A bucket for each caller: it holds `burst` requests and is filled by `rate` of them a second.
+    """Limits requests: a bucket for each caller holds `burst` requests and is filled by `rate` of them a second.
 
     The 10,000 callers last seen are remembered. A caller who is forgotten starts with a full bucket: with a rate of 20
     and a burst of 200, a bucket is full after ten seconds anyway.
+
+    Example:
+        >>> limiter = RateLimiter(rate=1, burst=2)
+        >>> [limiter.take("anna", 1, now) for now in (0.0, 0.0, 0.0, 1.0)]
+        [0.0, 0.0, 1.0, 0.0]
     """
 
     def __init__(self, rate: float, burst: int) -> None:
@@ -46,9 +51,13 @@ class BodyBudget:
 
 
 class LimitedBody:
-    """Counts a request's body while it comes in. With or without Content-Length: no header needs to be believed.
+    """Counts a request's body while it comes in, with or without Content-Length: no header needs to be believed.
 
-    `received` is called when the last byte is there. `release` gives back what was counted into `bodies`.
+    Args:
+        receive: Gives the next message.
+        limit: Bytes of this body.
+        bodies: The budget of all bodies; `release` gives back what was counted.
+        received: Called when the last byte is there.
     """
 
     def __init__(

@@ -20,16 +20,16 @@ QUEUE = 10_000
 
 
 class ServiceLog:
-    """Writes one JSON object per line. Control characters in names and paths are escaped by JSON: no line is forged.
+    """Writes one JSON object per line. JSON escapes control characters in names and paths: no line can be forged.
 
-    What people look for is not written unless `queries`.
+    Queries are not written unless `queries`.
 
-    A thread of its own writes, so that nobody waits for the log: not for a full disk, and not for a reader that stands
-    still. Lines that cannot be written are dropped and counted; the next one that can says how many (`lost`).
+    A thread of its own writes, so that no request waits for the log: not for a full disk, and not for a blocked reader.
+    Lines that cannot be written are dropped and counted; the next line that can be written says how many (`lost`).
 
     Args:
         stream: Where to; standard error by default.
-        queries: Whether what people look for is written.
+        queries: Whether the texts of searches are written.
     """
 
     def __init__(self, stream: BinaryIO | None = None, *, queries: bool = False) -> None:

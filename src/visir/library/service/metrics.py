@@ -73,7 +73,7 @@ class Metrics:
             self._stages.labels(library, stage).observe(seconds)
 
     def waiting(self, library: str, length: Callable[[], float]) -> None:
-        """Ask `length` for the queue's length whenever somebody looks."""
+        """Call `length` for the queue's length at each scrape."""
         self._queue.labels(library).set_function(length)
 
     def holds(self, library: str, items: int, generation: int) -> None:
@@ -82,11 +82,11 @@ class Metrics:
         self._generation.labels(library).set(generation)
 
     def unconfirmed(self, library: str, seconds: Callable[[], float]) -> None:
-        """Ask `seconds` for the age of what is served whenever somebody looks."""
+        """Call `seconds` for the age of what is served at each scrape."""
         self._unconfirmed.labels(library).set_function(seconds)
 
     def lost(self, lines: Callable[[], float]) -> None:
-        """Ask `lines` how many the log has lost whenever somebody looks."""
+        """Call `lines` for the number of lost lines at each scrape."""
         self._lost.set_function(lines)
 
     def text(self) -> bytes:

@@ -14,14 +14,20 @@ LONGEST = 5.0
 
 
 class PeriodicTask:
-    """Calls `work` every so many seconds on a thread of its own, until `stop`.
+    """Calls `work` at regular intervals on a thread of its own, until `stop`.
 
-    Whatever `work` raises is written into the log, once for each text, and it is called again: a little later each
-    time. It has a thread to itself, so that one task whose disk hangs holds up no other.
+    Whatever `work` raises is logged, once for each text, and `work` is called again: a little later each time. The task
+    has a thread to itself, so that a task whose disk hangs delays no other.
+
+    Args:
+        work: What to call.
+        interval: Seconds between two calls.
+        name: Of the thread, and of the task in the log.
+        log: Of the service.
     """
 
     def __init__(self, work: Callable[[], object], *, interval: float, name: str, log: ServiceLog) -> None:
-        self._work, self._every, self._name, self._log = work, interval, name, log
+        self._work, self._interval, self._name, self._log = work, interval, name, log
         self._stop = threading.Event()
         self._last_message = ""
         self._thread = threading.Thread(target=self._run, name=f"visir-{name}", daemon=True)
@@ -32,15 +38,15 @@ class PeriodicTask:
         self._stop.set()
 
     def _run(self) -> None:
-        wait = self._every
+        wait = self._interval
         while not self._stop.wait(wait):
             try:
                 self._work()
             except BaseException as fault:  # a thread that ends would end in silence
                 self._log_once(fault)
-                wait = max(self._every, min(2 * wait, LONGEST))
+                wait = max(self._interval, min(2 * wait, LONGEST))
             else:
-                wait, self._last_message = self._every, ""
+                wait, self._last_message = self._interval, ""
 
     def _log_once(self, fault: BaseException) -> None:
         text = str(fault) or repr(fault)

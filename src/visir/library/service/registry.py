@@ -33,12 +33,21 @@ _CAPTIONS = 5
 
 
 class LibraryHandle:
-    """One library that is served. Searches by words wait in one queue, searches with pictures or a second stage in
-    another, because one of them takes as long as a hundred by words.
+    """One library that is served.
 
-    When a library has been updated, or another one lies in its place, what lies there now is taken, and whoever is
-    being served keeps the old one to the end: it is closed when nobody holds it any more. It keeps the name that it had
-    at first. What cannot be compared with the disk is served no longer than its `lease`.
+    Searches by words wait in one queue, searches with pictures or a second stage in another, because one of these takes
+    as long as a hundred by words.
+
+    When a library has been updated, or another one lies in its place, the new state is taken. Requests under way keep
+    the old one to their end: it is closed when nothing holds it any more. The handle keeps the name that it had at
+    first. What cannot be compared with the disk is served no longer than its `lease`.
+
+    Args:
+        folder: The library's folder.
+        settings: Of the service.
+        metrics: Of the service.
+        log: Of the service.
+        loaded: Encoders in memory, by name; those of the library are added.
     """
 
     def __init__(
@@ -178,7 +187,7 @@ class LibraryHandle:
         if not changed:
             return False
         self._cards = ItemCards(library, self._path)
-        # A generation is closed when nobody uses it any more. Errors that were answered refer to themselves by their
+        # A generation is closed when nothing uses it any more. Errors that were answered refer to themselves by their
         # frames, and would hold old generations open, with their files, until some collection comes by.
         gc.collect()
         self._loaded |= {library.model: self.searcher.encoder.models.encoder}
@@ -216,7 +225,7 @@ class LibraryHandle:
             self._progress |= {"stage": stage, "done": done, "total": total or None}
 
         try:
-            with quiet():  # nobody reads progress, and a reader that stands still would hold the update up
+            with quiet():  # no one reads the progress, and a blocked reader would hold the update up
                 report = asdict(
                     update(None, self.folder, loaded=self._loaded, device=self._settings.device, callback=callback)
                 )
@@ -314,7 +323,7 @@ class LibraryRegistry:
 
     @property
     def stale(self) -> list[str]:
-        """The libraries that are not served, because nobody knows whether they are what lies on disk."""
+        """The libraries that are not served, because they could not be compared with the disk for too long."""
         return [name for name, handle in self.handles.items() if handle.lease.status == "stale"]
 
     def close(self) -> None:

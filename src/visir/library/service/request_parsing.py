@@ -1,4 +1,4 @@
-"""Reading what is asked: JSON bodies, photos, and clients that have gone."""
+"""Reading requests: JSON bodies, photos, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONDITION, RERANKED, PIXELS = 0.25, 0.1, 2_000_000
 _MOST_FAULTS = 1_000
 _MOST_PARTS = 150_000
 """Commas of a body. The largest that is no nonsense, 64 searches of 16 conditions on 100 values each, has 105,000; and
-16 MiB of nothing but fields that nobody knows take seconds and a GiB before the last of them is refused."""
+16 MiB of nothing but unknown fields take seconds and a GiB before the last of them is refused."""
 
 
 def schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ async def form_of(request: Request) -> tuple[SearchBody, bytes]:
         ) from fault
     if not photo:
         raise HttpError(422, "photo: missing, or an empty file.", field="photo", hint="curl -F photo=@FILE")
-    fields = {name: value for name, value in fields.items() if value != ""}  # a form sends fields that nobody filled
+    fields = {name: value for name, value in fields.items() if value != ""}  # a form sends its empty fields too
     if "where" in fields:
         try:
             fields["where"] = orjson.loads(fields["where"])
@@ -135,7 +135,7 @@ def conditions_of(text: str) -> tuple[FieldCondition, ...]:
 async def queries_of(
     request: Request, searches: Sequence[SearchBody], handle: LibraryHandle, photo: bytes | None = None
 ) -> list[Query]:
-    """What the library is asked; charged by its work before any of it is done.
+    """The queries of a request; their work is charged before any of it is done.
 
     Pictures come from the JSON bodies, or one from a form (`photo`). `HttpError` for what is no picture or has too many
     pixels, for more work than the caller may ask (429), and for more pictures than may wait (503).
@@ -167,7 +167,7 @@ def cost_of(searches: Sequence[SearchBody], pixels: int) -> float:
 async def _prepared(request: Request, data: bytes, field: str, handle: LibraryHandle) -> PreparedImage:
     """A picture as the library's models take it, a few hundred kilobytes: that is what waits for an answer.
 
-    It stands in the budget of the process until the request ends.
+    It counts in the budget of the process until the request ends.
     """
 
     def prepare() -> PreparedImage:
@@ -210,7 +210,7 @@ async def _decoding(work: Callable[[], T], field: str) -> T:
 
 
 async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
-    """The answer; or `ClientDisconnect` as soon as nobody waits for it any more, and then what waited gives way."""
+    """The answer. Raises `ClientDisconnect` as soon as the client has gone, and cancels what waits."""
     me = asyncio.current_task()
     assert me is not None
     watch = asyncio.ensure_future(_cancel_when_gone(request, me))

@@ -1,4 +1,4 @@
-"""What a service is told when it starts: whom it serves, and every limit with its default."""
+"""The settings of a service: what it serves, and every limit with its default."""
 
 from __future__ import annotations
 

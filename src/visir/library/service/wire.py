@@ -261,7 +261,7 @@ class LibraryStatus(BaseModel):
 
     status: Literal["current", "behind", "stale"]
     generation: int = Field(description="That is served.")
-    on_disk: int | None = Field(description="That lies on disk; null where it cannot be told.")
+    on_disk: int | None = Field(description="That lies on disk; null where it is unknown.")
     looked: str = Field(description="When the last look ended, UTC.", examples=["2026-05-01T12:00:00Z"])
     fault: str | None
 
@@ -278,7 +278,7 @@ class LibraryInfo(BaseModel):
     categories: bool
     captions: bool
     rerank: bool
-    texts: bool = Field(description="Whether it can be asked in words; if not, pictures alone.")
+    texts: bool = Field(description="Whether it takes texts; if not, pictures alone.")
     generation: int
     state: LibraryStatus
 

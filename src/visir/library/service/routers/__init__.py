@@ -1,4 +1,4 @@
-"""What can be asked over HTTP, one file for each group of endpoints."""
+"""The endpoints, one file for each group."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def known_only(request: Request) -> None:
 
 
 def has_already(request: Request, tag: str) -> bool:
-    """Whether the caller has what this ETag (with its quotes) stands for, and asks only whether it still holds."""
+    """Whether the caller has the content of this ETag (with its quotes) already."""
     return tag in request.headers.get("if-none-match", "")
 
 
 def admin_only(request: Request) -> None:
-    """Refuse whoever has not the scope "admin"."""
+    """Refuse a caller without the scope "admin"."""
     caller = request.scope["state"]["caller"]
     if "admin" not in caller.scopes:
         raise HttpError(403, f"the token {caller.name!r} may not change a library.", hint="it has no scope 'admin'")

@@ -1,4 +1,4 @@
-"""What the service says of itself, and the page."""
+"""Health, metrics, the list of libraries, and the page."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def static(request: Request, file: str) -> Response:
 
 @cache
 def _page() -> dict[str, tuple[bytes, bytes, str, str]]:
-    """Every file of the page by its name: bytes, the same packed, type, tag. What is not in it cannot be asked for."""
+    """Every file of the page by its name: bytes, the same packed, type, tag. No other file is served."""
     page_files = {}
     for path in files("visir.library.service").joinpath("page").iterdir():
         kind = _TYPES.get(path.name[path.name.rfind(".") :])
@@ -101,7 +101,7 @@ def _file(request: Request, name: str) -> Response:
     if name not in page_files:
         raise not_found("file", name, list(page_files))
     data, packed, kind, tag = page_files[name]
-    # A browser asks again each time and is told that nothing changed: a new version of visir shows at once.
+    # A browser revalidates each time (304 when nothing changed), so a new version of visir shows at once.
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     if has_already(request, tag):
         return Response(status_code=304, headers=headers)
